@@ -1,0 +1,27 @@
+const LONGEST: usize = 128;
+
+/// Checks a job's key: 1 to 128 characters of `A–Z a–z 0–9 . _ : / -`.
+///
+/// The error is the second half of a sentence: "`+` is not allowed; …".
+pub fn check_key(key: &str) -> Result<(), String> {
+    check(key, "._:/-", "import-products")
+}
+
+/// Checks a namespace or a server's name: like a key, without `:` and `/`, which separate them from keys.
+pub fn check_name(name: &str, example: &str) -> Result<(), String> {
+    check(name, "._-", example)
+}
+
+fn check(text: &str, punctuation: &str, example: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err(format!("it is empty; write one, as in \"{example}\""));
+    }
+    if let Some(bad) = text.chars().find(|c| !c.is_ascii_alphanumeric() && !punctuation.contains(*c)) {
+        let marks: Vec<_> = punctuation.chars().map(|mark| format!("`{mark}`")).collect();
+        return Err(format!("{bad:?} is not allowed; use letters, digits and {}", marks.join(" ")));
+    }
+    if text.len() > LONGEST {
+        return Err(format!("it has {} characters, {LONGEST} are allowed", text.len()));
+    }
+    Ok(())
+}

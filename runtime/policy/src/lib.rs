@@ -1,0 +1,22 @@
+//! What a job is: its key, its schedule and its policy, and every rule about them.
+//!
+//! The attribute checks a job with this crate while your program compiles, the runtime checks jobs built
+//! at run time with the same functions, so a rule and its message exist once. It is an implementation
+//! detail of [`singleton-jobs`](https://docs.rs/singleton-jobs), which re-exports what users need.
+
+mod cron;
+mod duration;
+mod key;
+mod policy;
+mod rules;
+mod schedule;
+mod settings;
+mod timestamp;
+
+pub use duration::parse_duration;
+pub use key::{check_key, check_name};
+pub use policy::{Missed, OnCrash, OnLost, Overlap, Policy};
+pub use rules::Problem;
+pub use schedule::{Schedule, ScheduleError};
+pub use settings::Settings;
+pub use timestamp::Timestamp;

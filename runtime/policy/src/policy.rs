@@ -1,0 +1,158 @@
+use std::time::Duration;
+
+use crate::{Schedule, Timestamp};
+
+/// How a job is run: everything the attribute's arguments say, with the defaults filled in.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Policy {
+    /// Names the job, and its lock, on every server.
+    pub key: String,
+    /// How long a lease lasts without an extension: how long a crash blocks the job.
+    pub ttl: Duration,
+    /// When the job is due; `None` runs only by hand.
+    pub schedule: Option<Schedule>,
+    /// Cancels a run that takes longer.
+    pub timeout: Option<Duration>,
+    /// How often a failed run is tried again under the same lease.
+    pub retries: u32,
+    /// The pause before the first retry; it grows.
+    pub retry_delay: Duration,
+    /// What happens to a tick that is due while the last run still goes on.
+    pub overlap: Overlap,
+    /// What happens to ticks that nobody could run.
+    pub missed: Missed,
+    /// What happens to a tick whose run did not finish.
+    pub on_crash: OnCrash,
+    /// How many further attempts an unfinished tick gets with [`OnCrash::Retry`].
+    pub takeovers: u32,
+    /// How late a tick may still start, if not [the default](Policy::grace_of).
+    pub grace: Option<Duration>,
+    /// Delays the start by an amount derived from key and tick, below this.
+    pub jitter: Option<Duration>,
+    /// Whether the lease is extended while the run goes on.
+    pub keep_alive: bool,
+    /// What happens to a run whose lease is lost.
+    pub on_lost: OnLost,
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $name {
+            pub(crate) const CHOICES: &'static [(&'static str, Self)] = &[$(($text, Self::$variant)),+];
+        }
+    };
+}
+
+choice! {
+    /// What happens to a tick that is due while the last run still goes on.
+    Overlap {
+        /// The tick is skipped, once for all servers.
+        #[default]
+        Skip = "skip",
+        /// The tick starts when the last run ends, within its grace.
+        Queue = "queue",
+    }
+}
+
+choice! {
+    /// What happens to ticks that passed while no server or no store was there.
+    Missed {
+        /// They are counted, not run.
+        #[default]
+        Skip = "skip",
+        /// The newest of them runs once.
+        RunOnce = "run_once",
+    }
+}
+
+choice! {
+    /// What happens to a tick whose run did not finish: its server died, shut down or lost the lease.
+    OnCrash {
+        /// The tick is over; the next one starts clean.
+        #[default]
+        Skip = "skip",
+        /// Another server takes the tick over when the lease has expired.
+        Retry = "retry",
+    }
+}
+
+choice! {
+    /// What happens to a run whose lease can no longer be proved.
+    OnLost {
+        /// It is told, then dropped at its next `await`.
+        #[default]
+        Cancel = "cancel",
+        /// It is told, and goes on.
+        Continue = "continue",
+    }
+}
+
+impl Policy {
+    /// The policy of a job about which only the key is known.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            ttl: Duration::from_secs(60),
+            schedule: None,
+            timeout: None,
+            retries: 0,
+            retry_delay: Duration::from_secs(5),
+            overlap: Overlap::Skip,
+            missed: Missed::Skip,
+            on_crash: OnCrash::Skip,
+            takeovers: 1,
+            grace: None,
+            jitter: None,
+            keep_alive: true,
+            on_lost: OnLost::Cancel,
+        }
+    }
+
+    /// How late this tick may still start: the grace if one is set; else the gap to the next tick, and
+    /// with [`Overlap::Skip`] never more than the ttl.
+    pub fn grace_of(&self, tick: Timestamp) -> Duration {
+        if let Some(grace) = self.grace {
+            return grace;
+        }
+        let next = self.schedule.as_ref().and_then(|schedule| schedule.next_after(tick));
+        let gap = next.map_or(self.ttl, |next| next.since(tick));
+        match self.overlap {
+            Overlap::Skip => gap.min(self.ttl),
+            Overlap::Queue => gap,
+        }
+    }
+
+    /// How long after its tick a run starts: the same on every server, below the jitter.
+    pub fn delay_of(&self, tick: Timestamp) -> Duration {
+        let Some(jitter) = self.jitter else { return Duration::ZERO };
+        let millis = u64::try_from(jitter.as_millis()).unwrap_or(u64::MAX).max(1);
+        let mut bytes = self.key.as_bytes().to_vec();
+        bytes.extend_from_slice(&tick.as_micros().to_be_bytes());
+        Duration::from_millis(fnv1a(&bytes) % millis)
+    }
+
+    /// How many attempts beyond the first an unfinished tick may get.
+    pub fn allowed_takeovers(&self) -> u32 {
+        match self.on_crash {
+            OnCrash::Skip => 0,
+            OnCrash::Retry => self.takeovers,
+        }
+    }
+}
+
+/// FNV-1a, finished with a mix so that consecutive ticks spread out. Fixed here for ever: servers of
+/// different versions must agree on a tick's delay.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    let mut hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash ^= hash >> 32;
+    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
+}

@@ -1,0 +1,94 @@
+use std::fmt;
+use std::time::Duration;
+
+use crate::duration::show;
+use crate::policy::{OnCrash, OnLost};
+use crate::{Policy, check_key};
+
+/// One thing that is wrong with a job, and the argument it concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The argument at fault, as it is written in the attribute.
+    pub argument: &'static str,
+    /// What is wrong and what to write instead, complete on its own.
+    pub message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(argument: &'static str, message: impl Into<String>) -> Self {
+        Self { argument, message: message.into() }
+    }
+
+    pub(crate) fn invalid(argument: &'static str, text: &str, why: &str) -> Self {
+        Self::new(argument, format!("invalid `{argument}` \"{text}\": {why}"))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// A lease shorter than this cannot be kept alive over a network.
+const SHORTEST_TTL: Duration = Duration::from_secs(1);
+/// Beyond this a lease is a forgotten lock: keep-alive makes a long job safe with a short one.
+const LONGEST_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+const MOST_RETRIES: u32 = 100;
+
+impl Policy {
+    /// Everything that is wrong with this policy; empty for a job that can be scheduled.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut found = Vec::new();
+        let mut rule = |broken: bool, argument, message: String| {
+            if broken {
+                found.push(Problem::new(argument, message));
+            }
+        };
+
+        if let Err(why) = check_key(&self.key) {
+            rule(true, "key", format!("invalid `key` \"{}\": {why}", self.key));
+        }
+        let ttl = show(self.ttl);
+        rule(self.ttl < SHORTEST_TTL, "ttl", format!("`ttl` \"{ttl}\" is too short; at least \"1s\""));
+        rule(self.ttl > LONGEST_TTL, "ttl", format!("`ttl` \"{ttl}\" is too long; at most \"7days\""));
+        for (argument, value) in [("timeout", self.timeout), ("grace", self.grace), ("jitter", self.jitter)] {
+            rule(value == Some(Duration::ZERO), argument, format!("`{argument}` must be longer than zero"));
+        }
+        if let Some(timeout) = self.timeout.filter(|timeout| !self.keep_alive && *timeout > self.ttl) {
+            let timeout = show(timeout);
+            let message = format!(
+                "`timeout` \"{timeout}\" is longer than `ttl` \"{ttl}\", which `keep_alive = false` never \
+                 extends; shorten it or lengthen `ttl`"
+            );
+            rule(true, "timeout", message);
+        }
+        rule(
+            self.retries > MOST_RETRIES,
+            "retries",
+            format!("`retries` {} is too many; at most {MOST_RETRIES}", self.retries),
+        );
+        rule(
+            self.takeovers == 0 && self.on_crash == OnCrash::Retry,
+            "takeovers",
+            "`takeovers` must be at least 1; leave out `on_crash = \"retry\"` for none".to_owned(),
+        );
+        rule(
+            self.on_lost == OnLost::Continue && self.on_crash == OnCrash::Retry,
+            "on_lost",
+            "`on_lost = \"continue\"` cannot be combined with `on_crash = \"retry\"`: the run that goes on and the \
+             server that takes its tick over would work at the same time"
+                .to_owned(),
+        );
+        if let Some(schedule) = &self.schedule {
+            let gap = schedule.shortest_gap();
+            if let Some(jitter) = self.jitter.filter(|jitter| *jitter >= gap) {
+                let (jitter, gap) = (show(jitter), show(gap));
+                let message =
+                    format!("`jitter` \"{jitter}\" must be shorter than the gap between ticks, {gap}");
+                rule(true, "jitter", message);
+            }
+        }
+        found
+    }
+}

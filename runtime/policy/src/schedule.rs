@@ -1,0 +1,165 @@
+use std::fmt;
+use std::time::Duration;
+
+use crate::cron::Cron;
+use crate::duration::show;
+use crate::{Timestamp, parse_duration};
+
+/// When a job is due: cron with 5 or 6 fields, a nickname such as `@hourly`, or an interval such as `10m`.
+///
+/// Pure arithmetic: the same text gives the same instants on every server. Intervals are aligned to 1970,
+/// so they too need no common start.
+///
+/// ```
+/// # use singleton_jobs_policy::{Schedule, Timestamp};
+/// let hourly = Schedule::parse("0 * * * *", None)?;
+/// let next = hourly.next_after(Timestamp::from_micros(1_700_000_000_000_000)).unwrap();
+/// assert_eq!(next.to_string(), "2023-11-14T23:00:00Z");
+/// # Ok::<(), singleton_jobs_policy::ScheduleError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    text: String,
+    tz: Option<String>,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Interval(Duration),
+    Cron(Box<Cron>),
+}
+
+/// Why a text is not a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleError {
+    argument: &'static str,
+    message: String,
+}
+
+impl ScheduleError {
+    pub(crate) fn every(text: &str, why: impl fmt::Display) -> Self {
+        Self { argument: "every", message: format!("invalid `every` \"{text}\": {why}") }
+    }
+
+    /// The attribute's argument at fault: `every` or `tz`.
+    pub fn argument(&self) -> &'static str {
+        self.argument
+    }
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ScheduleError {}
+
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Where the search for a first tick begins when a schedule is checked: fixed, so that a program that
+/// compiles today compiles tomorrow.
+const REFERENCE: Timestamp = Timestamp::from_micros(1_704_067_200_000_000);
+
+impl Schedule {
+    /// Reads a schedule; cron is in UTC unless an IANA time zone is given.
+    pub fn parse(text: &str, tz: Option<&str>) -> Result<Self, ScheduleError> {
+        let kind = if text.trim_start().starts_with('@') || text.split_whitespace().count() >= 4 {
+            let cron = Cron::parse(text, tz.unwrap_or("UTC"))?;
+            Kind::Cron(Box::new(cron))
+        } else {
+            Kind::Interval(parse_interval(text, tz)?)
+        };
+        let schedule = Self { text: text.trim().to_owned(), tz: tz.map(str::to_owned), kind };
+        if schedule.next_after(REFERENCE).is_none() {
+            return Err(ScheduleError {
+                argument: "every",
+                message: format!("`every` \"{text}\" never fires"),
+            });
+        }
+        Ok(schedule)
+    }
+
+    /// The first tick after this instant. `None` only past the end of the calendar.
+    pub fn next_after(&self, instant: Timestamp) -> Option<Timestamp> {
+        match &self.kind {
+            Kind::Interval(every) => {
+                let every = i64::try_from(every.as_micros()).ok()?;
+                let passed = instant.as_micros().div_euclid(every);
+                passed.checked_add(1)?.checked_mul(every).map(Timestamp::from_micros)
+            }
+            Kind::Cron(cron) => cron.next_after(instant),
+        }
+    }
+
+    /// The last tick at or before this instant; `None` if there was none in the last fifty years.
+    pub fn newest_at(&self, instant: Timestamp) -> Option<Timestamp> {
+        const FIFTY_YEARS: Duration = Duration::from_secs(50 * 366 * 24 * 3600);
+        let mut back = Duration::from_secs(1);
+        while back < FIFTY_YEARS {
+            let first = self.next_after(instant.minus(back)).filter(|tick| *tick <= instant);
+            if let Some(mut newest) = first {
+                while let Some(next) = self.next_after(newest).filter(|tick| *tick <= instant) {
+                    newest = next;
+                }
+                return Some(newest);
+            }
+            back *= 2;
+        }
+        None
+    }
+
+    /// The shortest gap between two of the next hundred ticks.
+    pub fn shortest_gap(&self) -> Duration {
+        if let Kind::Interval(every) = &self.kind {
+            return *every;
+        }
+        let ticks = std::iter::successors(self.next_after(REFERENCE), |tick| self.next_after(*tick));
+        let ticks: Vec<_> = ticks.take(100).collect();
+        ticks.windows(2).map(|pair| pair[1].since(pair[0])).min().unwrap_or(Duration::MAX)
+    }
+
+    /// The same time zone with another text, for a schedule that configuration overrides.
+    pub fn overridden(&self, text: &str) -> Result<Self, ScheduleError> {
+        let cron = text.trim_start().starts_with('@') || text.split_whitespace().count() >= 4;
+        Self::parse(text, self.tz.as_deref().filter(|_| cron))
+    }
+}
+
+fn parse_interval(text: &str, tz: Option<&str>) -> Result<Duration, ScheduleError> {
+    let interval = parse_duration(text).map_err(|_| {
+        let why = "expected cron with 5 or 6 fields as in \"0 * * * *\", a nickname as in \"@hourly\", or an \
+                   interval as in \"10m\"";
+        ScheduleError::every(text, why)
+    })?;
+    if tz.is_some() {
+        let message = format!("`tz` means nothing with the interval \"{text}\"; remove it or use cron");
+        return Err(ScheduleError { argument: "tz", message });
+    }
+    if interval < SHORTEST_INTERVAL {
+        return Err(ScheduleError::every(text, "an interval is at least \"10ms\""));
+    }
+    if interval > LONGEST_INTERVAL {
+        return Err(ScheduleError::every(text, "an interval is at most \"366days\""));
+    }
+    Ok(interval)
+}
+
+impl ScheduleError {
+    pub(crate) fn zone(tz: &str) -> Self {
+        let message = format!("invalid `tz` \"{tz}\": expected an IANA time zone, as in \"Europe/Berlin\"");
+        Self { argument: "tz", message }
+    }
+}
+
+/// `0 3 * * * Europe/Berlin`, or `every 10m`.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Interval(every) => write!(f, "every {}", show(*every)),
+            Kind::Cron(_) => write!(f, "{} {}", self.text, self.tz.as_deref().unwrap_or("UTC")),
+        }
+    }
+}
