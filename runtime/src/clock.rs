@@ -1,0 +1,19 @@
+//! The wall clock as a value, so that tests can set it.
+
+use crate::Timestamp;
+
+/// What time it is on this machine. Durations are measured by Tokio's clock, which tests can pause.
+pub trait Clock: Send + Sync + 'static {
+    /// This machine's idea of now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The operating system's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}

@@ -1,0 +1,67 @@
+//! Where claims are decided.
+
+use std::pin::Pin;
+
+use crate::Timestamp;
+
+mod error;
+pub mod file;
+pub mod memory;
+mod messages;
+pub mod model;
+#[cfg(feature = "redis")]
+pub mod redis;
+
+pub use error::{StoreError, StoreErrorKind};
+pub use messages::{
+    Claim, ClaimReply, Ending, ExtendReply, History, Holder, Lease, ReleaseReply, RunOutcome, RunRecord,
+    Skip, SkipRecord, Taken, TickClaim, What, Won,
+};
+
+/// What a store's methods return: a reply and the store's time at which it was decided.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Stamped<T>, StoreError>> + Send + 'a>>;
+
+/// A reply with the store's own time, from which servers learn how far their clocks are off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamped<T> {
+    /// The store's clock when the reply was decided.
+    pub at: Timestamp,
+    /// The reply.
+    pub reply: T,
+}
+
+/// Where claims are decided: Redis, a folder, memory, or a store of your own.
+///
+/// Each method is one atomic step, decided on the store's own clock in one round trip, and behaves exactly
+/// as the function of the same name in [`model`]. A refusal is a reply; only a step whose result is
+/// unknown is an error. Callers repeat a step after an error, so a step must survive being applied twice.
+pub trait Store: Send + Sync + 'static {
+    /// Where the store is, for logs and errors; never with a password.
+    fn location(&self) -> String;
+
+    /// Reaches the store and asks for its time.
+    fn ping(&self) -> StoreFuture<'_, ()>;
+
+    /// Tries to become the holder of a key, for a tick or right now.
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply>;
+
+    /// Keeps a lease for another `lease.ttl`.
+    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply>;
+
+    /// Ends a lease and records its run.
+    fn release<'a>(
+        &'a self,
+        key: &'a str,
+        lease: &'a Lease,
+        end: &'a Ending,
+    ) -> StoreFuture<'a, ReleaseReply>;
+
+    /// Makes every server skip the job's ticks from now on, or run them again.
+    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()>;
+
+    /// Takes back a mark that lies in the future of the store's clock.
+    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()>;
+
+    /// The newest runs and skips of a job, newest first.
+    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History>;
+}

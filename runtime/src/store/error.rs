@@ -1,0 +1,75 @@
+use std::error::Error;
+use std::fmt;
+
+/// A step on the store whose result is unknown: it may or may not have been applied.
+///
+/// Losing a race is never an error; see [`ClaimReply`](super::ClaimReply).
+#[derive(Debug)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    step: &'static str,
+    location: String,
+    cause: Box<dyn Error + Send + Sync>,
+}
+
+/// What kind of trouble a [`StoreError`] is, and so what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// Nothing answers at the store's address, or the connection broke.
+    Unreachable,
+    /// The store did not answer in time.
+    TimedOut,
+    /// The store has no room for another write.
+    Full,
+    /// The store answered, and refused: no permission, wrong password, a read-only replica.
+    Refused,
+    /// The store holds something that this version cannot read.
+    Unreadable,
+}
+
+impl StoreErrorKind {
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Unreachable => "check that it runs and that this server can reach it",
+            Self::TimedOut => "check its load and the network between",
+            Self::Full => "give it more room; leases are still released, but nothing new can start",
+            Self::Refused => "check the user, its permissions, and that this is not a read-only replica",
+            Self::Unreadable => {
+                "a newer version of this crate, or another program, wrote it; upgrade this server, or use \
+                 another namespace"
+            }
+        }
+    }
+}
+
+impl StoreError {
+    /// For writing a store: `step` is the method that failed, `location` as in
+    /// [`Store::location`](super::Store::location).
+    pub fn new(
+        kind: StoreErrorKind,
+        step: &'static str,
+        location: impl Into<String>,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self { kind, step, location: location.into(), cause: cause.into() }
+    }
+
+    /// What kind of trouble it is.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, step, location, cause } = self;
+        write!(f, "{step} failed on {location}: {cause}; {}", kind.remedy())
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self.cause.as_ref())
+    }
+}
