@@ -1,1 +1,208 @@
+//! A store in a folder: for servers on one machine, without anything to install.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+use self::disk::{Attempt, Failure, KeyFiles};
+use self::queue::{Lane, Queue};
+use super::model::{self, State};
+use super::{
+    Claim, ClaimReply, Ending, ExtendReply, History, Lease, ReleaseReply, Stamped, Store, StoreError,
+    StoreErrorKind, StoreFuture,
+};
+use crate::Timestamp;
+
+mod disk;
+mod folder;
+mod name;
+mod queue;
+
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(8);
+
+/// A folder on a local disk that every server on this machine opens.
+///
+/// Each key has a state file, which is replaced as a whole, and a lock file, which is never deleted. What
+/// was acknowledged survives a killed process and a power cut. A folder on a network share is not
+/// supported: locks and clocks differ there from machine to machine.
+///
+/// Its methods need a Tokio runtime with time enabled.
+#[derive(Clone)]
+pub struct FileStore {
+    folder: Arc<Path>,
+    lock_timeout: Duration,
+    queue: Arc<Queue>,
+}
+
+impl FileStore {
+    /// Opens a folder, and creates it if it is missing. A namespace has keys of its own.
+    pub fn open(folder: impl Into<PathBuf>, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let given = folder.into();
+        // A later change of the working directory must not move the store.
+        let mut folder = std::path::absolute(&given).unwrap_or(given);
+        if let Some(namespace) = namespace {
+            folder.push(format!("{}.namespace", name::encode(namespace)));
+        }
+        let store = Self { folder: folder.into(), lock_timeout: LOCK_TIMEOUT, queue: Arc::new(Queue::new()) };
+        match folder::prepare(&store.folder) {
+            Ok(()) => Ok(store),
+            Err(failure) => Err(store.error("open", failure)),
+        }
+    }
+
+    /// How long a step waits for other processes' steps on the same key; a second unless set.
+    #[must_use]
+    pub fn with_lock_timeout(mut self, timeout: Duration) -> Self {
+        self.lock_timeout = timeout;
+        self
+    }
+
+    /// The file that holds what is known about a key; it appears with the first claim.
+    pub fn state_file(&self, key: &str) -> PathBuf {
+        KeyFiles::new(&self.folder, key).state
+    }
+
+    fn error(&self, step: &'static str, Failure { kind, cause }: Failure) -> StoreError {
+        StoreError::new(kind, step, self.location(), cause)
+    }
+
+    /// Each attempt finds the lock free and does all its work on one blocking thread, or gives the thread
+    /// back: a process that was stopped with the lock in its hands costs nobody a thread.
+    fn step<'a, T, F>(
+        &'a self,
+        step: &'static str,
+        lane: Lane,
+        key: &'a str,
+        mut transition: F,
+    ) -> StoreFuture<'a, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut State, Timestamp) -> (T, bool) + Send + 'static,
+    {
+        Box::pin(async move {
+            let files = Arc::new(KeyFiles::new(&self.folder, key));
+            let mut deadline = Instant::now() + self.lock_timeout;
+            let turn = self.queue.turn(lane, key, self.lock_timeout).await;
+            let mut turn = turn.ok_or_else(|| self.error(step, stuck(&files.lock)))?;
+            let mut pause = SHORTEST_PAUSE;
+            loop {
+                let queued = Instant::now();
+                let room = self.queue.room(lane).await;
+                // A crowd on this server's disk says nothing about the lock.
+                deadline += queued.elapsed();
+                let attempt = {
+                    let files = Arc::clone(&files);
+                    // Turn and room go along: if the caller is gone, they last as long as the work.
+                    move || (files.attempt(transition), turn, room)
+                };
+                let (attempt, held, _) =
+                    spawn_blocking(attempt).await.map_err(|error| self.error(step, broken_off(&error)))?;
+                match attempt.map_err(|failure| self.error(step, failure))? {
+                    Attempt::Done(stamped) => return Ok(stamped),
+                    Attempt::Busy(back) => (transition, turn) = (back, held),
+                }
+                if Instant::now() >= deadline {
+                    return Err(self.error(step, stuck(&files.lock)));
+                }
+                sleep(pause.min(deadline - Instant::now())).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        })
+    }
+
+    /// A look at the folder that needs neither a lock nor a write.
+    fn look<'a, T: Send + 'static>(
+        &'a self,
+        step: &'static str,
+        look: impl FnOnce(&Path) -> Result<T, Failure> + Send + 'static,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            let room = self.queue.room(Lane::Newcomers).await;
+            let folder = Arc::clone(&self.folder);
+            let looked = spawn_blocking(move || {
+                let _room = room;
+                std::fs::read_dir(&folder).map_err(|error| Failure::io("open", &folder, &error))?;
+                Ok(Stamped { reply: look(&folder)?, at: Timestamp::now() })
+            });
+            let looked = looked.await.map_err(|error| self.error(step, broken_off(&error)))?;
+            looked.map_err(|failure| self.error(step, failure))
+        })
+    }
+}
+
+fn stuck(lock: &Path) -> Failure {
+    let lock = lock.display();
+    let cause = format!(
+        "{lock} stayed locked; a stopped or stuck process may hold it (`fuser {lock}` tells which), and it \
+         must go on or be killed"
+    );
+    Failure { kind: StoreErrorKind::TimedOut, cause }
+}
+
+fn broken_off(error: &tokio::task::JoinError) -> Failure {
+    let cause = format!("the step broke off, as when its runtime shuts down ({error})");
+    Failure { kind: StoreErrorKind::Unreachable, cause }
+}
+
+impl Store for FileStore {
+    fn location(&self) -> String {
+        format!("file://{}", self.folder.display())
+    }
+
+    fn ping(&self) -> StoreFuture<'_, ()> {
+        self.look("ping", |_| Ok(()))
+    }
+
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply> {
+        let claim = claim.clone();
+        self.step("claim", Lane::Newcomers, key, move |state, now| {
+            let reply = model::claim(state, now, &claim);
+            let won = matches!(reply, ClaimReply::Won(_));
+            (reply, won)
+        })
+    }
+
+    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
+        let lease = lease.clone();
+        self.step("extend", Lane::Holders, key, move |state, now| {
+            let reply = model::extend(state, now, &lease);
+            (reply, reply != ExtendReply::Lost)
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        key: &'a str,
+        lease: &'a Lease,
+        end: &'a Ending,
+    ) -> StoreFuture<'a, ReleaseReply> {
+        let (lease, end) = (lease.clone(), end.clone());
+        self.step("release", Lane::Holders, key, move |state, now| {
+            (model::release(state, now, &lease, &end), true)
+        })
+    }
+
+    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
+        self.step("set_paused", Lane::Newcomers, key, move |state, _| {
+            model::set_paused(state, paused);
+            ((), true)
+        })
+    }
+
+    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
+        self.step("reset", Lane::Newcomers, key, |state, now| {
+            model::reset(state, now);
+            ((), true)
+        })
+    }
+
+    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
+        let key = key.to_owned();
+        self.look("history", move |folder| Ok(KeyFiles::new(folder, &key).read()?.history()))
+    }
+}

@@ -1,0 +1,56 @@
+//! Whose step may use the disk.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// Steps on the disk at once, per lane: enough for the file system to flush many with one write, and far
+/// from the limits on threads and open files.
+const WIDTH: usize = 32;
+
+/// Two lanes that never wait for each other: ten thousand claims at midnight must not delay a keep-alive.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Lane {
+    /// Who wants a key, or wants to look.
+    Newcomers,
+    /// Who holds one.
+    Holders,
+}
+
+/// Open to one step at a time.
+type Gate = Arc<AsyncMutex<()>>;
+
+pub(super) struct Queue {
+    gates: Mutex<HashMap<(Lane, String), Gate>>,
+    newcomers: Arc<Semaphore>,
+    holders: Arc<Semaphore>,
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        let lane = || Arc::new(Semaphore::new(WIDTH));
+        Self { gates: Mutex::default(), newcomers: lane(), holders: lane() }
+    }
+
+    /// Waits until no other step of this process and lane is on the key: in the order of arrival, and
+    /// without a thread. `None` if that took too long.
+    pub(super) async fn turn(&self, lane: Lane, key: &str, at_most: Duration) -> Option<OwnedMutexGuard<()>> {
+        let gate = {
+            let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(gates.entry((lane, key.to_owned())).or_default())
+        };
+        timeout(at_most, gate.lock_owned()).await.ok()
+    }
+
+    /// Waits for room on the disk.
+    pub(super) async fn room(&self, lane: Lane) -> OwnedSemaphorePermit {
+        let lane = match lane {
+            Lane::Newcomers => &self.newcomers,
+            Lane::Holders => &self.holders,
+        };
+        Arc::clone(lane).acquire_owned().await.expect("the semaphore is never closed")
+    }
+}
