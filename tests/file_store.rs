@@ -1,0 +1,224 @@
+//! The file store inside one process: its files, its errors, its manners.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use jobs::store::file::FileStore;
+use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, Store, StoreErrorKind};
+use proptest::prelude::*;
+use support::folder::TempFolder;
+use support::server::{SUCCEEDED, claim_now, lease_of, win};
+
+mod support {
+    pub mod folder;
+    pub mod server;
+}
+
+fn file_name(store: &FileStore, key: &str) -> String {
+    store.state_file(key).file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_tick_goes_its_way_and_a_second_process_sees_it() {
+    let folder = TempFolder::new();
+    let (here, there) =
+        (FileStore::open(folder.path(), None).unwrap(), FileStore::open(folder.path(), None).unwrap());
+    let claim = claim_now();
+    let ClaimReply::Won(won) = here.claim("import", &claim).await.unwrap().reply else { panic!("not won") };
+    let lease = lease_of(&claim, won);
+    assert!(matches!(there.claim("import", &claim_now()).await.unwrap().reply, ClaimReply::Held(_)));
+    assert_eq!(there.claim("import", &claim).await.unwrap().reply, ClaimReply::Won(won), "a repeated claim");
+    assert!(matches!(here.extend("import", &lease).await.unwrap().reply, ExtendReply::Kept(_)));
+    assert_eq!(here.release("import", &lease, &SUCCEEDED).await.unwrap().reply, ReleaseReply::Released);
+    let history = there.history("import").await.unwrap().reply;
+    assert_eq!(history.runs.len(), 1);
+    assert_eq!(history.runs[0].fence, won.fence);
+    there.ping().await.unwrap();
+}
+
+proptest! {
+    #[test]
+    fn keys_that_differ_only_by_case_have_files_that_differ_by_more(
+        key in "[A-Za-z0-9._:/-]{1,128}",
+        flips in proptest::collection::vec(any::<bool>(), 128),
+    ) {
+        let folder = TempFolder::in_memory();
+        let store = FileStore::open(folder.path(), None).unwrap();
+        let flip = |(c, flip): (char, &bool)| match (flip, c.is_ascii_uppercase()) {
+            (false, _) => c,
+            (true, true) => c.to_ascii_lowercase(),
+            (true, false) => c.to_ascii_uppercase(),
+        };
+        let other: String = key.chars().zip(&flips).map(flip).collect();
+        let (name, other_name) = (file_name(&store, &key), file_name(&store, &other));
+        prop_assert_eq!(key == other, name.eq_ignore_ascii_case(&other_name), "{} {}", name, other_name);
+        prop_assert!(name.len() <= 106 && !name.starts_with(['.', '-']), "{}", name);
+        prop_assert!(name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b'%' | b'~')));
+    }
+
+    #[test]
+    fn no_two_keys_share_a_file(keys in proptest::collection::hash_set("[aA%~.:/-]{1,5}|[aA]{125,128}", 2..50)) {
+        let folder = TempFolder::in_memory();
+        let store = FileStore::open(folder.path(), None).unwrap();
+        let files: HashSet<_> = keys.iter().map(|key| store.state_file(key)).collect();
+        prop_assert_eq!(files.len(), keys.len());
+        prop_assert!(files.iter().all(|file| file.parent() == Some(folder.path())));
+    }
+}
+
+#[tokio::test]
+async fn keys_and_namespaces_that_look_like_files_of_others_are_not_them() {
+    let folder = TempFolder::new();
+    let long = "Long/".repeat(25);
+    let keys = ["a", "A", "a.lock", "a.state", "..", "a/../b", "a:b", "-x", "con", "a.namespace", &long];
+    let namespaces = [None, Some("a"), Some("A"), Some("a.state"), Some(".."), Some("a.namespace")];
+    for namespace in namespaces {
+        let store = FileStore::open(folder.path(), namespace).unwrap();
+        for key in keys {
+            win(&store, key).await;
+        }
+    }
+    let count = |path: &Path, suffix: &str| {
+        let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_str().unwrap().ends_with(suffix)).count()
+    };
+    assert_eq!(count(folder.path(), ".namespace"), namespaces.len() - 1);
+    assert_eq!(count(folder.path(), ".state"), keys.len());
+    assert_eq!(count(folder.path(), ".lock"), keys.len());
+    assert_eq!(count(folder.path(), ".tmp"), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_an_error_and_never_a_fresh_start() {
+    let folder = TempFolder::new();
+    let store = FileStore::open(folder.path(), None).unwrap();
+    win(&store, "import").await;
+    let path = store.state_file("import");
+    let good = fs::read(&path).unwrap();
+    let newer = String::from_utf8(good.clone()).unwrap().replace("\"format\":1", "\"format\":2");
+    let half = &good[..good.len() / 2];
+    for bad in [b"".as_slice(), half, b"{\"name\":\"package.json\"}", &[0; 4096], newer.as_bytes()] {
+        fs::write(&path, bad).unwrap();
+        let errors = [store.claim("import", &claim_now()).await.err(), store.history("import").await.err()];
+        for error in errors {
+            let error = error.expect("an unreadable state is an error");
+            assert_eq!(error.kind(), StoreErrorKind::Unreadable, "{error}");
+            assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), bad, "left as it was found");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made_or_has_gone_is_named_in_the_error() {
+    let folder = TempFolder::new();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    for bad in [file.clone(), file.join("below")] {
+        let error = FileStore::open(&bad, None).err().expect("a file is not a folder").to_string();
+        assert!(error.contains(bad.to_str().unwrap()) && error.contains("create the folder"), "{error}");
+    }
+    let deep = folder.path().join("made/on/demand");
+    let store = FileStore::open(&deep, None).unwrap();
+    win(&store, "import").await;
+    fs::remove_dir_all(&deep).unwrap();
+    for error in
+        [store.ping().await.err(), store.history("a").await.err(), store.claim("a", &claim_now()).await.err()]
+    {
+        let error = error.expect("the folder is gone");
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+        assert!(error.to_string().contains(deep.to_str().unwrap()), "{error}");
+    }
+}
+
+#[test]
+fn opening_removes_what_killed_processes_left_and_nothing_else() {
+    let folder = TempFolder::new();
+    let id = "0123456789abcdef0123456789abcdef";
+    let [abandoned, young, foreign] =
+        [format!("a.{id}.tmp"), format!("b.{id}.tmp"), "holiday.tmp".to_owned()].map(|name| {
+            let path = folder.path().join(name);
+            File::create(&path).unwrap();
+            path
+        });
+    for old in [&abandoned, &foreign] {
+        let then = SystemTime::now() - Duration::from_secs(120);
+        File::options().write(true).open(old).unwrap().set_modified(then).unwrap();
+    }
+    FileStore::open(folder.path(), None).unwrap();
+    assert_eq!([abandoned.exists(), young.exists(), foreign.exists()], [false, true, true]);
+}
+
+#[test]
+fn many_stuck_keys_leave_the_threads_to_the_others() {
+    let folder = TempFolder::new();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let store = FileStore::open(folder.path(), None).unwrap().with_lock_timeout(Duration::from_secs(2));
+        let lease = win(&store, "healthy").await;
+        let mut locks = Vec::new();
+        let mut stuck = tokio::task::JoinSet::new();
+        for index in 0..100 {
+            let (store, key) = (store.clone(), format!("stuck-{index}"));
+            let lock = File::create(store.state_file(&key).with_extension("lock")).unwrap();
+            lock.lock().unwrap();
+            locks.push(lock);
+            stuck.spawn(async move { store.claim(&key, &claim_now()).await });
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let start = Instant::now();
+        for _ in 0..10 {
+            store.extend("healthy", &lease).await.unwrap();
+        }
+        assert!(start.elapsed() < Duration::from_secs(1), "ten keep-alives took {:?}", start.elapsed());
+        assert_eq!(stuck.len(), 100);
+        assert!(stuck.try_join_next().is_none(), "a stuck key answered");
+        for result in stuck.join_all().await {
+            assert_eq!(result.unwrap_err().kind(), StoreErrorKind::TimedOut);
+        }
+        assert!(start.elapsed() < Duration::from_secs(4), "timed out after {:?}", start.elapsed());
+    });
+}
+
+#[tokio::test]
+async fn a_keep_alive_overtakes_a_crowd_of_claims() {
+    const CROWD: usize = 1000;
+    let folder = TempFolder::new();
+    let store = FileStore::open(folder.path(), None).unwrap();
+    let lease = win(&store, "running").await;
+    let decided = Arc::new(AtomicUsize::new(0));
+    let mut crowd = tokio::task::JoinSet::new();
+    for index in 0..CROWD {
+        let (store, decided) = (store.clone(), Arc::clone(&decided));
+        crowd.spawn(async move {
+            win(&store, &format!("job-{index}")).await;
+            decided.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    tokio::task::yield_now().await;
+    store.extend("running", &lease).await.unwrap();
+    let overtaken = CROWD - decided.load(Ordering::Relaxed);
+    assert!(overtaken > CROWD / 2, "only {overtaken} claims were overtaken");
+    crowd.join_all().await;
+}
+
+#[tokio::test]
+async fn many_claims_of_one_tick_in_one_process_have_one_winner() {
+    let folder = TempFolder::new();
+    let store = FileStore::open(folder.path(), None).unwrap();
+    let tick = claim_now().what;
+    let mut claims = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let (store, what) = (store.clone(), tick.clone());
+        claims.spawn(async move {
+            let claim = jobs::store::Claim { what, ..claim_now() };
+            matches!(store.claim("import", &claim).await.unwrap().reply, ClaimReply::Won(_))
+        });
+    }
+    assert_eq!(claims.join_all().await.into_iter().filter(|won| *won).count(), 1);
+}

@@ -1,0 +1,69 @@
+//! What a server says to a store, in the fewest words.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use jobs::store::{
+    Claim, ClaimReply, Ending, Lease, RunOutcome, Stamped, Store, StoreError, TickClaim, What, Won,
+};
+use jobs::{Overlap, Timestamp};
+
+pub const SUCCEEDED: Ending = Ending { outcome: RunOutcome::Succeeded, error: None };
+
+pub fn random() -> u64 {
+    RandomState::new().hash_one(())
+}
+
+pub fn claim_of(tick: Timestamp, ttl: Duration) -> Claim {
+    let ask = TickClaim {
+        tick,
+        delay: Duration::ZERO,
+        grace: Duration::from_secs(3600),
+        overlap: Overlap::Queue,
+        takeovers: 0,
+    };
+    Claim {
+        token: format!("{:016x}", random()),
+        server: std::process::id().to_string(),
+        ttl,
+        what: What::Tick(ask),
+    }
+}
+
+/// A claim of the tick that is due this very microsecond.
+pub fn claim_now() -> Claim {
+    claim_of(Timestamp::now(), Duration::from_secs(60))
+}
+
+pub fn lease_of(claim: &Claim, won: Won) -> Lease {
+    let tick = match &claim.what {
+        What::Tick(ask) => Some(ask.tick),
+        What::Now => None,
+    };
+    Lease {
+        token: claim.token.clone(),
+        server: claim.server.clone(),
+        ttl: claim.ttl,
+        tick,
+        attempt: won.attempt,
+        fence: won.fence,
+        since: won.since,
+        until: won.until,
+    }
+}
+
+pub async fn win(store: &dyn Store, key: &str) -> Lease {
+    let claim = claim_now();
+    match store.claim(key, &claim).await {
+        Ok(Stamped { reply: ClaimReply::Won(won), .. }) => lease_of(&claim, won),
+        other => panic!("expected to win {key}: {other:?}"),
+    }
+}
+
+#[allow(dead_code, reason = "not every test binary needs it")]
+pub async fn win_and_release(store: &dyn Store, key: &str) -> Result<Option<Won>, StoreError> {
+    let claim = claim_now();
+    let ClaimReply::Won(won) = store.claim(key, &claim).await?.reply else { return Ok(None) };
+    store.release(key, &lease_of(&claim, won), &SUCCEEDED).await?;
+    Ok(Some(won))
+}
