@@ -39,21 +39,32 @@ const MOST_RETRIES: u32 = 100;
 impl Policy {
     /// Everything that is wrong with this policy; empty for a job that can be scheduled.
     pub fn problems(&self) -> Vec<Problem> {
+        self.problems_without(&[])
+    }
+
+    /// The same, without the rules that involve an argument whose value could not be read: they would
+    /// judge a default that nobody chose.
+    pub(crate) fn problems_without(&self, unread: &[&str]) -> Vec<Problem> {
         let mut found = Vec::new();
-        let mut rule = |broken: bool, argument, message: String| {
-            if broken {
-                found.push(Problem::new(argument, message));
+        // The first argument is the one at fault, the others are what it does not go with.
+        let mut rule = |broken: bool, arguments: &[&'static str], message: String| {
+            if broken && !arguments.iter().any(|argument| unread.contains(argument)) {
+                found.push(Problem::new(arguments[0], message));
             }
         };
 
         if let Err(why) = check_key(&self.key) {
-            rule(true, "key", format!("invalid `key` \"{}\": {why}", self.key));
+            rule(true, &["key"], format!("invalid `key` \"{}\": {why}", self.key));
         }
         let ttl = show(self.ttl);
-        rule(self.ttl < SHORTEST_TTL, "ttl", format!("`ttl` \"{ttl}\" is too short; at least \"1s\""));
-        rule(self.ttl > LONGEST_TTL, "ttl", format!("`ttl` \"{ttl}\" is too long; at most \"7days\""));
+        rule(self.ttl < SHORTEST_TTL, &["ttl"], format!("`ttl` \"{ttl}\" is too short; at least \"1s\""));
+        rule(self.ttl > LONGEST_TTL, &["ttl"], format!("`ttl` \"{ttl}\" is too long; at most \"7days\""));
         for (argument, value) in [("timeout", self.timeout), ("grace", self.grace), ("jitter", self.jitter)] {
-            rule(value == Some(Duration::ZERO), argument, format!("`{argument}` must be longer than zero"));
+            rule(
+                value == Some(Duration::ZERO),
+                &[argument],
+                format!("`{argument}` must be longer than zero"),
+            );
         }
         if let Some(timeout) = self.timeout.filter(|timeout| !self.keep_alive && *timeout > self.ttl) {
             let timeout = show(timeout);
@@ -61,21 +72,21 @@ impl Policy {
                 "`timeout` \"{timeout}\" is longer than `ttl` \"{ttl}\", which `keep_alive = false` never \
                  extends; shorten it or lengthen `ttl`"
             );
-            rule(true, "timeout", message);
+            rule(true, &["timeout", "ttl", "keep_alive"], message);
         }
         rule(
             self.retries > MOST_RETRIES,
-            "retries",
+            &["retries"],
             format!("`retries` {} is too many; at most {MOST_RETRIES}", self.retries),
         );
         rule(
             self.takeovers == 0 && self.on_crash == OnCrash::Retry,
-            "takeovers",
+            &["takeovers", "on_crash"],
             "`takeovers` must be at least 1; leave out `on_crash = \"retry\"` for none".to_owned(),
         );
         rule(
             self.on_lost == OnLost::Continue && self.on_crash == OnCrash::Retry,
-            "on_lost",
+            &["on_lost", "on_crash"],
             "`on_lost = \"continue\"` cannot be combined with `on_crash = \"retry\"`: the run that goes on and the \
              server that takes its tick over would work at the same time"
                 .to_owned(),
@@ -86,7 +97,7 @@ impl Policy {
                 let (jitter, gap) = (show(jitter), show(gap));
                 let message =
                     format!("`jitter` \"{jitter}\" must be shorter than the gap between ticks, {gap}");
-                rule(true, "jitter", message);
+                rule(true, &["jitter", "every", "tz"], message);
             }
         }
         found

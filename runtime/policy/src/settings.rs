@@ -26,10 +26,16 @@ pub struct Settings<'a> {
 impl Settings<'_> {
     /// The policy these settings describe, or everything that is wrong with them.
     pub fn policy(&self) -> Result<Policy, Vec<Problem>> {
+        self.policy_without(&[])
+    }
+
+    /// The same, where arguments were written that could not even be read as text, number or flag: rules
+    /// that involve one of them are left out.
+    pub fn policy_without(&self, unread: &[&'static str]) -> Result<Policy, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut policy = Policy::new(self.key);
 
-        if let Err(why) = check_key(self.key) {
+        if let Some(why) = check_key(self.key).err().filter(|_| !unread.contains(&"key")) {
             problems.push(Problem::invalid("key", self.key, &why));
         }
         let mut duration = |argument, text: Option<&str>| match parse_duration(text?) {
@@ -62,37 +68,42 @@ impl Settings<'_> {
             Ok(schedule) => policy.schedule = schedule,
             Err(error) => problems.push(Problem::new(error.argument(), error.to_string())),
         }
-        self.contradictions(&policy, &mut problems);
-        // A value that could not be read was replaced by its default: rules about it would mislead.
-        let unread: Vec<_> = problems.iter().map(|problem| problem.argument).collect();
-        problems.extend(policy.problems().into_iter().filter(|problem| !unread.contains(&problem.argument)));
+        let unread: Vec<_> =
+            problems.iter().map(|problem| problem.argument).chain(unread.iter().copied()).collect();
+        self.contradictions(&policy, &unread, &mut problems);
+        problems.extend(policy.problems_without(&unread));
         if problems.is_empty() { Ok(policy) } else { Err(problems) }
     }
 
     /// Arguments that mean nothing without another one. Only what was written can contradict itself, so
     /// these rules look at the settings, not at the policy.
-    fn contradictions(&self, policy: &Policy, problems: &mut Vec<Problem>) {
-        let mut needs = |given: bool, argument, what: &str| {
-            if given {
+    fn contradictions(&self, policy: &Policy, unread: &[&str], problems: &mut Vec<Problem>) {
+        let mut needs = |given: bool, argument, other, what: &str| {
+            if given && !unread.contains(&argument) && !unread.contains(&other) {
                 problems.push(Problem::new(argument, format!("`{argument}` needs {what}")));
             }
         };
-        if self.every.is_none() {
-            needs(self.tz.is_some(), "tz", "a schedule; add `every = \"0 * * * *\"`");
-            needs(self.jitter.is_some(), "jitter", "a schedule; add `every = \"0 * * * *\"`");
-            needs(self.grace.is_some(), "grace", "a schedule; add `every = \"0 * * * *\"`");
-            needs(self.missed.is_some(), "missed", "a schedule; add `every = \"0 * * * *\"`");
-            needs(self.overlap.is_some(), "overlap", "a schedule; add `every = \"0 * * * *\"`");
-            needs(self.on_crash.is_some(), "on_crash", "a schedule; add `every = \"0 * * * *\"`");
+        for (argument, given) in [
+            ("tz", self.tz.is_some()),
+            ("jitter", self.jitter.is_some()),
+            ("grace", self.grace.is_some()),
+            ("missed", self.missed.is_some()),
+            ("overlap", self.overlap.is_some()),
+            ("on_crash", self.on_crash.is_some()),
+        ] {
+            let given = given && self.every.is_none();
+            needs(given, argument, "every", "a schedule; add `every = \"0 * * * *\"`");
         }
         needs(
             self.takeovers.is_some() && policy.on_crash != OnCrash::Retry,
             "takeovers",
+            "on_crash",
             "`on_crash = \"retry\"`",
         );
         needs(
             self.retry_delay.is_some() && policy.retries == 0,
             "retry_delay",
+            "retries",
             "`retries`; add `retries = 3`",
         );
     }

@@ -1,0 +1,44 @@
+//! One mistake is told once: rules that involve a value which could not be read stay silent.
+
+use singleton_jobs_policy::Settings;
+
+fn arguments_at_fault(settings: &Settings<'_>, unread: &[&'static str]) -> Vec<&'static str> {
+    let problems = settings.policy_without(unread).err().unwrap_or_default();
+    problems.iter().map(|problem| problem.argument).collect()
+}
+
+#[test]
+fn a_misspelt_choice_does_not_condemn_what_depends_on_it() {
+    let settings = Settings {
+        key: "import-products",
+        every: Some("@hourly"),
+        on_crash: Some("rerty"),
+        takeovers: Some(2),
+        ..Settings::default()
+    };
+    assert_eq!(arguments_at_fault(&settings, &[]), ["on_crash"]);
+}
+
+#[test]
+fn a_timeout_is_not_measured_against_a_default_nobody_chose() {
+    let settings = Settings {
+        key: "import-products",
+        ttl: Some("10"),
+        timeout: Some("5m"),
+        keep_alive: Some(false),
+        ..Settings::default()
+    };
+    assert_eq!(arguments_at_fault(&settings, &[]), ["ttl"]);
+}
+
+#[test]
+fn an_argument_that_was_written_but_not_read_is_not_missing() {
+    let settings = Settings {
+        tz: Some("Europe/Berlin"),
+        retry_delay: Some("1s"),
+        ttl: Some("0s"),
+        ..Settings::default()
+    };
+    assert_eq!(arguments_at_fault(&settings, &[]), ["key", "tz", "retry_delay", "ttl"]);
+    assert_eq!(arguments_at_fault(&settings, &["key", "every", "retries"]), ["ttl"]);
+}
