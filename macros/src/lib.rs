@@ -1,7 +1,88 @@
-//! The attribute of `singleton-jobs`.
+//! The attribute of [`singleton-jobs`](https://docs.rs/singleton-jobs), which re-exports it: depend on that.
+
+mod args;
+mod expand;
+mod function;
+mod job;
+
 use proc_macro::TokenStream;
-/// placeholder
+use quote::quote;
+
+/// Makes an `async fn` a job: of all servers that run this program, one runs it at each tick.
+///
+/// ```
+/// use jobs::{Run, State, singleton_job};
+///
+/// #[derive(Clone)]
+/// struct Db;
+///
+/// /// Pulls new products from the supplier.
+/// #[singleton_job(key = "import-products", ttl = "60s", every = "0 * * * *")]
+/// async fn import_products(State(db): State<Db>, run: Run) -> Result<(), std::io::Error> {
+///     println!("importing for {:?} under fence {}", run.tick(), run.fence());
+///     # let _: Db = db;
+///     Ok(())
+/// }
+/// ```
+///
+/// # Arguments
+///
+/// | argument | default | meaning |
+/// |---|---|---|
+/// | `key` | required | names the job and its lock on every server: 1 to 128 of `A–Z a–z 0–9 . _ : / -` |
+/// | `ttl` | `"60s"` | how long the lease lasts without an extension, and so how long a crash blocks the job; `"1s"` to `"7days"` |
+/// | `every` | none: runs only by hand | cron with 5 or 6 fields (`"0 3 * * *"`; the sixth, in front, is seconds), `"@hourly"`, `"@daily"`, `"@weekly"`, `"@monthly"`, `"@yearly"`, or an interval (`"10m"`) |
+/// | `tz` | `"UTC"` | the IANA time zone of a cron schedule |
+/// | `timeout` | none | cancels a run that takes longer |
+/// | `retries` | `0` | how often a failed run is tried again under the same lease; at most 100 |
+/// | `retry_delay` | `"5s"` | the pause before the first retry; it grows |
+/// | `overlap` | `"skip"` | a tick that is due while the last run goes on is skipped, or with `"queue"` starts when that run ends, within the grace |
+/// | `missed` | `"skip"` | ticks that passed while no server or no store was there are only counted, or with `"run_once"` the newest of them runs |
+/// | `on_crash` | `"skip"` | a tick whose run did not finish is over, or with `"retry"` another server takes it over when the lease has expired |
+/// | `takeovers` | `1` | how many such attempts a tick gets |
+/// | `grace` | the shorter of `ttl` and the gap to the next tick; with `overlap = "queue"` the gap | how late a tick may still start |
+/// | `jitter` | none | delays each start by an amount below this, derived from key and tick: the same on every server |
+/// | `keep_alive` | `true` | `false` never extends the lease |
+/// | `on_lost` | `"cancel"` | a run whose lease is lost is dropped at its next `await`, or with `"continue"` is only told |
+/// | `crate` | `::jobs` | where this crate is, if it is renamed or re-exported: `crate = my::jobs` |
+///
+/// Durations are written `"250ms"`, `"60s"`, `"5m"`, `"1h 30m"`, `"2days"`. Every value is checked while the
+/// program compiles, by the rules that the runtime uses for jobs built at run time.
+///
+/// # The function
+///
+/// It takes `Run`, `State<T>` and `Option<State<T>>`, any number in any order, and returns `()` or
+/// `Result<T, E>` with an error that converts into `Box<dyn Error + Send + Sync>`. Its doc comment is the
+/// job's description. `#[cfg(…)]` on it decides about the job, too; all other attributes stay its own.
+///
+/// It is compiled exactly as it was written, so it can be called like any other function, in a unit test
+/// for example:
+///
+/// ```
+/// # use jobs::{Run, singleton_job};
+/// #[singleton_job(key = "close-books", every = "0 3 * * *", tz = "Europe/Berlin")]
+/// async fn close_books(run: Run) -> Result<u64, String> {
+///     Ok(run.fence())
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// assert_eq!(close_books(Run::detached("close-books")).await, Ok(1));
+/// # });
+/// ```
+///
+/// # What it does not do
+///
+/// * It starts nothing. The job is only registered; `jobs::start_all()` starts every registered job.
+/// * It takes no lock around a call of yours: whoever calls the function runs it, here and now.
+/// * It cannot see other jobs: two with the same key are found at start, and the start refused.
+/// * It does not make a library's jobs part of your program. A library that the program never mentions is
+///   not linked; write `use that_library as _;`.
+/// * It does not work inside `impl` and `trait` blocks, nor on generic functions: a key names exactly one
+///   function.
 #[proc_macro_attribute]
-pub fn singleton_job(_arguments: TokenStream, item: TokenStream) -> TokenStream {
-    item
+pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let item = proc_macro2::TokenStream::from(item);
+    let job = job::Job::parse(arguments.into(), item.clone());
+    let registration = job.as_ref().map_or_else(syn::Error::to_compile_error, expand::registration);
+    quote!(#item #registration).into()
 }

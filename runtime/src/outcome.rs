@@ -22,7 +22,7 @@ pub trait IntoOutcome {
     message = "a job cannot fail with `{Self}`",
     label = "this error cannot be boxed",
     note = "a job's error converts into `Box<dyn Error + Send + Sync>`: implement `std::error::Error` for it, or \
-            return `String` or `anyhow::Error`"
+            return that box, `anyhow::Error` or `String`"
 )]
 pub trait JobError {
     #[doc(hidden)]

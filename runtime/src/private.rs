@@ -4,13 +4,13 @@ pub use inventory;
 pub use singleton_jobs_policy::Settings;
 
 pub use crate::extract::{Context, FromRun, Needs};
-pub use crate::outcome::IntoOutcome;
+pub use crate::outcome::{BoxError, IntoOutcome};
 pub use crate::registry::{JobFuture, Registration};
 
 /// Not public API. Fails to compile, on the function's name, if the job's future cannot move to another thread.
-pub fn boxed<F>(future: F) -> JobFuture
+pub fn boxed<F>(future: F, into_outcome: fn(F::Output) -> Result<(), BoxError>) -> JobFuture
 where
-    F: Future<Output = Result<(), crate::outcome::BoxError>> + Send + 'static,
+    F: Future + Send + 'static,
 {
-    Box::pin(future)
+    Box::pin(async move { into_outcome(future.await) })
 }

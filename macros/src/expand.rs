@@ -1,0 +1,148 @@
+//! The registration that follows a job's function.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ReturnType;
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+
+use crate::job::{Job, find_impl};
+
+// Input:
+//     /// Pulls new products from the supplier.
+//     #[singleton_job(key = "import-products", every = "0 * * * *")]
+//     async fn import_products(State(db): State<Db>, run: Run) -> anyhow::Result<()> { … }
+//
+// Output, after the function as it was written:
+//     const _: () = {
+//         ::jobs::__private::inventory::submit! {
+//             ::jobs::__private::Registration {
+//                 settings: ::jobs::__private::Settings {
+//                     key: "import-products",
+//                     every: Some("0 * * * *"),
+//                     ttl: None, …
+//                 },
+//                 description: "Pulls new products from the supplier.",
+//                 function: "import_products",
+//                 module: module_path!(),
+//                 file: file!(),
+//                 line: line!(),
+//                 needs: |needs| {
+//                     <State<Db> as FromRun>::needs(needs);
+//                     <Run as FromRun>::needs(needs);
+//                 },
+//                 call: |context| {
+//                     let arg0 = <State<Db> as FromRun>::from_context(context);
+//                     let arg1 = <Run as FromRun>::from_context(context);
+//                     let future = import_products(arg0, arg1);
+//                     boxed(future, <anyhow::Result<()> as IntoOutcome>::into_outcome)
+//                 },
+//             }
+//         }
+//     };
+//
+// Every path is absolute, because a user's module may shadow any name. Local names really start with two
+// underscores, because a constant of theirs would turn a plain one into a pattern; and they are used at
+// least once, because a function may have no parameters, or none whose `#[cfg]` is true.
+pub(crate) fn registration(job: &Job) -> TokenStream {
+    let private = {
+        let krate = &job.krate;
+        quote!(#krate::__private)
+    };
+    let conditions = job.function.conditions();
+    let settings = settings(job);
+    let description = job.function.description();
+    let function = job.function.signature.ident.unraw().to_string();
+    let needs = needs(job, &private);
+    let call = call(job, &private);
+    quote! {
+        #conditions
+        const _: () = {
+            #private::inventory::submit! {
+                #private::Registration {
+                    settings: #private::Settings { #settings },
+                    description: #description,
+                    function: #function,
+                    module: ::core::module_path!(),
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                    needs: #needs,
+                    call: #call,
+                }
+            }
+        };
+    }
+}
+
+fn settings(job: &Job) -> TokenStream {
+    let settings = job.args.settings();
+    let key = settings.key;
+    let optional = [
+        ("ttl", option(settings.ttl)),
+        ("every", option(settings.every)),
+        ("tz", option(settings.tz)),
+        ("timeout", option(settings.timeout)),
+        ("retries", option(settings.retries)),
+        ("retry_delay", option(settings.retry_delay)),
+        ("overlap", option(settings.overlap)),
+        ("missed", option(settings.missed)),
+        ("on_crash", option(settings.on_crash)),
+        ("takeovers", option(settings.takeovers)),
+        ("grace", option(settings.grace)),
+        ("jitter", option(settings.jitter)),
+        ("keep_alive", option(settings.keep_alive)),
+        ("on_lost", option(settings.on_lost)),
+    ];
+    let names = optional.iter().map(|(name, _)| format_ident!("{name}"));
+    let values = optional.iter().map(|(_, value)| value);
+    quote!(key: #key, #(#names: #values),*)
+}
+
+fn option(value: Option<impl ToTokens>) -> TokenStream {
+    match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+fn needs(job: &Job, private: &TokenStream) -> TokenStream {
+    let calls = job.function.parameters().map(|(conditions, ty)| {
+        quote_spanned!(ty.span()=> #conditions <#ty as #private::FromRun>::needs(__needs);)
+    });
+    quote!(|__needs| { let _ = &__needs; #(#calls)* })
+}
+
+fn call(job: &Job, private: &TokenStream) -> TokenStream {
+    let function = &job.function.signature.ident;
+    let mut values = TokenStream::new();
+    let mut arguments = TokenStream::new();
+    for (index, (conditions, ty)) in job.function.parameters().enumerate() {
+        let argument = format_ident!("__arg{index}");
+        values.extend(quote_spanned! {ty.span()=>
+            #conditions
+            let #argument = <#ty as #private::FromRun>::from_context(__context);
+        });
+        arguments.extend(quote!(#conditions #argument,));
+    }
+    let into_outcome = into_outcome(&job.function.signature.output, private);
+    // What cannot be sent to another thread is the function's future: that is where rustc shall point.
+    let future = Ident::new("__future", function.span());
+    quote! {
+        |__context| {
+            let _ = &__context;
+            #values
+            let #future = #function(#arguments);
+            #private::boxed(#future, #into_outcome)
+        }
+    }
+}
+
+/// Names the return type, where it has a name, so that rustc underlines all of it.
+fn into_outcome(output: &ReturnType, private: &TokenStream) -> TokenStream {
+    match output {
+        ReturnType::Type(_, ty) if find_impl(ty.to_token_stream()).is_none() => {
+            quote_spanned!(ty.span()=> <#ty as #private::IntoOutcome>::into_outcome)
+        }
+        _ => quote!(#private::IntoOutcome::into_outcome),
+    }
+}
