@@ -214,8 +214,11 @@ pub fn release(state: &mut State, now: Timestamp, lease: &Lease, end: &Ending) -
             ReleaseReply::Restored
         }
         _ => {
-            // Our tick was started, whatever the store has forgotten since.
-            state.raise_mark(now, lease);
+            // The lease's tick was started, whatever the store has forgotten since. Of an abandoned claim
+            // nobody knows, and it started nothing.
+            if lease.fence != UNKNOWN_FENCE {
+                state.raise_mark(now, lease);
+            }
             ReleaseReply::NotHeld
         }
     }
