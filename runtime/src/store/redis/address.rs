@@ -1,0 +1,60 @@
+//! Redis URLs, and how to speak of them without their passwords.
+
+use redis::io::tcp::TcpSettings;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+
+/// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
+pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
+    let info = url.into_connection_info().map_err(|error| {
+        format!("it cannot be read: {error}; expected `redis://user:password@host:port/database`")
+    })?;
+    // Servers that do not know RESP3's greeting repeat it in their error, password included.
+    let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+    let tcp = TcpSettings::default().set_nodelay(true);
+    Ok(info.set_redis_settings(redis).set_tcp_settings(tcp))
+}
+
+/// The URL again, without the password.
+pub(super) fn without_password(info: &ConnectionInfo) -> String {
+    let redis = info.redis_settings();
+    let user = redis.username().map(|user| format!("{user}@")).unwrap_or_default();
+    let db = redis.db();
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) => format!("redis://{user}{}:{port}/{db}", bracketed(host)),
+        ConnectionAddr::TcpTls { host, port, .. } => {
+            format!("rediss://{user}{}:{port}/{db}", bracketed(host))
+        }
+        ConnectionAddr::Unix(path) => format!("redis+unix://{}?db={db}", path.display()),
+        _ => "redis".to_owned(),
+    }
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_is_the_url_without_its_password() {
+        for (url, location) in [
+            ("redis://localhost", "redis://localhost:6379/0"),
+            ("redis://:secret@10.0.0.1:7000/3", "redis://10.0.0.1:7000/3"),
+            ("redis://jobs:secret@cache.internal/", "redis://jobs@cache.internal:6379/0"),
+            ("redis://[::1]:6380", "redis://[::1]:6380/0"),
+            ("redis+unix:///run/redis.sock?db=2&pass=secret", "redis+unix:///run/redis.sock?db=2"),
+        ] {
+            assert_eq!(without_password(&parse(url).unwrap()), location);
+        }
+    }
+
+    #[test]
+    fn a_malformed_url_is_not_repeated() {
+        for url in ["redis:secret@host", "http://:secret@host", "redis://:secret@host/first", "secret"] {
+            let error = parse(url).unwrap_err();
+            assert!(!error.contains("secret") && error.contains("redis://"), "{url}: {error}");
+        }
+    }
+}

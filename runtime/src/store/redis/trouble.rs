@@ -1,0 +1,42 @@
+//! Which kind of trouble an error of the client or the server is.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use super::super::StoreErrorKind;
+
+pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
+    match error.kind() {
+        _ if error.is_timeout() => StoreErrorKind::TimedOut,
+        ErrorKind::Io
+        | ErrorKind::Server(
+            ServerErrorKind::BusyLoading
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ClusterDown
+            | ServerErrorKind::TryAgain,
+        ) => StoreErrorKind::Unreachable,
+        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => StoreErrorKind::Unreadable,
+        ErrorKind::Server(ServerErrorKind::ResponseError) => inside(error.detail().unwrap_or_default()),
+        ErrorKind::Extension => by_code(error.code().unwrap_or_default()).unwrap_or(StoreErrorKind::Refused),
+        _ => StoreErrorKind::Refused,
+    }
+}
+
+fn by_code(code: &str) -> Option<StoreErrorKind> {
+    match code {
+        "OOM" => Some(StoreErrorKind::Full),
+        "WRONGTYPE" | "UNREADABLE" => Some(StoreErrorKind::Unreadable),
+        "BUSY" => Some(StoreErrorKind::TimedOut),
+        _ => None,
+    }
+}
+
+/// Redis before 7 wraps the error of a command inside a script into a general one.
+fn inside(detail: &str) -> StoreErrorKind {
+    let code = detail.split(|c: char| !c.is_ascii_uppercase()).find_map(by_code);
+    code.unwrap_or(if detail.contains("user_script") {
+        // The script stumbled over a value that no version of this crate writes.
+        StoreErrorKind::Unreadable
+    } else {
+        StoreErrorKind::Refused
+    })
+}
