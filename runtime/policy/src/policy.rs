@@ -137,6 +137,17 @@ impl Policy {
         Duration::from_millis(fnv1a(&bytes) % millis)
     }
 
+    /// The arguments of this policy that are checked, but not yet acted on.
+    pub fn not_in_effect(&self) -> Vec<&'static str> {
+        let set = [
+            ("retries", self.retries > 0),
+            ("overlap = \"queue\"", self.overlap == Overlap::Queue),
+            ("missed = \"run_once\"", self.missed == Missed::RunOnce),
+            ("on_crash = \"retry\"", self.on_crash == OnCrash::Retry),
+        ];
+        set.into_iter().filter(|(_, set)| *set).map(|(argument, _)| argument).collect()
+    }
+
     /// How many attempts beyond the first an unfinished tick may get.
     pub fn allowed_takeovers(&self) -> u32 {
         match self.on_crash {

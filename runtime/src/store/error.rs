@@ -29,6 +29,11 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
+    /// Whether trying again later may help without anybody doing anything.
+    pub(crate) fn may_pass(self) -> bool {
+        matches!(self, Self::Unreachable | Self::TimedOut | Self::Full)
+    }
+
     fn remedy(self) -> &'static str {
         match self {
             Self::Unreachable => "check that it runs and that this server can reach it",

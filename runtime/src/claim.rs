@@ -1,0 +1,181 @@
+//! The claim of a tick: asked with one token until the store has answered or the tick's grace is over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::Timestamp;
+use crate::job::Job;
+use crate::lease::HeldLease;
+use crate::server::Server;
+use crate::store::model::UNKNOWN_FENCE;
+use crate::store::{Claim, ClaimReply, Ending, Lease, RunOutcome, TickClaim, What, Won};
+use crate::tick::{Skipped, TickOutcome};
+
+pub(crate) enum Claimed {
+    Won(HeldLease),
+    No(TickOutcome),
+}
+
+/// The scheduler may be this far ahead of the store's clock and simply wait; beyond, it must plan anew.
+const WORTH_WAITING: Duration = Duration::from_secs(1);
+
+/// Asks for a tick until `last_start`.
+///
+/// Every request carries the same token, so a request whose reply was lost can be repeated: it wins again,
+/// or learns that it lost. Once the token is released no request with it is sent.
+pub(crate) async fn claim_tick(
+    server: &Arc<Server>,
+    job: &Arc<Job>,
+    tick: Timestamp,
+    last_start: Instant,
+) -> Claimed {
+    let claim = request(server, job, tick);
+    let mut backoff = Backoff::new();
+    loop {
+        let sent = Instant::now();
+        let request = server.store.claim(&job.policy.key, &claim);
+        let error = match server.ask("claim", request_timeout(claim.ttl), request).await {
+            Ok(answer) => match answer.reply {
+                ClaimReply::Won(won) => return won_at(server, job, &claim, won, sent, answer.at).await,
+                ClaimReply::Early(wait) if wait <= WORTH_WAITING => {
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => continue,
+                        () = server.stop.cancelled() => return stopping(server, job, claim, &backoff),
+                    }
+                }
+                refusal => return Claimed::No(refused(refusal)),
+            },
+            Err(error) => error,
+        };
+        let pause = backoff.next();
+        if Instant::now() + pause >= last_start {
+            give_back(server, job, claim);
+            return Claimed::No(TickOutcome::Unavailable(error));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = server.stop.cancelled() => return stopping(server, job, claim, &backoff),
+        }
+    }
+}
+
+fn request(server: &Server, job: &Job, tick: Timestamp) -> Claim {
+    let policy = &job.policy;
+    Claim {
+        token: Uuid::new_v4().to_string(),
+        server: server.id.clone(),
+        ttl: policy.ttl,
+        what: What::Tick(TickClaim {
+            tick,
+            delay: policy.delay_of(tick),
+            grace: policy.grace_of(tick),
+            overlap: policy.overlap,
+            takeovers: policy.allowed_takeovers(),
+        }),
+    }
+}
+
+/// A request may take this long: several must fit into a lease.
+pub(crate) fn request_timeout(ttl: Duration) -> Duration {
+    (ttl / 6).min(Duration::from_secs(5))
+}
+
+async fn won_at(
+    server: &Arc<Server>,
+    job: &Arc<Job>,
+    claim: &Claim,
+    won: Won,
+    sent: Instant,
+    at: Timestamp,
+) -> Claimed {
+    let lease = Lease {
+        token: claim.token.clone(),
+        server: claim.server.clone(),
+        ttl: claim.ttl,
+        tick: match &claim.what {
+            What::Tick(ask) => Some(ask.tick),
+            What::Now => None,
+        },
+        attempt: won.attempt,
+        fence: won.fence,
+        since: won.since,
+        until: won.until,
+    };
+    let held = HeldLease::new(server, job, lease, sent, won.until.since(at));
+    if held.proof().is_lost() || server.stop.is_cancelled() {
+        let ending = Ending { outcome: RunOutcome::NotStarted, error: None };
+        held.release(server, &ending).await;
+        let why = if server.stop.is_cancelled() { Skipped::Stopping } else { Skipped::WonTooLate };
+        return Claimed::No(TickOutcome::Skipped(why));
+    }
+    Claimed::Won(held)
+}
+
+fn refused(reply: ClaimReply) -> TickOutcome {
+    TickOutcome::Skipped(match reply {
+        ClaimReply::Early(_) => return TickOutcome::NotDue,
+        // `Lost`: an earlier request of this claim had won, and its lease was over before we heard of it.
+        ClaimReply::Won(_) | ClaimReply::Lost => Skipped::WonTooLate,
+        ClaimReply::Taken(taken) => Skipped::Taken(taken),
+        ClaimReply::Superseded(mark) => Skipped::Superseded(mark),
+        ClaimReply::Ahead(mark) => Skipped::Ahead(mark),
+        ClaimReply::Paused => Skipped::Paused,
+        ClaimReply::Late(by) => Skipped::Late(by),
+        ClaimReply::Held(holder) => Skipped::Held(holder),
+    })
+}
+
+fn stopping(server: &Arc<Server>, job: &Arc<Job>, claim: Claim, backoff: &Backoff) -> Claimed {
+    if backoff.failed() {
+        give_back(server, job, claim);
+    }
+    Claimed::No(TickOutcome::Skipped(Skipped::Stopping))
+}
+
+/// A request without an answer may have won: release whatever it won, beside everything else.
+fn give_back(server: &Arc<Server>, job: &Arc<Job>, claim: Claim) {
+    let (server, job) = (server.clone(), job.clone());
+    server.clone().ticks.spawn(async move {
+        let lease = Lease {
+            token: claim.token,
+            server: claim.server,
+            ttl: claim.ttl,
+            tick: None,
+            attempt: 0,
+            fence: UNKNOWN_FENCE,
+            since: Timestamp::default(),
+            until: Timestamp::default(),
+        };
+        let held = HeldLease::new(&server, &job, lease, Instant::now(), Duration::ZERO);
+        held.release(&server, &Ending { outcome: RunOutcome::NotStarted, error: None }).await;
+    });
+}
+
+/// Growing pauses with jitter, so that a fleet does not come back in the same millisecond.
+pub(crate) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self { failures: 0 }
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// 25–50 ms, then doubling up to 1–2 s.
+    pub(crate) fn next(&mut self) -> Duration {
+        let base = Duration::from_millis(25) * 2_u32.pow(self.failures.min(5));
+        self.failures += 1;
+        base + base * u32::from(Uuid::new_v4().as_bytes()[0]) / 256
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+}

@@ -1,0 +1,142 @@
+//! Which store to use, and what the environment says about jobs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use singleton_jobs_policy::check_name;
+
+use crate::error::StartError;
+use crate::store::Store;
+use crate::store::file::FileStore;
+use crate::store::memory::MemoryStore;
+
+/// A store, and where the decision for it came from.
+pub(crate) struct Chosen {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) source: String,
+}
+
+/// What the builder says about the store.
+#[derive(Default)]
+pub(crate) struct StoreChoice {
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) url: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) or_embedded: bool,
+}
+
+impl StoreChoice {
+    /// The builder's word, then `JOBS_URL`, then `REDIS_URL`, then the embedded store where that is safe.
+    pub(crate) fn choose(self) -> Result<Chosen, StartError> {
+        let namespace = self.namespace()?;
+        if let Some(store) = self.store {
+            if let Some((_, source)) = namespace {
+                let message = "a store that was handed over keeps its own namespace; set it there".to_owned();
+                return Err(StartError::Config { source, message });
+            }
+            return Ok(Chosen { store, source: "the builder's `store`".to_owned() });
+        }
+        let namespace = namespace.map(|(namespace, _)| namespace);
+        let named = self.url.map(|url| (url, "the builder's `url`".to_owned()));
+        let named = named.or_else(|| variable("JOBS_URL")).or_else(|| variable("REDIS_URL"));
+        if let Some((url, source)) = named {
+            return open(&url, namespace.as_deref(), source);
+        }
+        if self.or_embedded {
+            return embedded(namespace.as_deref(), "the builder's `or_embedded`");
+        }
+        // A forgotten variable must not bring the ten imports back.
+        if !cfg!(debug_assertions) {
+            return Err(StartError::NoStore);
+        }
+        let chosen = embedded(namespace.as_deref(), "nothing: this is a debug build")?;
+        tracing::warn!(
+            target: "jobs", store = %chosen.store.location(),
+            "no store is configured, so this debug build uses files on this machine; set JOBS_URL before deploying: \
+             a release build does not start without it"
+        );
+        Ok(chosen)
+    }
+
+    /// The namespace and where it was set.
+    fn namespace(&self) -> Result<Option<(String, String)>, StartError> {
+        let set = self.namespace.clone().map(|namespace| (namespace, "the builder's `namespace`".to_owned()));
+        let Some((namespace, source)) = set.or_else(|| variable("JOBS_NAMESPACE")) else { return Ok(None) };
+        let reserved = (namespace == "lock").then(|| "it is how every lock's key begins".to_owned());
+        let checked = check_name(&namespace, "shop").err().or(reserved);
+        match checked {
+            None => Ok(Some((namespace, source))),
+            Some(why) => {
+                let message = format!("invalid namespace \"{namespace}\": {why}");
+                Err(StartError::Config { source, message })
+            }
+        }
+    }
+}
+
+/// An environment variable and its name; an empty one is not set.
+pub(crate) fn variable(name: &str) -> Option<(String, String)> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty()).map(|value| (value, name.to_owned()))
+}
+
+const SCHEMES: &str = "redis://host:6379, file:///var/lib/shop/jobs or memory://name";
+
+fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, StartError> {
+    let url = url.trim();
+    let config = |message: String| StartError::Config { source: source.clone(), message };
+    // A URL that cannot be read may hold a password, so no message shows more of it than its scheme.
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(config(format!("not a URL; expected {SCHEMES}")));
+    };
+    let opened: Result<Arc<dyn Store>, _> = match scheme {
+        #[cfg(feature = "redis")]
+        "redis" | "redis+unix" | "unix" => crate::store::redis::RedisStore::open(url, namespace)
+            .map(|store| Arc::new(store) as Arc<dyn Store>),
+        #[cfg(not(feature = "redis"))]
+        "redis" | "redis+unix" | "unix" => {
+            return Err(config(format!("{scheme}:// needs the feature `redis` of singleton-jobs")));
+        }
+        "file" if rest.starts_with('/') => {
+            FileStore::open(PathBuf::from(rest), namespace).map(|store| Arc::new(store) as _)
+        }
+        "file" => {
+            return Err(config("expected an absolute path, as in file:///var/lib/shop/jobs".to_owned()));
+        }
+        "memory" => {
+            let store = MemoryStore::named(rest);
+            Ok(Arc::new(match namespace {
+                Some(namespace) => store.with_namespace(namespace),
+                None => store,
+            }))
+        }
+        "rediss" | "redis+sentinel" | "redis+cluster" | "postgres" | "postgresql" => {
+            return Err(config(format!("{scheme}:// is not supported by this version; expected {SCHEMES}")));
+        }
+        _ => return Err(config(format!("unknown scheme {scheme}://; expected {SCHEMES}"))),
+    };
+    match opened {
+        Ok(store) => Ok(Chosen { store, source }),
+        Err(error) => Err(StartError::Store { source, error }),
+    }
+}
+
+fn embedded(namespace: Option<&str>, source: &str) -> Result<Chosen, StartError> {
+    let source = source.to_owned();
+    match FileStore::open(embedded_folder(), namespace) {
+        Ok(store) => Ok(Chosen { store: Arc::new(store), source }),
+        Err(error) => Err(StartError::Store { source, error }),
+    }
+}
+
+/// One folder per user and program, so that the copies of a program find each other and nobody else.
+fn embedded_folder() -> PathBuf {
+    let home = || variable("HOME").map(|(home, _)| PathBuf::from(home).join(".local/state"));
+    let state = variable("XDG_STATE_HOME").map(|(state, _)| PathBuf::from(state));
+    let state = state.or_else(|| variable("LOCALAPPDATA").map(|(state, _)| PathBuf::from(state)));
+    let program = std::env::current_exe().ok();
+    let program = program
+        .as_deref()
+        .and_then(|path| path.file_stem())
+        .map_or_else(|| "program".into(), ToOwned::to_owned);
+    state.or_else(home).unwrap_or_else(std::env::temp_dir).join("singleton-jobs").join(program)
+}

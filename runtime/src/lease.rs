@@ -1,0 +1,145 @@
+//! A lease while it is held: kept alive, and released only when its run is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::{Backoff, request_timeout};
+use crate::job::Job;
+use crate::proof::Proof;
+use crate::server::Server;
+use crate::store::{Ending, ExtendReply, Lease, ReleaseReply};
+
+pub(crate) struct HeldLease {
+    job: Arc<Job>,
+    lease: Lease,
+    proof: Arc<Proof>,
+}
+
+/// While a run goes on the clocks are compared at least this often, to notice a suspend.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A release is tried this long: the lock expires by itself, but the record does not write itself.
+const RELEASE_FOR: Duration = Duration::from_secs(600);
+
+impl HeldLease {
+    pub(crate) fn new(
+        server: &Server,
+        job: &Arc<Job>,
+        lease: Lease,
+        sent: Instant,
+        remaining: Duration,
+    ) -> Self {
+        let margin = (lease.ttl / 10).max(Duration::from_millis(200));
+        let proof = Proof::new(server.time.wall().clone(), job.policy.keep_alive, margin, sent, remaining);
+        Self { job: job.clone(), lease, proof: Arc::new(proof) }
+    }
+
+    pub(crate) fn fence(&self) -> u64 {
+        self.lease.fence
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        self.lease.attempt
+    }
+
+    pub(crate) fn proof(&self) -> Arc<Proof> {
+        self.proof.clone()
+    }
+
+    /// Extends the lease every third of its ttl until the run has ended or the lease is lost. A failed
+    /// extension is tried again until the proof runs out.
+    pub(crate) async fn keep_alive(&mut self, server: &Server, ended: &CancellationToken) {
+        if !self.job.policy.keep_alive {
+            return self.wait_for_the_end(ended).await;
+        }
+        let third = self.lease.ttl / 3;
+        let mut due = self.proof.confirmed_at() + third;
+        let mut backoff = Backoff::new();
+        loop {
+            let wake = due.min(self.proof.deadline()).min(Instant::now() + LOOK);
+            tokio::select! {
+                () = ended.cancelled() => return,
+                () = tokio::time::sleep_until(wake) => {}
+                () = self.proof.in_doubt() => due = Instant::now(),
+            }
+            if self.proof.is_lost() {
+                return self.proof.lose();
+            }
+            if self.proof.is_doubtful() {
+                due = Instant::now();
+            }
+            if Instant::now() < due {
+                continue;
+            }
+            due = match self.extend(server).await {
+                Ok(true) => {
+                    backoff.reset();
+                    self.proof.confirmed_at() + third
+                }
+                Ok(false) => return self.proof.lose(),
+                Err(()) => Instant::now() + backoff.next().min(self.lease.ttl / 20),
+            };
+        }
+    }
+
+    async fn wait_for_the_end(&self, ended: &CancellationToken) {
+        while !self.proof.is_lost() {
+            let wake = self.proof.deadline().min(Instant::now() + LOOK);
+            tokio::select! {
+                () = ended.cancelled() => return,
+                () = tokio::time::sleep_until(wake) => {}
+            }
+        }
+        self.proof.lose();
+    }
+
+    /// `Err` for a store that did not answer: its last word still counts.
+    async fn extend(&mut self, server: &Server) -> Result<bool, ()> {
+        let sent = Instant::now();
+        let within = request_timeout(self.lease.ttl).min(self.proof.deadline().duration_since(sent));
+        let request = server.store.extend(&self.job.policy.key, &self.lease);
+        let answer = server.ask("extend", within, request).await.map_err(drop)?;
+        let key = &self.job.policy.key;
+        let until = match answer.reply {
+            ExtendReply::Kept(until) => until,
+            ExtendReply::Restored(until) => {
+                let fence = self.lease.fence;
+                tracing::warn!(target: "jobs", key, fence, "[{key}] the store had lost this run's lease; it was put back");
+                until
+            }
+            ExtendReply::Lost => return Ok(false),
+        };
+        self.lease.until = until;
+        self.proof.confirm(sent, until.since(answer.at));
+        Ok(true)
+    }
+
+    /// Ends the lease and records its run. Only for a run whose future is gone.
+    pub(crate) async fn release(self, server: &Server, ending: &Ending) {
+        let key = &self.job.policy.key;
+        let give_up = Instant::now() + RELEASE_FOR;
+        let mut backoff = Backoff::new();
+        loop {
+            let request = server.store.release(key, &self.lease, ending);
+            match server.ask("release", request_timeout(self.lease.ttl), request).await {
+                Ok(answer) => {
+                    if answer.reply == ReleaseReply::NotHeld {
+                        tracing::debug!(target: "jobs", key, "[{key}] the lease had ended before it was released");
+                    }
+                    return;
+                }
+                Err(error) if Instant::now() >= give_up => {
+                    let outcome = ending.outcome.as_str();
+                    return tracing::error!(
+                        target: "jobs", key, outcome, %error,
+                        "[{key}] the end of this run could not be recorded; its lock expires by itself"
+                    );
+                }
+                Err(_) => tokio::time::sleep(backoff.next()).await,
+            }
+        }
+    }
+}

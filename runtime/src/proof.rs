@@ -1,0 +1,127 @@
+//! What a holder can prove about its lease, without asking the store.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::Timestamp;
+use crate::clock::Clock;
+
+/// How long a lease can be relied on, counted from before its last confirmation was asked for, with a
+/// margin taken off: whoever trusts it stops before the store lets anybody else in.
+pub(crate) struct Proof {
+    wall: Arc<dyn Clock>,
+    /// Whether somebody will ask the store when the lease is in doubt.
+    kept_alive: bool,
+    margin: Duration,
+    confirmed: Mutex<Confirmed>,
+    lost: CancellationToken,
+    doubt: Notify,
+    waiting: Mutex<Option<Waker>>,
+}
+
+#[derive(Clone, Copy)]
+struct Confirmed {
+    at: Instant,
+    wall: Timestamp,
+    deadline: Instant,
+}
+
+impl Proof {
+    pub(crate) fn new(
+        wall: Arc<dyn Clock>,
+        kept_alive: bool,
+        margin: Duration,
+        sent: Instant,
+        remaining: Duration,
+    ) -> Self {
+        let shown = wall.now().minus(sent.elapsed());
+        let confirmed =
+            Confirmed { at: sent, wall: shown, deadline: sent + remaining.saturating_sub(margin) };
+        Self {
+            wall,
+            kept_alive,
+            margin,
+            confirmed: Mutex::new(confirmed),
+            lost: CancellationToken::new(),
+            doubt: Notify::new(),
+            waiting: Mutex::new(None),
+        }
+    }
+
+    /// The store said, to a request sent then, that the lease lasts so much longer.
+    pub(crate) fn confirm(&self, sent: Instant, remaining: Duration) {
+        let wall = self.wall.now().minus(sent.elapsed());
+        let mut confirmed = lock(&self.confirmed);
+        let deadline = confirmed.deadline.max(sent + remaining.saturating_sub(self.margin));
+        *confirmed = Confirmed { at: sent, wall, deadline };
+        drop(confirmed);
+        self.wake();
+    }
+
+    pub(crate) fn confirmed_at(&self) -> Instant {
+        lock(&self.confirmed).at
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        lock(&self.confirmed).deadline
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        let over = Instant::now() >= self.deadline() || (!self.kept_alive && self.slept());
+        self.lost.is_cancelled() || over
+    }
+
+    /// The machine may have slept through the lease, and only the store can tell.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.kept_alive && self.slept()
+    }
+
+    /// The wall clock ran ahead of the steady one, which stands still in a suspended machine.
+    fn slept(&self) -> bool {
+        let confirmed = *lock(&self.confirmed);
+        self.wall.now().since(confirmed.wall) > confirmed.at.elapsed() + self.margin
+    }
+
+    pub(crate) fn lose(&self) {
+        self.lost.cancel();
+        self.wake();
+    }
+
+    /// Resolves when the lease is known to be lost.
+    pub(crate) async fn lost(&self) {
+        self.lost.cancelled().await;
+    }
+
+    /// Resolves when a run waits for the lease to be confirmed.
+    pub(crate) async fn in_doubt(&self) {
+        self.doubt.notified().await;
+    }
+
+    /// Before each poll of a job: `Ready(true)` to go on, `Ready(false)` to stop for good.
+    pub(crate) fn poll_valid(&self, context: &Context<'_>) -> Poll<bool> {
+        if self.is_lost() {
+            return Poll::Ready(false);
+        }
+        if self.is_doubtful() {
+            *lock(&self.waiting) = Some(context.waker().clone());
+            self.doubt.notify_one();
+            return Poll::Pending;
+        }
+        Poll::Ready(true)
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = lock(&self.waiting).take() {
+            waker.wake();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

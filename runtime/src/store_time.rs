@@ -1,0 +1,98 @@
+//! The store's clock, as this server knows it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::Timestamp;
+use crate::clock::Clock;
+
+/// An estimate of the store's time: one reply's time plus what has passed since on this server's steady
+/// clock. A wall clock that is wrong, or is set while the server runs, changes nothing.
+pub(crate) struct StoreTime {
+    wall: Arc<dyn Clock>,
+    anchor: Mutex<Anchor>,
+    steps: watch::Sender<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Anchor {
+    instant: Instant,
+    time: Timestamp,
+    error: Duration,
+}
+
+/// Estimates that differ by more than their errors and this are a step, and sleepers must plan anew.
+const STEP: Duration = Duration::from_millis(50);
+
+/// How fast two clocks may drift apart: one part in this many.
+const DRIFT: u32 = 5_000;
+
+impl StoreTime {
+    /// Begins with the wall clock's word, until the store's first reply.
+    pub(crate) fn new(wall: Arc<dyn Clock>) -> Self {
+        let anchor = Anchor { instant: Instant::now(), time: wall.now(), error: Duration::from_secs(3600) };
+        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0) }
+    }
+
+    /// What the store's clock shows now, as far as is known.
+    pub(crate) fn now(&self) -> Timestamp {
+        let anchor = self.anchor();
+        anchor.time.plus(anchor.instant.elapsed())
+    }
+
+    /// When the store's clock will show this time.
+    pub(crate) fn instant_of(&self, time: Timestamp) -> Instant {
+        Instant::now() + time.since(self.now())
+    }
+
+    /// The machine's own clock, to notice a suspend.
+    pub(crate) fn wall(&self) -> &Arc<dyn Clock> {
+        &self.wall
+    }
+
+    /// Learns from a reply: it was decided at `time`, somewhere between `sent` and now.
+    pub(crate) fn learn(&self, sent: Instant, time: Timestamp) {
+        let error = sent.elapsed() / 2;
+        let fresh = Anchor { instant: sent + error, time, error };
+        let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = fresh.instant.duration_since(anchor.instant);
+        let known = anchor.time.plus(age);
+        let doubt = anchor.error + age / DRIFT;
+        let apart = time.since(known).max(known.since(time));
+        let stepped = apart > doubt + error + STEP;
+        if stepped || error <= doubt {
+            *anchor = fresh;
+        }
+        drop(anchor);
+        if stepped {
+            self.wake_sleepers();
+        }
+    }
+
+    /// Makes every sleeper look at the clock again.
+    pub(crate) fn wake_sleepers(&self) {
+        self.steps.send_modify(|steps| *steps += 1);
+    }
+
+    /// Sleeps until the store's clock shows this time; `false` if the clock was set meanwhile.
+    pub(crate) async fn sleep_until(&self, time: Timestamp) -> bool {
+        let mut steps = self.steps.subscribe();
+        loop {
+            let wait = time.since(self.now());
+            if wait.is_zero() {
+                return true;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                _ = steps.changed() => return false,
+            }
+        }
+    }
+
+    fn anchor(&self) -> Anchor {
+        *self.anchor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,179 @@
+//! Scheduler, claim, run and lease on Tokio's paused clock: hours pass in milliseconds, and every interleaving
+//! of time is exact. What crosses processes is tested on real stores, in the workspace's `tests` folder.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::extract::States;
+use crate::job::{Job, JobBuilder};
+use crate::server::Server;
+use crate::store::memory::MemoryStore;
+use crate::store::{
+    Claim, ClaimReply, Ending, ExtendReply, History, Lease, ReleaseReply, RunOutcome, Store, StoreError,
+    StoreErrorKind, StoreFuture,
+};
+use crate::{Run, Timestamp, scheduler};
+
+mod leases;
+mod scheduling;
+
+/// Noon of some day; a multiple of every interval used here.
+const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
+
+/// Shows noon when the test begins, and can be set.
+struct TestClock {
+    begun: Instant,
+    skew_micros: AtomicI64,
+}
+
+impl TestClock {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { begun: Instant::now(), skew_micros: AtomicI64::new(0) })
+    }
+
+    fn skewed_by_secs(secs: i64) -> Arc<Self> {
+        let clock = Self::new();
+        clock.skew_micros.store(secs * 1_000_000, Ordering::SeqCst);
+        clock
+    }
+
+    fn step_secs(&self, secs: i64) {
+        self.skew_micros.fetch_add(secs * 1_000_000, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        let true_time = NOON.plus(self.begun.elapsed());
+        Timestamp::from_micros(true_time.as_micros() + self.skew_micros.load(Ordering::SeqCst))
+    }
+}
+
+/// A memory store that can be cut off, before or after a step is applied.
+#[derive(Clone)]
+struct Link {
+    store: MemoryStore,
+    cut: Arc<AtomicBool>,
+    replies_lost: Arc<AtomicBool>,
+    claims: Arc<Mutex<Vec<Claim>>>,
+    extensions: Arc<AtomicUsize>,
+}
+
+impl Link {
+    fn new(clock: Arc<TestClock>) -> Self {
+        Self {
+            store: MemoryStore::new(clock),
+            cut: Arc::default(),
+            replies_lost: Arc::default(),
+            claims: Arc::default(),
+            extensions: Arc::default(),
+        }
+    }
+
+    fn carry<'a, T: Send + 'a>(
+        &'a self,
+        step: impl FnOnce() -> StoreFuture<'a, T> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        let lost =
+            || StoreError::new(StoreErrorKind::Unreachable, "test", self.store.location(), "the link is cut");
+        Box::pin(async move {
+            if self.cut.load(Ordering::SeqCst) {
+                return Err(lost());
+            }
+            let reply = step().await;
+            if self.replies_lost.load(Ordering::SeqCst) { Err(lost()) } else { reply }
+        })
+    }
+}
+
+impl Store for Link {
+    fn location(&self) -> String {
+        self.store.location()
+    }
+    fn ping(&self) -> StoreFuture<'_, ()> {
+        self.carry(|| self.store.ping())
+    }
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply> {
+        self.claims.lock().unwrap().push(claim.clone());
+        self.carry(|| self.store.claim(key, claim))
+    }
+    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
+        self.extensions.fetch_add(1, Ordering::SeqCst);
+        self.carry(|| self.store.extend(key, lease))
+    }
+    fn release<'a>(
+        &'a self,
+        key: &'a str,
+        lease: &'a Lease,
+        end: &'a Ending,
+    ) -> StoreFuture<'a, ReleaseReply> {
+        self.carry(|| self.store.release(key, lease, end))
+    }
+    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
+        self.carry(move || self.store.set_paused(key, paused))
+    }
+    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
+        self.carry(|| self.store.reset(key))
+    }
+    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
+        self.carry(|| self.store.history(key))
+    }
+}
+
+fn server(name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
+    server_with(name, link, clock, None)
+}
+
+fn server_with(name: &str, link: &Link, clock: Arc<TestClock>, max_concurrent: Option<usize>) -> Arc<Server> {
+    let app = tokio::runtime::Handle::current();
+    let server =
+        Server::new(name.to_owned(), Arc::new(link.clone()), clock, States::default(), app, max_concurrent);
+    Arc::new(server)
+}
+
+/// Schedules a job on a server, as the host does.
+fn schedule(server: &Arc<Server>, job: Job) {
+    let stop = server.stop.clone();
+    tokio::spawn(stop.run_until_cancelled_owned(scheduler::schedule(server.clone(), Arc::new(job))));
+}
+
+fn job(every: &str, ttl_secs: u64) -> JobBuilder {
+    Job::new("job").every(every).unwrap().ttl(Duration::from_secs(ttl_secs))
+}
+
+/// Every run that began: its server and tick.
+#[derive(Clone, Default)]
+struct Runs(Arc<Mutex<Vec<(String, Timestamp)>>>);
+
+impl Runs {
+    fn note(&self, run: &Run) {
+        self.0.lock().unwrap().push((run.server().to_owned(), run.tick().unwrap()));
+    }
+
+    /// A job that notes its runs and does nothing else.
+    fn noting(&self, job: JobBuilder) -> Job {
+        let runs = self.clone();
+        job.run(move |run| {
+            runs.note(&run);
+            std::future::ready(())
+        })
+    }
+
+    /// The ticks that ran, as seconds after noon.
+    fn ticks(&self) -> Vec<u64> {
+        self.0.lock().unwrap().iter().map(|(_, tick)| tick.since(NOON).as_secs()).collect()
+    }
+}
+
+async fn seconds(secs: u64) {
+    tokio::time::sleep(Duration::from_secs(secs)).await;
+}
+
+async fn outcomes(link: &Link) -> Vec<RunOutcome> {
+    let history = link.store.history("job").await.unwrap().reply;
+    history.runs.iter().rev().map(|run| run.outcome).collect()
+}

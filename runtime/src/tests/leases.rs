@@ -1,0 +1,200 @@
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_run_longer_than_its_ttl_keeps_its_lease() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    schedule(&server, job("1h", 6).run(|_| async { seconds(600).await }));
+    seconds(3600 + 300).await;
+    assert!(link.extensions.load(Ordering::SeqCst) >= 140, "every third of the ttl");
+    seconds(301).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::Succeeded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_lease_cannot_be_extended_is_told_before_the_lease_expires() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock.clone());
+    let stopped = Arc::new(Mutex::new(None));
+    let when = stopped.clone();
+    let forever = job("1h", 30).run(move |run: Run| {
+        let (when, clock) = (when.clone(), clock.clone());
+        tokio::spawn(async move {
+            run.cancelled().await;
+            when.lock().unwrap().replace(clock.now());
+        });
+        std::future::pending::<()>()
+    });
+    schedule(&server, forever);
+    seconds(3601).await;
+    link.cut.store(true, Ordering::SeqCst);
+    seconds(60).await;
+    let told = stopped.lock().unwrap().expect("the run was told");
+    let expiry = NOON.plus(Duration::from_secs(3600 + 30));
+    assert!(told < expiry, "told at {told}, and the lease lasts until {expiry}");
+    assert!(told > expiry.minus(Duration::from_secs(5)), "not before it had to be: {told}");
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(10).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_does_not_cost_a_running_job_its_lease() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    schedule(&server, job("1h", 30).run(|_| async { seconds(120).await }));
+    seconds(3605).await;
+    link.cut.store(true, Ordering::SeqCst);
+    seconds(18).await;
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(120).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::Succeeded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_keep_alive_a_run_ends_with_its_first_ttl() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    schedule(&server, job("1h", 30).keep_alive(false).run(|_| async { seconds(120).await }));
+    seconds(3700).await;
+    assert_eq!(link.extensions.load(Ordering::SeqCst), 0);
+    assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_may_continue_is_told_and_goes_on() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let told = Arc::new(AtomicBool::new(false));
+    let was_told = told.clone();
+    let stubborn = job("1h", 30).keep_alive(false).on_lost(crate::OnLost::Continue).run(move |run: Run| {
+        let was_told = was_told.clone();
+        async move {
+            seconds(60).await;
+            was_told.store(run.is_cancelled(), Ordering::SeqCst);
+        }
+    });
+    schedule(&server, stubborn);
+    seconds(3700).await;
+    assert!(told.load(Ordering::SeqCst));
+    assert_eq!(outcomes(&link).await, [RunOutcome::Succeeded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_suspend_a_run_waits_until_the_store_has_confirmed_its_lease() {
+    let (clock, store_clock) = (TestClock::new(), TestClock::new());
+    let link = Link::new(store_clock.clone());
+    let server = server("server", &link, clock.clone());
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counted = polls.clone();
+    let busy = job("1h", 30).run(move |_| {
+        let counted = counted.clone();
+        async move {
+            while counted.load(Ordering::SeqCst) < 10_000 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    schedule(&server, busy);
+    seconds(3602).await;
+    // The machine sleeps through its lease: everybody's clock moves on, its steady clock does not.
+    clock.step_secs(300);
+    store_clock.step_secs(300);
+    let before = polls.load(Ordering::SeqCst);
+    seconds(5).await;
+    assert_eq!(polls.load(Ordering::SeqCst), before, "not one step further under a lease that is over");
+    assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_that_is_set_forward_does_not_cost_a_run_its_lease() {
+    let (clock, store_clock) = (TestClock::new(), TestClock::new());
+    let link = Link::new(store_clock);
+    let server = server("server", &link, clock.clone());
+    schedule(&server, job("1h", 30).run(|_| async { seconds(120).await }));
+    seconds(3602).await;
+    clock.step_secs(300);
+    seconds(130).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::Succeeded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_recorded_and_the_lease_released() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    schedule(
+        &server,
+        job("60s", 30).run(|run| async move { assert!(run.key().is_empty(), "out of cheese") }),
+    );
+    seconds(125).await;
+    let runs = link.store.history("job").await.unwrap().reply.runs;
+    assert_eq!(runs.len(), 2, "the next tick found the key free");
+    assert_eq!(runs[0].outcome, RunOutcome::Panicked);
+    assert_eq!(runs[0].error.as_deref(), Some("out of cheese"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_before_the_first_await_is_recorded_too() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let panics = |_: Run| -> std::future::Ready<()> { panic!("no future at all") };
+    schedule(&server, job("60s", 30).run(panics));
+    seconds(65).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::Panicked]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_is_recorded_with_its_causes_and_cut() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    schedule(&server, job("60s", 30).run(|_| async { Err::<(), _>("x".repeat(5000)) }));
+    seconds(65).await;
+    let runs = link.store.history("job").await.unwrap().reply.runs;
+    assert_eq!(runs[0].outcome, RunOutcome::Failed);
+    assert_eq!(runs[0].error.as_ref().unwrap().chars().count(), 2001, "2,000 characters and a dot-dot-dot");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_cancels_the_run_and_releases_it() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let endless = job("60s", 30).timeout(Duration::from_secs(10)).run(|_| std::future::pending::<()>());
+    schedule(&server, endless);
+    seconds(75).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::TimedOut]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_cancels_what_does_not_end_within_the_grace() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let polite = Arc::new(AtomicBool::new(false));
+    let noticed = polite.clone();
+    let endless = job("60s", 30).run(move |run: Run| {
+        let noticed = noticed.clone();
+        async move {
+            run.stopping().await;
+            noticed.store(true, Ordering::SeqCst);
+            std::future::pending::<()>().await;
+        }
+    });
+    schedule(&server, endless);
+    seconds(65).await;
+    server.stop.cancel();
+    let begun = Instant::now();
+    crate::host::finish(&server, Duration::from_secs(25)).await;
+    assert!(polite.load(Ordering::SeqCst), "the run was told at once that the server stops");
+    assert_eq!(begun.elapsed().as_secs(), 25);
+    assert_eq!(outcomes(&link).await, [RunOutcome::Cancelled]);
+}

@@ -1,0 +1,158 @@
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn ten_servers_with_wrong_clocks_run_each_tick_once() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let runs = Runs::default();
+    for n in 0..10 {
+        let server = server(&format!("server-{n}"), &link, TestClock::skewed_by_secs(n * 7 - 30));
+        schedule(&server, runs.noting(job("10s", 5)));
+    }
+    seconds(1000).await;
+    let mut ticks = runs.ticks();
+    ticks.retain(|tick| *tick > 100);
+    assert_eq!(ticks, (11..100).map(|n| n * 10).collect::<Vec<_>>(), "one run of every tick, in order");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fast_clock_neither_starts_early_nor_burns_later_ticks() {
+    let link = Link::new(TestClock::new());
+    let fast = server("fast", &link, TestClock::skewed_by_secs(3600));
+    let runs = Runs::default();
+    schedule(&fast, runs.noting(job("60s", 30)));
+    // Its first claim comes an hour early and teaches it the time.
+    seconds(601).await;
+    assert_eq!(runs.ticks(), [60, 120, 180, 240, 300, 360, 420, 480, 540, 600]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_clock_is_corrected_by_the_stores_first_answer() {
+    let link = Link::new(TestClock::new());
+    let slow = server("slow", &link, TestClock::skewed_by_secs(-3600));
+    slow.ask("ping", Duration::from_secs(1), slow.store.ping()).await.unwrap();
+    let runs = Runs::default();
+    schedule(&slow, runs.noting(job("60s", 30)));
+    seconds(181).await;
+    assert_eq!(runs.ticks(), [60, 120, 180]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_suspend_only_the_newest_tick_is_claimed() {
+    // A suspended machine: its wall clock, which is also the store's, moves on; its steady clock stands still.
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("sleeper", &link, clock.clone());
+    tokio::spawn(scheduler::watch_clock(server.clone()));
+    let runs = Runs::default();
+    schedule(&server, runs.noting(job("60s", 30)));
+    seconds(61).await;
+    clock.step_secs(3600);
+    seconds(10).await;
+    assert_eq!(runs.ticks(), [60, 3660], "the sixty ticks between are not caught up on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_clock_that_steps_back_reruns_nothing_and_says_so() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock.clone());
+    tokio::spawn(scheduler::watch_clock(server.clone()));
+    let runs = Runs::default();
+    schedule(&server, runs.noting(job("60s", 30)));
+    seconds(301).await;
+    clock.step_secs(-200);
+    seconds(400).await;
+    assert_eq!(
+        runs.ticks(),
+        [60, 120, 180, 240, 300, 360, 420, 480],
+        "each tick once, going on after the mark"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_errors_is_repeated_with_the_same_token_within_the_grace() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let runs = Runs::default();
+    schedule(&server, runs.noting(job("60s", 30)));
+    link.cut.store(true, Ordering::SeqCst);
+    seconds(70).await;
+    assert_eq!(runs.ticks(), [] as [u64; 0]);
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(10).await;
+    assert_eq!(runs.ticks(), [60], "two seconds of outage at the wrong moment do not cost the tick");
+    let claims = link.claims.lock().unwrap();
+    assert!(claims.len() > 3, "it kept asking");
+    assert!(claims.iter().all(|claim| claim.token == claims[0].token), "as one claim");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_stays_away_past_the_grace_costs_the_tick_and_leaves_no_lock() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let runs = Runs::default();
+    schedule(&server, runs.noting(job("60s", 20)));
+    // Requests arrive, replies do not: the claim wins, and its server never hears of it.
+    link.replies_lost.store(true, Ordering::SeqCst);
+    seconds(85).await;
+    link.replies_lost.store(false, Ordering::SeqCst);
+    seconds(50).await;
+    assert_eq!(runs.ticks(), [120], "the tick that was won unheard is never started late");
+    assert_eq!(outcomes(&link).await, [RunOutcome::NotStarted, RunOutcome::Succeeded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_to_a_claim_starts_the_job_once() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let runs = Runs::default();
+    schedule(&server, runs.noting(job("60s", 20)));
+    seconds(59).await;
+    link.replies_lost.store(true, Ordering::SeqCst);
+    seconds(2).await;
+    link.replies_lost.store(false, Ordering::SeqCst);
+    seconds(10).await;
+    assert_eq!(runs.ticks(), [60]);
+    assert_eq!(outcomes(&link).await, [RunOutcome::Succeeded], "one lease, won again, recorded once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_leaves_the_tick_to_another() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let busy = server_with("busy", &link, clock.clone(), Some(1));
+    let long = Job::new("long").every("60s").unwrap().run(|_| async { seconds(50).await });
+    schedule(&busy, long);
+    let runs = Runs::default();
+    let slightly_later = job("60s", 30).jitter(Duration::from_secs(2));
+    schedule(&busy, runs.noting(slightly_later.clone()));
+    let idle = server("idle", &link, clock);
+    schedule(&idle, runs.noting(slightly_later));
+    seconds(119).await;
+    let ran = runs.0.lock().unwrap().clone();
+    assert_eq!(ran.len(), 1);
+    assert_eq!(ran[0].0, "idle", "the busy server did not claim what it could not run");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_is_due_during_the_last_run_is_skipped_on_record() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let runs = Runs::default();
+    let noted = runs.clone();
+    let slow = job("60s", 30).run(move |run| {
+        noted.note(&run);
+        seconds(90)
+    });
+    schedule(&server, slow);
+    seconds(250).await;
+    assert_eq!(runs.ticks(), [60, 180]);
+    let skips = link.store.history("job").await.unwrap().reply.skips;
+    let skipped: Vec<_> = skips.iter().rev().map(|skip| skip.tick.since(NOON).as_secs()).collect();
+    assert_eq!(skipped, [120, 240]);
+}

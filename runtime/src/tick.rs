@@ -1,0 +1,80 @@
+//! The path of a tick on one server: claim → run under a lease → release with a record.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::Timestamp;
+use crate::claim::{self, Claimed};
+use crate::execute::execute;
+use crate::job::Job;
+use crate::run::{self, Run};
+use crate::server::Server;
+use crate::store::{Ending, Holder, StoreError, Taken};
+
+/// How a tick ended on this server.
+pub(crate) enum TickOutcome {
+    /// It ran here.
+    Ran { fence: u64, ending: Ending },
+    /// It did not run here, and that is no error.
+    Skipped(Skipped),
+    /// The scheduler's clock was fast; it will come back.
+    NotDue,
+    /// The store could not be asked while the tick could still start.
+    Unavailable(StoreError),
+}
+
+/// Why a tick did not run here.
+pub(crate) enum Skipped {
+    Held(Holder),
+    Taken(Taken),
+    Superseded(Timestamp),
+    Ahead(Timestamp),
+    Paused,
+    Late(std::time::Duration),
+    /// Every place among this server's runs was taken until the tick's grace was over.
+    Busy,
+    /// It was won, but the answer came too late to start it safely.
+    WonTooLate,
+    /// The server was asked to stop.
+    Stopping,
+}
+
+/// One tick of one job on this server.
+pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, tick: Timestamp) -> TickOutcome {
+    let policy = &job.policy;
+    let last_start = server.time.instant_of(tick.plus(policy.delay_of(tick)).plus(policy.grace_of(tick)));
+
+    // A busy server does not claim: it leaves the tick to the others.
+    let Some(slot) = server.slot(last_start).await else { return TickOutcome::Skipped(Skipped::Busy) };
+
+    let mut lease = match claim::claim_tick(server, job, tick, last_start).await {
+        Claimed::Won(lease) => lease,
+        Claimed::No(outcome) => return outcome,
+    };
+
+    let fence = lease.fence();
+    let _running = server.running.enter(fence, &policy.key);
+    let run = Run::new(run::Inner {
+        key: policy.key.clone(),
+        tick: Some(tick),
+        fence,
+        attempt: lease.attempt(),
+        server: server.id.clone(),
+        cancelled: CancellationToken::new(),
+        stopping: server.stop.clone(),
+    });
+    let ended = CancellationToken::new();
+    let proof = lease.proof();
+    let (ending, ()) = tokio::join!(
+        async {
+            let _ended = ended.clone().drop_guard();
+            execute(server, job, &run, &proof).await
+        },
+        lease.keep_alive(server, &ended),
+    );
+    drop(slot);
+    // The job's future is gone and keep-alive has ended: now, and not before, the lease can go.
+    lease.release(server, &ending).await;
+    TickOutcome::Ran { fence, ending }
+}
