@@ -187,20 +187,23 @@ fn many_stuck_keys_leave_the_threads_to_the_others() {
 
 #[tokio::test]
 async fn a_keep_alive_overtakes_a_crowd_of_claims() {
-    const CROWD: usize = 1000;
+    const CROWD: usize = 400;
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
     let lease = win(&store, "running").await;
-    let decided = Arc::new(AtomicUsize::new(0));
+    let (asked, decided) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut crowd = tokio::task::JoinSet::new();
     for index in 0..CROWD {
-        let (store, decided) = (store.clone(), Arc::clone(&decided));
+        let (store, asked, decided) = (store.clone(), Arc::clone(&asked), Arc::clone(&decided));
         crowd.spawn(async move {
+            asked.fetch_add(1, Ordering::Relaxed);
             win(&store, &format!("job-{index}")).await;
             decided.fetch_add(1, Ordering::Relaxed);
         });
     }
-    tokio::task::yield_now().await;
+    while asked.load(Ordering::Relaxed) < CROWD {
+        tokio::task::yield_now().await;
+    }
     store.extend("running", &lease).await.unwrap();
     let overtaken = CROWD - decided.load(Ordering::Relaxed);
     assert!(overtaken > CROWD / 2, "only {overtaken} claims were overtaken");
