@@ -171,7 +171,7 @@ fn parse_value(name: &Ident, kind: Kind, input: ParseStream<'_>) -> Result<(Valu
     let value_span = input.span();
     let value = match kind {
         Kind::Text(_) => input.parse().map(|text: LitStr| Value::Text(text.value())),
-        Kind::Number(_) => input.parse().and_then(number).map(Value::Number),
+        Kind::Number(_) => input.parse().and_then(|literal| number(&literal)).map(Value::Number),
         Kind::Flag => input.parse().map(|flag: LitBool| Value::Flag(flag.value)),
         Kind::Path(_) => input.call(Path::parse_mod_style).map(Value::Path),
     };
@@ -181,7 +181,7 @@ fn parse_value(name: &Ident, kind: Kind, input: ParseStream<'_>) -> Result<(Valu
     }
 }
 
-fn number(literal: LitInt) -> Result<u32> {
+fn number(literal: &LitInt) -> Result<u32> {
     // syn would read `3s` as 3.
     if literal.suffix().is_empty() { literal.base10_parse() } else { Err(Error::new(literal.span(), "")) }
 }

@@ -34,7 +34,8 @@ use crate::job::{Job, find_impl};
 //                 call: |context| {
 //                     let arg0 = <State<Db> as FromRun>::from_context(context);
 //                     let arg1 = <Run as FromRun>::from_context(context);
-//                     let future = import_products(arg0, arg1);
+//                     let function = import_products;
+//                     let future = function(arg0, arg1);
 //                     boxed(future, <anyhow::Result<()> as IntoOutcome>::into_outcome)
 //                 },
 //             }
@@ -99,10 +100,8 @@ fn settings(job: &Job) -> TokenStream {
 }
 
 fn option(value: Option<impl ToTokens>) -> TokenStream {
-    match value {
-        Some(value) => quote!(::core::option::Option::Some(#value)),
-        None => quote!(::core::option::Option::None),
-    }
+    let none = quote!(::core::option::Option::None);
+    value.map_or(none, |value| quote!(::core::option::Option::Some(#value)))
 }
 
 fn needs(job: &Job, private: &TokenStream) -> TokenStream {
@@ -125,13 +124,16 @@ fn call(job: &Job, private: &TokenStream) -> TokenStream {
         arguments.extend(quote!(#conditions #argument,));
     }
     let into_outcome = into_outcome(&job.function.signature.output, private);
+    // Used as a value, because Clippy advises to remove `async` from a function that is only ever called.
+    let function_as_value = quote!(let __function = #function;);
     // What cannot be sent to another thread is the function's future: that is where rustc shall point.
     let future = Ident::new("__future", function.span());
     quote! {
         |__context| {
             let _ = &__context;
             #values
-            let #future = #function(#arguments);
+            #function_as_value
+            let #future = __function(#arguments);
             #private::boxed(#future, #into_outcome)
         }
     }

@@ -109,3 +109,26 @@ pub(crate) fn find_impl(tokens: TokenStream) -> Option<Ident> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    // Not among the UI tests: rustc adds five errors of its own, which change from release to release.
+    #[test]
+    fn variable_arguments_are_refused() {
+        let item = quote!(
+            async fn import_products(run: Run, ...) {}
+        );
+        let mistakes = Job::parse(quote!(key = "import-products"), item).err().expect("a mistake");
+        assert_eq!(mistakes.to_string(), "a job cannot take variable arguments; remove `...`");
+    }
+
+    #[test]
+    fn the_body_is_not_read() {
+        let item = quote!(async fn import_products() { not Rust 1 2 3 ,;, });
+        assert!(Job::parse(quote!(key = "import-products"), item).is_ok());
+    }
+}
