@@ -1,0 +1,96 @@
+//! What an annotated function leaves behind in the program, and that it stays a function.
+
+use jobs::__private::{Registration, inventory};
+use jobs::{Run, State, singleton_job};
+
+/// Pulls new products
+/// from the supplier.
+#[singleton_job(
+    key = "import-products",
+    ttl = "90s",
+    every = "0 3 * * *",
+    tz = "Europe/Berlin",
+    timeout = "10m",
+    retries = 3,
+    retry_delay = "250ms",
+    overlap = "queue",
+    missed = "run_once",
+    on_crash = "retry",
+    takeovers = 2,
+    grace = "5m",
+    jitter = "30s",
+    keep_alive = true,
+    on_lost = "cancel"
+)]
+async fn import_products(run: Run, State(limit): State<u64>) -> Result<u64, String> {
+    if limit == 0 { Err("nothing to import".to_owned()) } else { Ok(run.fence() + limit) }
+}
+
+mod nightly {
+    #[jobs::singleton_job(key = "close-books")]
+    pub async fn close_books() {}
+}
+
+fn registration(key: &str) -> &'static Registration {
+    let mut found = inventory::iter::<Registration>.into_iter().filter(|job| job.settings.key == key);
+    let registration = found.next().expect("the job is registered");
+    assert!(found.next().is_none(), "{key} is registered twice");
+    registration
+}
+
+#[test]
+fn every_argument_arrives_in_the_registration() {
+    let settings = registration("import-products").settings;
+    assert_eq!(settings.ttl, Some("90s"));
+    assert_eq!(settings.every, Some("0 3 * * *"));
+    assert_eq!(settings.tz, Some("Europe/Berlin"));
+    assert_eq!(settings.timeout, Some("10m"));
+    assert_eq!(settings.retries, Some(3));
+    assert_eq!(settings.retry_delay, Some("250ms"));
+    assert_eq!(settings.overlap, Some("queue"));
+    assert_eq!(settings.missed, Some("run_once"));
+    assert_eq!(settings.on_crash, Some("retry"));
+    assert_eq!(settings.takeovers, Some(2));
+    assert_eq!(settings.grace, Some("5m"));
+    assert_eq!(settings.jitter, Some("30s"));
+    assert_eq!(settings.keep_alive, Some(true));
+    assert_eq!(settings.on_lost, Some("cancel"));
+}
+
+#[test]
+fn what_was_not_written_is_left_to_the_defaults_of_the_runtime() {
+    let settings = registration("close-books").settings;
+    let nothing = jobs::__private::Settings { key: "close-books", ..Default::default() };
+    assert_eq!(format!("{settings:?}"), format!("{nothing:?}"));
+}
+
+#[test]
+fn what_compiled_is_a_policy_at_run_time() {
+    for registration in inventory::iter::<Registration> {
+        assert!(registration.settings.policy().is_ok(), "{}", registration.settings.key);
+    }
+}
+
+#[test]
+fn the_doc_comment_is_the_description() {
+    assert_eq!(registration("import-products").description, "Pulls new products\nfrom the supplier.");
+    assert_eq!(registration("close-books").description, "");
+}
+
+#[test]
+fn a_job_says_where_it_is() {
+    let registration = registration("close-books");
+    assert_eq!(registration.function, "close_books");
+    assert_eq!(registration.module, concat!(module_path!(), "::nightly"));
+    assert_eq!(registration.file, file!());
+    let attribute = include_str!("attribute.rs").lines().nth(registration.line as usize - 1).unwrap();
+    assert!(attribute.contains("singleton_job(key = \"close-books\")"), "{attribute}");
+}
+
+#[tokio::test]
+async fn the_function_can_be_called_like_any_other() {
+    let run = Run::detached("import-products");
+    assert_eq!(import_products(run.clone(), State(4)).await, Ok(5));
+    assert_eq!(import_products(run, State(0)).await, Err("nothing to import".to_owned()));
+    nightly::close_books().await;
+}

@@ -1,0 +1,8 @@
+use jobs::singleton_job;
+
+#[singleton_job(
+    key = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+)]
+async fn import_products() {}
+
+fn main() {}

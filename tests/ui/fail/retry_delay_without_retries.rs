@@ -1,0 +1,6 @@
+use jobs::singleton_job;
+
+#[singleton_job(key = "import-products", retry_delay = "1s")]
+async fn import_products() {}
+
+fn main() {}

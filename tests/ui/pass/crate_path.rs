@@ -1,0 +1,20 @@
+mod my {
+    pub mod scheduling {
+        pub use ::jobs::*;
+    }
+}
+
+extern crate jobs as renamed;
+
+#[renamed::singleton_job(key = "relative", crate = my::scheduling)]
+async fn relative() {}
+
+#[renamed::singleton_job(crate = crate::my::scheduling, key = "absolute")]
+async fn absolute() {}
+
+#[renamed::singleton_job(key = "renamed", crate = renamed,)]
+async fn renamed_dependency(run: renamed::Run) {
+    run.fence();
+}
+
+fn main() {}
