@@ -29,10 +29,15 @@ const WORTH_WAITING: Duration = Duration::from_secs(1);
 pub(crate) async fn claim_tick(
     server: &Arc<Server>,
     job: &Arc<Job>,
-    tick: Timestamp,
+    ask: TickClaim,
     last_start: Instant,
 ) -> Claimed {
-    let claim = request(server, job, tick);
+    let claim = Claim {
+        token: Uuid::new_v4().to_string(),
+        server: server.id.clone(),
+        ttl: job.policy.ttl,
+        what: What::Tick(ask),
+    };
     let mut backoff = Backoff::new();
     loop {
         let sent = Instant::now();
@@ -59,22 +64,6 @@ pub(crate) async fn claim_tick(
             () = tokio::time::sleep(pause) => {}
             () = server.stop.cancelled() => return stopping(server, job, claim, &backoff),
         }
-    }
-}
-
-fn request(server: &Server, job: &Job, tick: Timestamp) -> Claim {
-    let policy = &job.policy;
-    Claim {
-        token: Uuid::new_v4().to_string(),
-        server: server.id.clone(),
-        ttl: policy.ttl,
-        what: What::Tick(TickClaim {
-            tick,
-            delay: policy.delay_of(tick),
-            grace: policy.grace_of(tick),
-            overlap: policy.overlap,
-            takeovers: policy.allowed_takeovers(),
-        }),
     }
 }
 

@@ -8,52 +8,66 @@ use tokio::time::Instant;
 
 use crate::job::Job;
 use crate::server::{NeverSilently, Server};
+use crate::store::TickClaim;
 use crate::tick::{self, TickOutcome};
 use crate::{Schedule, Timestamp, report};
 
 /// Fires one job's ticks until the server stops. Runs go on beside it.
 pub(crate) async fn schedule(server: Arc<Server>, job: Arc<Job>) {
     let _never_silently = NeverSilently(server.clone());
-    let Some(schedule) = &job.policy.schedule else { return };
+    let (policy, Some(schedule)) = (&job.policy, &job.policy.schedule) else { return };
     let not_due = Arc::new(Notify::new());
-    let mut last = server.time.now();
-    while let Some(next) = schedule.next_after(last) {
-        let due = next.plus(job.policy.delay_of(next));
+    let mut fired = server.time.now();
+    let mut planned = schedule.next_after(fired);
+    while let Some(first) = planned {
         let fire = tokio::select! {
-            on_time = server.time.sleep_until(due) => on_time,
+            on_time = server.time.sleep_until(first.plus(policy.delay_of(first))) => on_time,
             () = not_due.notified() => false,
         };
         let now = server.time.now();
         if !fire {
             // The clock was set: plan anew, with every tick that may still start. The store knows which of
             // them were decided.
-            last = last.min(now.minus(job.policy.grace_of(next)));
+            planned = schedule.next_after(now.minus(policy.grace_of(first)).min(first.minus(JUST_BEFORE)));
             continue;
         }
-        let tick = newest_due(schedule, next, now);
-        report::missed(&server, &job, next, tick);
-        last = tick;
+        let (tick, next) = newest_due(schedule, first, now);
+        if tick > first {
+            report::missed(&server, &job, schedule, fired.max(first.minus(JUST_BEFORE)), tick);
+        }
+        fired = fired.max(tick);
+        planned = next;
+        let ask = TickClaim {
+            tick,
+            delay: policy.delay_of(tick),
+            grace: policy.grace_before(tick, next),
+            overlap: policy.overlap,
+            takeovers: policy.allowed_takeovers(),
+        };
         let (server, job, not_due) = (server.clone(), job.clone(), not_due.clone());
         server.clone().ticks.spawn(async move {
             let _never_silently = NeverSilently(server.clone());
-            let outcome = tick::run(&server, &job, tick).await;
+            let outcome = tick::run(&server, &job, ask).await;
             if matches!(outcome, TickOutcome::NotDue) {
                 not_due.notify_one();
             }
             report::tick(&server, &job, tick, &outcome);
         });
     }
-    tracing::warn!(target: "jobs", key = job.policy.key, "[{}] its schedule has no further tick", job.policy.key);
+    tracing::warn!(target: "jobs", key = policy.key, "[{}] its schedule has no further tick", policy.key);
 }
 
-/// After a gap (a suspended machine, a stalled process) only the newest tick is worth claiming.
-fn newest_due(schedule: &Schedule, next: Timestamp, now: Timestamp) -> Timestamp {
-    match schedule.next_after(next) {
-        Some(following) if following <= now => {
-            schedule.newest_at(now).map_or(next, |newest| newest.max(next))
-        }
-        _ => next,
+const JUST_BEFORE: Duration = Duration::from_micros(1);
+
+/// The tick to claim, and the one after it. After a gap (a suspended machine, a stalled process) only the
+/// newest due tick is worth claiming.
+fn newest_due(schedule: &Schedule, first: Timestamp, now: Timestamp) -> (Timestamp, Option<Timestamp>) {
+    let next = schedule.next_after(first);
+    if next.is_none_or(|next| next > now) {
+        return (first, next);
     }
+    let newest = schedule.newest_at(now).map_or(first, |newest| newest.max(first));
+    (newest, schedule.next_after(newest))
 }
 
 /// How often the machine's two clocks are compared, and the store is asked for its time.

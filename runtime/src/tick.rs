@@ -10,7 +10,7 @@ use crate::execute::execute;
 use crate::job::Job;
 use crate::run::{self, Run};
 use crate::server::Server;
-use crate::store::{Ending, Holder, StoreError, Taken};
+use crate::store::{Ending, Holder, StoreError, Taken, TickClaim};
 
 /// How a tick ended on this server.
 pub(crate) enum TickOutcome {
@@ -41,22 +41,22 @@ pub(crate) enum Skipped {
 }
 
 /// One tick of one job on this server.
-pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, tick: Timestamp) -> TickOutcome {
-    let policy = &job.policy;
-    let last_start = server.time.instant_of(tick.plus(policy.delay_of(tick)).plus(policy.grace_of(tick)));
+pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: TickClaim) -> TickOutcome {
+    let tick = ask.tick;
+    let last_start = server.time.instant_of(tick.plus(ask.delay).plus(ask.grace));
 
     // A busy server does not claim: it leaves the tick to the others.
     let Some(slot) = server.slot(last_start).await else { return TickOutcome::Skipped(Skipped::Busy) };
 
-    let mut lease = match claim::claim_tick(server, job, tick, last_start).await {
+    let mut lease = match claim::claim_tick(server, job, ask, last_start).await {
         Claimed::Won(lease) => lease,
         Claimed::No(outcome) => return outcome,
     };
 
     let fence = lease.fence();
-    let _running = server.running.enter(fence, &policy.key);
+    let _running = server.running.enter(fence, &job.policy.key);
     let run = Run::new(run::Inner {
-        key: policy.key.clone(),
+        key: job.policy.key.clone(),
         tick: Some(tick),
         fence,
         attempt: lease.attempt(),

@@ -117,15 +117,16 @@ impl Policy {
     /// How late this tick may still start: the grace if one is set; else the gap to the next tick, and
     /// with [`Overlap::Skip`] never more than the ttl.
     pub fn grace_of(&self, tick: Timestamp) -> Duration {
-        if let Some(grace) = self.grace {
-            return grace;
-        }
-        let next = self.schedule.as_ref().and_then(|schedule| schedule.next_after(tick));
+        self.grace_before(tick, self.schedule.as_ref().and_then(|schedule| schedule.next_after(tick)))
+    }
+
+    /// The same, when the tick after it is known already.
+    pub fn grace_before(&self, tick: Timestamp, next: Option<Timestamp>) -> Duration {
         let gap = next.map_or(self.ttl, |next| next.since(tick));
-        match self.overlap {
+        self.grace.unwrap_or(match self.overlap {
             Overlap::Skip => gap.min(self.ttl),
             Overlap::Queue => gap,
-        }
+        })
     }
 
     /// How long after its tick a run starts: the same on every server, below the jitter.
