@@ -1,0 +1,165 @@
+//! Short ways to say what servers do to one key of a store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use jobs::store::{
+    Claim, ClaimReply, Ending, ExtendReply, History, Holder, Lease, ReleaseReply, RunOutcome, Store, Taken,
+    TickClaim, What, Won,
+};
+use jobs::{Overlap, Timestamp};
+
+use super::subject::{Subject, Tamper};
+
+pub const SHORT: Duration = Duration::from_millis(150);
+pub const LONG: Duration = Duration::from_secs(30);
+
+/// One key of a store, and what is done to it.
+pub struct Bench {
+    pub store: Arc<dyn Store>,
+    pub tamper: Arc<dyn Tamper>,
+    pub key: String,
+}
+
+impl Bench {
+    pub fn of(subject: &Subject) -> Self {
+        Self::with_key(subject, "import-products")
+    }
+
+    pub fn with_key(subject: &Subject, key: &str) -> Self {
+        Self { store: Arc::clone(&subject.store), tamper: Arc::clone(&subject.tamper), key: key.to_owned() }
+    }
+
+    /// The store's time.
+    pub async fn now(&self) -> Timestamp {
+        self.store.ping().await.expect("ping").at
+    }
+
+    /// A tick that became due this long ago.
+    pub async fn tick_ago(&self, ago: Duration) -> Timestamp {
+        self.now().await.minus(ago)
+    }
+
+    pub async fn claim(&self, claim: &Claim) -> ClaimReply {
+        self.store.claim(&self.key, claim).await.expect("claim").reply
+    }
+
+    /// Claims, and must win.
+    pub async fn win(&self, claim: &Claim) -> Lease {
+        match self.claim(claim).await {
+            ClaimReply::Won(won) => lease(claim, won),
+            reply => panic!("the claim should have won, but: {reply:?}"),
+        }
+    }
+
+    pub async fn extend(&self, lease: &Lease) -> ExtendReply {
+        self.store.extend(&self.key, lease).await.expect("extend").reply
+    }
+
+    /// Extends, and must keep the lease.
+    pub async fn keep(&self, lease: &mut Lease) {
+        match self.extend(lease).await {
+            ExtendReply::Kept(until) => lease.until = until,
+            reply => panic!("the lease should have been kept, but: {reply:?}"),
+        }
+    }
+
+    pub async fn release(&self, lease: &Lease, outcome: RunOutcome) -> ReleaseReply {
+        let end = Ending { outcome, error: None };
+        self.store.release(&self.key, lease, &end).await.expect("release").reply
+    }
+
+    /// Wins and finishes a tick.
+    pub async fn finish(&self, claim: &Claim) -> Lease {
+        let lease = self.win(claim).await;
+        assert_eq!(self.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);
+        lease
+    }
+
+    pub async fn pause(&self, paused: bool) {
+        self.store.set_paused(&self.key, paused).await.expect("pause");
+    }
+
+    pub async fn reset(&self) {
+        self.store.reset(&self.key).await.expect("reset");
+    }
+
+    pub async fn history(&self) -> History {
+        self.store.history(&self.key).await.expect("history").reply
+    }
+
+    /// The lock as other programs see it.
+    pub async fn lock(&self) -> Option<String> {
+        self.tamper.lock(&self.key).await
+    }
+
+    /// The lock vanishes.
+    pub async fn remove_lock(&self) {
+        self.tamper.remove_lock(&self.key).await;
+    }
+
+    /// The store forgets everything about the key.
+    pub async fn wipe(&self) {
+        self.tamper.wipe(&self.key).await;
+    }
+
+    /// Another program takes the lock.
+    pub async fn stranger_locks(&self, lasts: Duration) {
+        let until = self.now().await.plus(lasts).as_micros() / 1_000 * 1_000;
+        self.tamper.set_lock(&self.key, "stranger", Some(Timestamp::from_micros(until))).await;
+    }
+
+    /// Waits until the lease is over by the store's clock.
+    pub async fn outlive(&self, lease: &Lease) {
+        let rest = lease.until.since(self.now().await);
+        tokio::time::sleep(rest + Duration::from_millis(3)).await;
+        assert!(self.now().await > lease.until);
+    }
+}
+
+/// A claim of a tick with a token of its own: 30 s of lease and grace, skipped if held, no takeovers.
+pub fn claim(server: &str, tick: Timestamp) -> Claim {
+    claim_with(server, LONG, ask(tick))
+}
+
+pub fn ask(tick: Timestamp) -> TickClaim {
+    TickClaim { tick, delay: Duration::ZERO, grace: LONG, overlap: Overlap::Skip, takeovers: 0 }
+}
+
+pub fn claim_with(server: &str, ttl: Duration, ask: TickClaim) -> Claim {
+    Claim { token: token(server), server: server.to_owned(), ttl, what: What::Tick(ask) }
+}
+
+/// A claim by hand.
+pub fn claim_now(server: &str, ttl: Duration) -> Claim {
+    Claim { token: token(server), server: server.to_owned(), ttl, what: What::Now }
+}
+
+fn token(server: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{server}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The lease that a server knows after it won.
+pub fn lease(claim: &Claim, won: Won) -> Lease {
+    let Claim { token, server, ttl, what } = claim.clone();
+    let tick = match what {
+        What::Tick(ask) => Some(ask.tick),
+        What::Now => None,
+    };
+    let Won { fence, attempt, since, until } = won;
+    Lease { token, server, ttl, tick, attempt, fence, since, until }
+}
+
+pub fn started(server: &str, since: Timestamp, finished: bool) -> ClaimReply {
+    ClaimReply::Taken(Taken::Started { server: server.to_owned(), since, finished })
+}
+
+/// The holder that a loser was told of.
+pub fn holder(reply: ClaimReply) -> Holder {
+    match reply {
+        ClaimReply::Held(holder) => holder,
+        reply => panic!("the key should be held, but: {reply:?}"),
+    }
+}

@@ -1,0 +1,8 @@
+//! What the tests share: real servers, stores under test, and short ways to say what a server does.
+
+// Each test program uses its own part of this.
+#![allow(dead_code, unreachable_pub)]
+
+pub mod bench;
+pub mod redis_server;
+pub mod subject;

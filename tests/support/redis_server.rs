@@ -1,0 +1,150 @@
+//! A real Redis server on a free loopback port, gone when the test is.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+
+/// A Redis server of the test's own: empty, without persistence unless asked for, killed on drop.
+pub struct RedisServer {
+    watched: Option<Child>,
+    port: u16,
+    folder: PathBuf,
+    options: Vec<String>,
+}
+
+impl RedisServer {
+    /// A server with the defaults.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// A server with options as on its command line: `&["--maxmemory", "4mb"]`.
+    pub fn start_with(options: &[&str]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("jobs-redis-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a temporary folder for redis-server");
+        let options = options.iter().map(ToString::to_string).collect();
+        let mut server = Self { watched: None, port: 0, folder, options };
+        // Another process may take the port between our looking and the server's start.
+        for _ in 0..5 {
+            server.port = free_port();
+            if server.launch() {
+                return server;
+            }
+        }
+        panic!("redis-server does not start: run `redis-server {}` to see why", server.options.join(" "));
+    }
+
+    /// One server for all tests of a program that run at the same time; keep them apart by namespaces.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<RedisServer>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let server = Arc::new(Self::start());
+            *shared = Arc::downgrade(&server);
+            server
+        })
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// Its port, the same over restarts.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A plain client, as another program would use it.
+    pub async fn client(&self) -> MultiplexedConnection {
+        let client = redis::Client::open(self.url()).expect("a valid URL");
+        client.get_multiplexed_async_connection().await.expect("a connection to the test's own server")
+    }
+
+    /// Ends the server as a power cut would. What it had persisted stays for [`restart`](Self::restart).
+    pub fn kill(&mut self) {
+        if let Some(mut watched) = self.watched.take() {
+            drop(watched.stdin.take());
+            let _already_gone = watched.wait();
+        }
+    }
+
+    /// Kills the server if it runs, and starts it again on the same port and folder.
+    pub fn restart(&mut self) {
+        self.kill();
+        assert!(self.launch(), "redis-server does not start again on port {}", self.port);
+    }
+
+    /// The shell ends the server when its input closes, so that not even a killed test leaves one behind.
+    fn launch(&mut self) -> bool {
+        require_binary();
+        let mut watched = Command::new("sh")
+            .args(["-c", r#"redis-server "$@" & server=$!; read -r _; kill -9 $server; wait $server"#, "sh"])
+            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""])
+            .args(["--appendonly", "no", "--loglevel", "warning"])
+            .arg("--dir")
+            .arg(&self.folder)
+            .args(&self.options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sh");
+        let answers = answers_soon(self.port);
+        if answers {
+            self.watched = Some(watched);
+        } else {
+            drop(watched.stdin.take());
+            let _ended = watched.wait();
+        }
+        answers
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+        let _best_effort = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn require_binary() {
+    let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+    assert!(
+        found.is_ok_and(|status| status.success()),
+        "redis-server not found: run ./tests/run, or install it: apt-get install redis-server"
+    );
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+fn answers_soon(port: u16) -> bool {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < give_up {
+        if answer(port).is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH")) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+fn answer(port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(b"PING\r\n")?;
+    let mut answer = [0; 64];
+    let length = stream.read(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
+}
