@@ -45,7 +45,7 @@ struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     async fn run(subject: &'a Subject, key: &'a str, steps: &[Step]) -> Result<(), Verdict> {
-        let start = subject.store.ping().await.map_err(failed)?.at;
+        let start = subject.store.ping().await.map_err(|error| failed(&error))?.at;
         let mut comparison = Self {
             subject,
             key,
@@ -71,12 +71,12 @@ impl<'a> Comparison<'a> {
                 self.release(lease, twist, &Ending { outcome, error: error.map(str::to_owned) }).await
             }
             Step::Pause(paused) => {
-                self.subject.store.set_paused(self.key, paused).await.map_err(failed)?;
+                self.subject.store.set_paused(self.key, paused).await.map_err(|error| failed(&error))?;
                 model::set_paused(&mut self.model, paused);
                 Ok(())
             }
             Step::Reset => {
-                let at = self.subject.store.reset(self.key).await.map_err(failed)?.at;
+                let at = self.subject.store.reset(self.key).await.map_err(|error| failed(&error))?.at;
                 model::reset(&mut self.model, at);
                 Ok(())
             }
@@ -115,7 +115,7 @@ impl<'a> Comparison<'a> {
             ttl: Duration::from_millis(ttl),
             what: ask.map_or(What::Now, |ask| What::Tick(self.tick_claim(ask))),
         };
-        let answer = self.subject.store.claim(self.key, &claim).await.map_err(failed)?;
+        let answer = self.subject.store.claim(self.key, &claim).await.map_err(|error| failed(&error))?;
         self.decidable(answer.at)?;
         let expected = model::claim(&mut self.model, answer.at, &claim);
         if !alike(&answer.reply, &expected) {
@@ -153,7 +153,7 @@ impl<'a> Comparison<'a> {
 
     async fn extend(&mut self, lease: usize, twist: Twist) -> Result<(), Verdict> {
         let Some(sent) = self.message(lease, twist) else { return Ok(()) };
-        let answer = self.subject.store.extend(self.key, &sent).await.map_err(failed)?;
+        let answer = self.subject.store.extend(self.key, &sent).await.map_err(|error| failed(&error))?;
         self.decidable(answer.at)?;
         let expected = model::extend(&mut self.model, answer.at, &sent);
         if answer.reply != expected {
@@ -168,7 +168,8 @@ impl<'a> Comparison<'a> {
 
     async fn release(&mut self, lease: usize, twist: Twist, end: &Ending) -> Result<(), Verdict> {
         let Some(sent) = self.message(lease, twist) else { return Ok(()) };
-        let answer = self.subject.store.release(self.key, &sent, end).await.map_err(failed)?;
+        let answer =
+            self.subject.store.release(self.key, &sent, end).await.map_err(|error| failed(&error))?;
         self.decidable(answer.at)?;
         let expected = model::release(&mut self.model, answer.at, &sent, end);
         if answer.reply != expected {
@@ -201,7 +202,7 @@ impl<'a> Comparison<'a> {
                 None => return Ok(()),
             },
         };
-        let now = self.subject.store.ping().await.map_err(failed)?.at.as_micros();
+        let now = self.subject.store.ping().await.map_err(|error| failed(&error))?.at.as_micros();
         let until = lasts.map(|millis| {
             Timestamp::from_micros((now / 1_000 + i64::try_from(millis).unwrap_or(i64::MAX)) * 1_000)
         });
@@ -222,7 +223,7 @@ impl<'a> Comparison<'a> {
 
     /// What the sequence left behind: the history, and the lock.
     async fn remains(&mut self) -> Result<(), Verdict> {
-        let answer = self.subject.store.history(self.key).await.map_err(failed)?;
+        let answer = self.subject.store.history(self.key).await.map_err(|error| failed(&error))?;
         let expected = self.model.history();
         if answer.reply != expected {
             return Err(different("history", answer.at, &answer.reply, &expected));
@@ -232,7 +233,7 @@ impl<'a> Comparison<'a> {
             tokio::time::sleep(until.plus(2 * BLUR).since(answer.at)).await;
         }
         let lock = self.subject.tamper.lock(self.key).await;
-        let at = self.subject.store.ping().await.map_err(failed)?.at;
+        let at = self.subject.store.ping().await.map_err(|error| failed(&error))?.at;
         if until.is_some_and(|until| close(until, at)) {
             return Err(Verdict::Undecided);
         }
@@ -258,7 +259,7 @@ fn alike(answer: &ClaimReply, expected: &ClaimReply) -> bool {
     }
 }
 
-fn failed(error: StoreError) -> Verdict {
+fn failed(error: &StoreError) -> Verdict {
     Verdict::Different(error.to_string())
 }
 

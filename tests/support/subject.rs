@@ -22,8 +22,11 @@ pub struct Subject {
     /// What happens to it from outside.
     pub tamper: Arc<dyn Tamper>,
     /// The same store with the keys of a namespace.
-    pub in_namespace: Arc<dyn Fn(&str) -> Arc<dyn Store> + Send + Sync>,
+    pub in_namespace: Arc<Opener>,
 }
+
+/// Opens a store with the keys of a namespace.
+pub type Opener = dyn Fn(&str) -> Arc<dyn Store> + Send + Sync;
 
 pub type Tampering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -43,14 +46,14 @@ pub trait Tamper: Send + Sync {
 }
 
 /// A memory store of its own.
-pub async fn memory() -> Subject {
+pub fn memory() -> std::future::Ready<Subject> {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let same = store.clone();
-    Subject {
+    std::future::ready(Subject {
         store: Arc::new(store.clone()),
         tamper: Arc::new(store),
         in_namespace: Arc::new(move |name| Arc::new(same.clone().with_namespace(name))),
-    }
+    })
 }
 
 impl Tamper for MemoryStore {
@@ -63,15 +66,18 @@ impl Tamper for MemoryStore {
 
     fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a> {
         let lock = Lock { token: token.to_owned(), until };
-        Box::pin(std::future::ready(self.tamper(key, |state| state.lock = Some(lock))))
+        self.tamper(key, |state| state.lock = Some(lock));
+        Box::pin(std::future::ready(()))
     }
 
     fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a> {
-        Box::pin(std::future::ready(self.tamper(key, |state| state.lock = None)))
+        self.tamper(key, |state| state.lock = None);
+        Box::pin(std::future::ready(()))
     }
 
     fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a> {
-        Box::pin(std::future::ready(self.tamper(key, |state| *state = State::default())))
+        self.tamper(key, |state| *state = State::default());
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -121,7 +127,7 @@ impl Tamper for RedisHand {
                 // Redis keeps a key up to and including the millisecond it is told.
                 set.arg("PXAT").arg(until.as_micros() / 1000 - 1);
             }
-            self.run(&set).await
+            let () = self.run(&set).await;
         })
     }
 

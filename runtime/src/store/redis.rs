@@ -73,12 +73,12 @@ impl RedisStore {
     ) -> Result<Stamped<T>, StoreError> {
         let lock_key = format!("{}lock:{key}", self.prefix);
         let talk = |connection| script.run(connection, &lock_key, &args);
-        let value = self.connection.exchange(talk).await.map_err(|error| self.trouble(step, error))?;
+        let value = self.connection.exchange(talk).await.map_err(|error| self.trouble(step, &error))?;
         Reply::stamped(value, read).ok_or_else(|| self.unreadable(step))
     }
 
-    fn trouble(&self, step: &'static str, error: RedisError) -> StoreError {
-        StoreError::new(trouble::kind_of(&error), step, &self.location, error)
+    fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
+        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error))
     }
 
     fn unreadable(&self, step: &'static str) -> StoreError {
@@ -94,7 +94,7 @@ impl Store for RedisStore {
     fn ping(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
             let talk = async |mut connection| ::redis::cmd("TIME").query_async(&mut connection).await;
-            let value = self.connection.exchange(talk).await.map_err(|error| self.trouble("ping", error))?;
+            let value = self.connection.exchange(talk).await.map_err(|error| self.trouble("ping", &error))?;
             Reply::time(value).ok_or_else(|| self.unreadable("ping"))
         })
     }

@@ -6,7 +6,8 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion}
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
     let info = url.into_connection_info().map_err(|error| {
-        format!("it cannot be read: {error}; expected `redis://user:password@host:port/database`")
+        let problem = error.to_string().replace(" - InvalidClientConfig", "");
+        format!("{problem}; expected `redis://user:password@host:port/database`")
     })?;
     // Servers that do not know RESP3's greeting repeat it in their error, password included.
     let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);

@@ -21,6 +21,23 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
     }
 }
 
+/// What happened, in the words of the server where it spoke. Never with a password: the client keeps it
+/// out of its errors, and the server is never sent it in a command that it might repeat.
+pub(super) fn describe(error: &RedisError) -> String {
+    match (error.kind(), error.code(), error.detail()) {
+        (ErrorKind::AuthenticationFailed, ..) => "wrong user or password".to_owned(),
+        (ErrorKind::Server(_) | ErrorKind::Extension, Some(code), Some(detail)) => {
+            // Before it knows who asks, a server takes no more than ten words.
+            if detail.contains("unauthenticated") {
+                return "NOAUTH Authentication required".to_owned();
+            }
+            let words = detail.split(" script: ").next().unwrap_or(detail);
+            format!("{code} {}", words.trim_end_matches('.'))
+        }
+        _ => error.to_string(),
+    }
+}
+
 fn by_code(code: &str) -> Option<StoreErrorKind> {
     match code {
         "OOM" => Some(StoreErrorKind::Full),

@@ -1,0 +1,236 @@
+//! The Redis store beside programs that use the same lock in the plain way, and on servers in trouble.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobs::store::redis::RedisStore;
+use jobs::store::{ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind};
+use redis::aio::MultiplexedConnection;
+
+use support::bench::{Bench, LONG, claim, claim_now, holder};
+use support::redis_server::RedisServer;
+use support::subject;
+
+const LOCK: &str = "lock:import-products";
+
+/// A store on the server, and a plain client beside it.
+async fn beside(server: &RedisServer) -> (Bench, MultiplexedConnection) {
+    let store = Arc::new(RedisStore::open(&server.url(), None).expect("a valid URL"));
+    // The hand that tampers is another store's; these tests use the plain client instead.
+    let tamper = subject::memory().await.tamper;
+    (Bench { store, tamper, key: "import-products".to_owned() }, server.client().await)
+}
+
+async fn raw<T: redis::FromRedisValue>(client: &mut MultiplexedConnection, command: &str) -> T {
+    let mut words = command.split(' ');
+    let mut cmd = redis::cmd(words.next().expect("a command"));
+    cmd.arg(words.collect::<Vec<_>>()).query_async(client).await.expect(command)
+}
+
+#[tokio::test]
+async fn a_plain_clients_lock_excludes_ours_while_it_lasts() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    let () = raw(&mut plain, &format!("SET {LOCK} theirs NX PX 200")).await;
+    let held = holder(bench.claim(&claim_now("a", LONG)).await);
+    let remaining = held.remaining.expect("it expires");
+    assert!(held.server.is_none() && remaining <= Duration::from_millis(201), "{held:?}");
+
+    tokio::time::sleep(remaining + Duration::from_millis(3)).await;
+    bench.win(&claim_now("a", LONG)).await;
+}
+
+#[tokio::test]
+async fn our_lock_excludes_a_plain_client_until_it_is_released() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    let lease = bench.win(&claim_now("a", LONG)).await;
+    let take = format!("SET {LOCK} theirs NX PX 1000");
+    assert_eq!(raw::<Option<String>>(&mut plain, &take).await, None);
+    assert_eq!(raw::<String>(&mut plain, &format!("GET {LOCK}")).await, lease.token);
+    let left: i64 = raw(&mut plain, &format!("PTTL {LOCK}")).await;
+    assert!((29_000..=30_000).contains(&left), "{left}");
+
+    bench.release(&lease, RunOutcome::Succeeded).await;
+    assert_eq!(raw::<i64>(&mut plain, &format!("EXISTS {LOCK}")).await, 0);
+    assert_eq!(raw::<Option<String>>(&mut plain, &take).await.as_deref(), Some("OK"));
+}
+
+#[tokio::test]
+async fn a_lock_of_another_type_is_held_by_a_stranger() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    let () = raw(&mut plain, &format!("HSET {LOCK} owner theirs")).await;
+    let held = holder(bench.claim(&claim_now("a", LONG)).await);
+    assert_eq!((held.server, held.remaining), (None, None));
+    let () = raw(&mut plain, &format!("DEL {LOCK}")).await;
+
+    let lease = bench.win(&claim_now("a", LONG)).await;
+    let () = raw(&mut plain, &format!("DEL {LOCK}")).await;
+    let () = raw(&mut plain, &format!("HSET {LOCK} owner theirs")).await;
+    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost);
+    assert_eq!(bench.release(&lease, RunOutcome::LeaseLost).await, ReleaseReply::Released);
+    assert_eq!(raw::<String>(&mut plain, &format!("HGET {LOCK} owner")).await, "theirs");
+}
+
+#[tokio::test]
+async fn only_the_lock_expires() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    bench.finish(&claim_now("a", LONG)).await;
+    bench.pause(true).await;
+    bench.claim(&claim("a", bench.now().await)).await;
+    bench.win(&claim_now("a", LONG)).await;
+    let mut keys: Vec<String> = raw(&mut plain, "KEYS *").await;
+    keys.sort();
+    let expected =
+        [LOCK, "{lock:import-products}:runs", "{lock:import-products}:skips", "{lock:import-products}:state"];
+    assert_eq!(keys, expected);
+    for key in &keys {
+        let left: i64 = raw(&mut plain, &format!("PTTL {key}")).await;
+        assert_eq!(left >= 0, key == LOCK, "{key}: {left}");
+    }
+}
+
+#[tokio::test]
+async fn all_keys_of_a_job_are_in_one_cluster_slot() {
+    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]);
+    let mut plain = server.client().await;
+    for lock in [LOCK, "billing:lock:a/b:c", "lock:.."] {
+        let slot: i64 = raw(&mut plain, &format!("CLUSTER KEYSLOT {lock}")).await;
+        for part in ["state", "runs", "skips"] {
+            let key = format!("{{{lock}}}:{part}");
+            assert_eq!(raw::<i64>(&mut plain, &format!("CLUSTER KEYSLOT {key}")).await, slot, "{key}");
+        }
+    }
+    // And the scripts name all keys they touch: a cluster of one node that owns every slot runs them.
+    let () = raw(&mut plain, "CLUSTER ADDSLOTSRANGE 0 16383").await;
+    let (bench, _) = beside(&server).await;
+    for _ in 0..100 {
+        if bench.store.history(&bench.key).await.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut lease = bench.win(&claim_now("a", LONG)).await;
+    bench.keep(&mut lease).await;
+    assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);
+    assert_eq!(bench.history().await.runs.len(), 1);
+}
+
+#[tokio::test]
+async fn forgotten_scripts_change_nothing() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    let claim = claim("a", bench.now().await);
+    let mut lease = bench.win(&claim).await;
+    let () = raw(&mut plain, "SCRIPT FLUSH").await;
+    assert_eq!(bench.win(&claim).await, lease);
+    let () = raw(&mut plain, "SCRIPT FLUSH").await;
+    bench.keep(&mut lease).await;
+    let () = raw(&mut plain, "SCRIPT FLUSH").await;
+    assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);
+    let () = raw(&mut plain, "SCRIPT FLUSH").await;
+    assert_eq!(bench.history().await.runs.len(), 1);
+}
+
+#[tokio::test]
+async fn a_step_costs_one_round_trip() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    bench.finish(&claim_now("a", LONG)).await;
+    let () = raw(&mut plain, "CONFIG RESETSTAT").await;
+    bench.finish(&claim_now("a", LONG)).await;
+    let stats: String = raw(&mut plain, "INFO commandstats").await;
+    let calls = |command: &str| {
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().expect("a number"))
+    };
+    let sent: [u32; 3] = ["evalsha", "eval", "script|load"].map(calls);
+    assert_eq!(sent, [2, 0, 0], "{stats}");
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    let claimed = claim("a", bench.now().await);
+    let mut lease = bench.win(&claimed).await;
+    let () = raw(&mut plain, "CONFIG SET maxmemory-policy noeviction").await;
+    let () = raw(&mut plain, "CONFIG SET maxmemory 1").await;
+
+    let free =
+        Bench { key: "other".to_owned(), store: Arc::clone(&bench.store), tamper: Arc::clone(&bench.tamper) };
+    let error = free.store.claim("other", &claim_now("b", LONG)).await.expect_err("the server is full");
+    assert_eq!(error.kind(), StoreErrorKind::Full);
+    assert!(error.to_string().contains("maxmemory") && error.to_string().contains("more room"), "{error}");
+    assert_eq!(raw::<Vec<String>>(&mut plain, "KEYS *other*").await, Vec::<String>::new());
+
+    assert_eq!(bench.win(&claimed).await, lease);
+    bench.keep(&mut lease).await;
+    // Even what vanished or was wiped is put back.
+    let () = raw(&mut plain, &format!("DEL {LOCK}")).await;
+    bench.keep(&mut lease).await;
+    assert_eq!(raw::<String>(&mut plain, &format!("GET {LOCK}")).await, lease.token);
+    let () = raw(&mut plain, "FLUSHALL").await;
+    assert!(matches!(bench.extend(&lease).await, ExtendReply::Restored(_)));
+    assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);
+    assert_eq!(bench.history().await.runs.len(), 1);
+    bench.pause(true).await;
+
+    let () = raw(&mut plain, "CONFIG SET maxmemory 0").await;
+    free.win(&claim_now("b", LONG)).await;
+}
+
+async fn trouble(url: &str) -> StoreError {
+    let store = RedisStore::open(url, None).expect("a valid URL");
+    assert!(!format!("{store:?} {}", store.location()).contains("secret"));
+    let error = store.claim("import-products", &claim_now("a", LONG)).await.expect_err("trouble");
+    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    error
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused_and_never_shown() {
+    let server = RedisServer::start_with(&["--requirepass", "opensesame"]);
+    let at = format!("127.0.0.1:{}", server.port());
+    for credentials in [":secret", "default:secret", "nobody:secret"] {
+        assert_eq!(trouble(&format!("redis://{credentials}@{at}")).await.kind(), StoreErrorKind::Refused);
+        let resp3 = format!("redis://{credentials}@{at}?protocol=resp3");
+        assert_eq!(trouble(&resp3).await.kind(), StoreErrorKind::Refused);
+    }
+    assert_eq!(trouble(&format!("redis://{at}")).await.kind(), StoreErrorKind::Refused);
+    let store = RedisStore::open(&format!("redis://:opensesame@{at}"), None).expect("a valid URL");
+    store.ping().await.expect("the right password");
+}
+
+#[tokio::test]
+async fn a_user_without_permission_is_refused() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let () = raw(&mut plain, "ACL SETUSER reader on >secret ~* +@read +@connection").await;
+    let error = trouble(&format!("redis://reader:secret@127.0.0.1:{}", server.port())).await;
+    assert_eq!(error.kind(), StoreErrorKind::Refused);
+}
+
+#[tokio::test]
+async fn a_closed_port_is_unreachable() {
+    let mut server = RedisServer::start();
+    let url = format!("redis://:secret@127.0.0.1:{}", server.port());
+    server.kill();
+    let error = trouble(&url).await;
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(error.to_string().contains(&format!("redis://127.0.0.1:{}/0", server.port())), "{error}");
+}
+
+#[test]
+fn a_malformed_url_is_refused_with_the_right_form() {
+    for (url, namespace) in [("redis//:secret@host", None), ("secret", None), ("redis://host", Some("a{b}"))]
+    {
+        let error = RedisStore::open(url, namespace).expect_err(url);
+        assert_eq!(error.kind(), StoreErrorKind::Refused);
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    }
+}

@@ -1,0 +1,169 @@
+//! The Redis store's connection: lost, stuck, demoted, given up, and opened anew.
+
+mod support;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use jobs::store::redis::RedisStore;
+use jobs::store::{Store, StoreErrorKind};
+use redis::aio::MultiplexedConnection;
+
+use support::bench::{LONG, claim_now};
+use support::redis_server::RedisServer;
+
+fn open(server: &RedisServer) -> RedisStore {
+    RedisStore::open(&server.url(), None).expect("a valid URL")
+}
+
+async fn raw(client: &mut MultiplexedConnection, command: &str) -> redis::Value {
+    let mut words = command.split(' ');
+    let mut cmd = redis::cmd(words.next().expect("a command"));
+    cmd.arg(words.collect::<Vec<_>>()).query_async(client).await.expect(command)
+}
+
+/// How many connections the server has ever accepted, this client's included.
+async fn accepted(client: &mut MultiplexedConnection) -> usize {
+    let info = format!("{:?}", raw(client, "INFO stats").await);
+    let (_, rest) = info.split_once("total_connections_received:").expect("the statistics");
+    rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_found_again() {
+    let mut server = RedisServer::start();
+    let store = open(&server);
+    store.ping().await.expect("the server runs");
+    server.kill();
+    assert_eq!(store.ping().await.expect_err("it is gone").kind(), StoreErrorKind::Unreachable);
+    server.restart();
+    store.ping().await.expect("it is back");
+}
+
+#[tokio::test]
+async fn many_callers_share_one_connection() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let before = accepted(&mut plain).await;
+    let store = Arc::new(open(&server));
+    let callers: Vec<_> = (0..50)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { store.ping().await.expect("ping") })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.expect("no panic");
+    }
+    assert_eq!(accepted(&mut plain).await - before, 1);
+}
+
+#[tokio::test]
+async fn a_silent_server_times_out_and_the_next_call_opens_another_connection() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let store = open(&server).with_timeouts(LONG, Duration::from_millis(100));
+    store.ping().await.expect("the server answers");
+    let before = accepted(&mut plain).await;
+    raw(&mut plain, "CLIENT PAUSE 400 ALL").await;
+    let start = Instant::now();
+    let error = store.ping().await.expect_err("the server is silent");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut);
+    assert!(start.elapsed() < Duration::from_millis(300));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    store.ping().await.expect("the server answers again");
+    assert_eq!(accepted(&mut plain).await - before, 1);
+}
+
+#[tokio::test]
+async fn nobody_accepting_times_out() {
+    // Bound, never accepted from: the handshake succeeds, and no word follows.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://:secret@{}", silent.local_addr().expect("its address"));
+    let patience = Duration::from_millis(100);
+    let store = RedisStore::open(&url, None).expect("a valid URL").with_timeouts(patience, patience);
+    assert_eq!(store.ping().await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
+}
+
+#[tokio::test]
+async fn a_caller_who_gives_up_harms_nobody() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let store = open(&server).with_timeouts(LONG, LONG);
+    store.ping().await.expect("the server answers");
+    raw(&mut plain, "CLIENT PAUSE 300 ALL").await;
+    for _ in 0..3 {
+        let claim = claim_now("a", LONG);
+        let given_up = tokio::time::timeout(Duration::from_millis(20), store.claim("k", &claim)).await;
+        assert!(given_up.is_err());
+    }
+    tokio::time::timeout(Duration::from_secs(2), store.ping()).await.expect("in time").expect("ping");
+}
+
+#[tokio::test]
+async fn a_caller_who_gives_up_leaves_the_opening_of_the_connection_to_the_others() {
+    let server = RedisServer::start();
+    let (url, opened) = slow_door(&server, Duration::from_millis(250)).await;
+    let store = RedisStore::open(&url, None).expect("a valid URL");
+    for _ in 0..4 {
+        let given_up = tokio::time::timeout(Duration::from_millis(20), store.ping()).await;
+        assert!(given_up.is_err());
+    }
+    store.ping().await.expect("the connection that the first caller began to open");
+    assert_eq!(opened.load(Ordering::Relaxed), 1);
+}
+
+/// A way to the server on which every connection takes a while, and the number of connections so far.
+async fn slow_door(server: &RedisServer, delay: Duration) -> (String, Arc<AtomicU32>) {
+    let door = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("redis://{}", door.local_addr().expect("its address"));
+    let (opened, port) = (Arc::new(AtomicU32::new(0)), server.port());
+    let count = Arc::clone(&opened);
+    tokio::spawn(async move {
+        while let Ok((mut outside, _)) = door.accept().await {
+            count.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(async move {
+                tokio::time::sleep(delay).await;
+                let mut inside =
+                    tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("the server");
+                let _closed = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+            });
+        }
+    });
+    (url, opened)
+}
+
+#[tokio::test]
+async fn a_demoted_server_is_refused_and_then_asked_over_a_new_connection() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let store = open(&server);
+    store.ping().await.expect("the server answers");
+    let before = accepted(&mut plain).await;
+    raw(&mut plain, "REPLICAOF 127.0.0.1 1").await;
+    raw(&mut plain, "CONFIG SET replica-serve-stale-data yes").await;
+    let error = store.claim("k", &claim_now("a", LONG)).await.expect_err("a replica");
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    raw(&mut plain, "REPLICAOF NO ONE").await;
+    store.claim("k", &claim_now("a", LONG)).await.expect("a primary again");
+    assert_eq!(accepted(&mut plain).await - before, 1);
+}
+
+#[tokio::test]
+async fn what_another_version_or_program_wrote_is_unreadable_and_left_alone() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let store = open(&server);
+    raw(&mut plain, "HSET {lock:newer}:state format 2 fence 7").await;
+    raw(&mut plain, "HSET {lock:foreign}:state a b").await;
+    raw(&mut plain, "SET {lock:string}:state text").await;
+    for key in ["newer", "foreign", "string"] {
+        let claimed = store.claim(key, &claim_now("a", LONG)).await.expect_err(key);
+        let paused = store.set_paused(key, true).await.expect_err(key);
+        assert_eq!([claimed.kind(), paused.kind()], [StoreErrorKind::Unreadable; 2], "{claimed}; {paused}");
+    }
+    assert_eq!(raw(&mut plain, "HLEN {lock:newer}:state").await, redis::Value::Int(2));
+    assert_eq!(raw(&mut plain, "KEYS lock:*").await, redis::Value::Array(Vec::new()));
+}
