@@ -1,6 +1,7 @@
 //! When each job is due.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -44,17 +45,28 @@ pub(crate) async fn schedule(server: Arc<Server>, job: Arc<Job>) {
             overlap: policy.overlap,
             takeovers: policy.allowed_takeovers(),
         };
-        let (server, job, not_due) = (server.clone(), job.clone(), not_due.clone());
-        server.clone().ticks.spawn(async move {
-            let _never_silently = NeverSilently(server.clone());
-            let outcome = tick::run(&server, &job, ask).await;
-            if matches!(outcome, TickOutcome::NotDue) {
-                not_due.notify_one();
-            }
-            report::tick(&server, &job, tick, &outcome);
-        });
+        fire_tick(&server, &job, &not_due, ask).await;
     }
     tracing::warn!(target: "jobs", key = policy.key, "[{}] its schedule has no further tick", policy.key);
+}
+
+/// Begins a tick at once, on this very poll: when thousands are due together, none waits until the others have
+/// been handed to tasks of their own. What cannot end at once goes on in one.
+async fn fire_tick(server: &Arc<Server>, job: &Arc<Job>, not_due: &Arc<Notify>, ask: TickClaim) {
+    let (server, job, not_due, tick) = (server.clone(), job.clone(), not_due.clone(), ask.tick);
+    let ticks = server.ticks.clone();
+    let mut running = Box::pin(ticks.track_future(async move {
+        let _never_silently = NeverSilently(server.clone());
+        let outcome = tick::run(&server, &job, ask).await;
+        if matches!(outcome, TickOutcome::NotDue) {
+            not_due.notify_one();
+        }
+        report::tick(&server, &job, tick, &outcome);
+    }));
+    let begun = std::future::poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
+    if begun.is_pending() {
+        tokio::spawn(running);
+    }
 }
 
 const JUST_BEFORE: Duration = Duration::from_micros(1);
