@@ -1,9 +1,10 @@
-use std::str::FromStr;
+use std::time::Duration;
 
-use croner::parser::{CronParser, Year};
+use jiff::SignedDuration;
 use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 
+use crate::fields::Fields;
 use crate::{ScheduleError, Timestamp};
 
 /// A cron pattern in a time zone.
@@ -25,116 +26,94 @@ pub(crate) struct Cron {
     fixed: bool,
 }
 
-const FIELDS: [(&str, u32, u32); 6] = [
-    ("second", 0, 59),
-    ("minute", 0, 59),
-    ("hour", 0, 23),
-    ("day", 1, 31),
-    ("month", 1, 12),
-    ("weekday", 0, 7),
-];
+/// No pattern rests longer: 29 February falls on a given weekday every 28 years, or 40 around 2100.
+const LONGEST_REST: Duration = Duration::from_secs(50 * 366 * 24 * 3600);
+/// Two offsets differ by at most 26 hours or so: a clock change longer ago than this repeats nothing.
+const LONGEST_FOLD: SignedDuration = SignedDuration::from_hours(48);
 
 impl Cron {
     pub(crate) fn parse(text: &str, tz: &str) -> Result<Self, ScheduleError> {
-        let pattern = expand_nickname(text)?;
-        let mut fields: Vec<&str> = pattern.split_whitespace().collect();
-        match fields.len() {
-            5 => fields.insert(0, "0"),
-            6 => {}
-            count => {
-                let why = format!("expected 5 or 6 fields, found {count}");
-                return Err(ScheduleError::every(text, why));
-            }
-        }
-        for (index, field) in fields.iter().enumerate() {
-            check_field(index, field).map_err(|why| ScheduleError::every(text, why))?;
-        }
-        let parsed = parse_pattern(&fields.join(" ")).map_err(|error| ScheduleError::every(text, error))?;
-        let fixed = !fields[..3].iter().any(|field| field.contains(['*', '/']));
-        let zone = TimeZoneDatabase::bundled().get(tz).map_err(|_| ScheduleError::zone(tz))?;
-        Ok(Self { pattern: parsed, zone, fixed })
+        let fields = Fields::split(text).map_err(|why| ScheduleError::every(text, why))?;
+        let pattern = fields.pattern().map_err(|why| ScheduleError::every(text, why))?;
+        let zone = TimeZoneDatabase::bundled().get(tz).ok().filter(|zone| !zone.is_unknown());
+        let zone = zone.ok_or_else(|| ScheduleError::zone(tz))?;
+        Ok(Self { pattern, zone, fixed: fields.is_fixed() })
     }
 
     /// Walks the stretches between the zone's clock changes: inside one, wall clock and instant differ by
     /// a constant.
     pub(crate) fn next_after(&self, instant: Timestamp) -> Option<Timestamp> {
-        let after = jiff::Timestamp::from_microsecond(instant.as_micros()).ok()?;
-        let mut offset = self.zone.to_offset(after);
-        let mut wall = whole_seconds(offset.to_datetime(after));
-        let mut inclusive = false;
-        if let Some(reached) = self.wall_reached_before(after).filter(|reached| *reached > wall) {
-            (wall, inclusive) = (reached, true);
-        }
+        // Patterns and clock changes know whole seconds only.
+        let after = jiff::Timestamp::from_second(instant.as_micros().div_euclid(1_000_000)).ok()?;
         let mut begin = after;
+        let mut offset = self.zone.to_offset(after);
+        let shown = offset.to_datetime(after);
+        let repeated = self.wall_reached_before(after).filter(|reached| *reached > shown);
+        let mut wall = repeated.unwrap_or(shown);
+        let mut found = self.first_match(wall, repeated.is_some())?;
+
         let mut changes = self.zone.following(after);
         loop {
-            let found = self.pattern.find_next_occurrence(&wall, inclusive).ok()?;
             let tick = offset.to_timestamp(found).ok()?.max(begin);
-            match changes.next() {
-                Some(change) if tick >= change.timestamp() => {
-                    begin = change.timestamp();
-                    wall = if self.fixed { offset } else { change.offset() }.to_datetime(begin);
-                    (offset, inclusive) = (change.offset(), true);
-                }
-                _ => return Some(Timestamp::from_micros(tick.as_microsecond())),
+            let Some(change) = changes.next().filter(|change| tick >= change.timestamp()) else {
+                return Some(Timestamp::from_micros(tick.as_microsecond()));
+            };
+            begin = change.timestamp();
+            offset = change.offset();
+            // Fixed times are never passed by: what the gap leaves out is late, not lost.
+            let shown = offset.to_datetime(begin);
+            if !self.fixed && (shown <= wall || shown > found) {
+                found = self.first_match(shown, true)?;
+                wall = shown;
             }
         }
     }
 
-    /// For fixed times: the wall clock's reading at the end of the stretch before this instant's. In a
-    /// repeated hour it is later than what the clock shows now.
+    /// Looks back in doubling steps for a stretch with a tick, then halves it.
+    pub(crate) fn newest_at(&self, instant: Timestamp) -> Option<Timestamp> {
+        let due_after = |earlier| self.next_after(earlier).filter(|tick| *tick <= instant);
+        let mut back = Duration::from_secs(1);
+        let mut none_after = instant;
+        let mut newest = loop {
+            let earlier = instant.minus(back);
+            if let Some(tick) = due_after(earlier) {
+                break tick;
+            }
+            if back == LONGEST_REST {
+                return None;
+            }
+            none_after = earlier;
+            back = (back * 2).min(LONGEST_REST);
+        };
+        while let Some(tick) = due_after(newest) {
+            newest = tick;
+            let middle = newest.plus(none_after.since(newest) / 2);
+            match due_after(middle) {
+                Some(tick) => newest = tick,
+                None => none_after = middle,
+            }
+        }
+        Some(newest)
+    }
+
+    /// For fixed times: the latest the wall clock has shown before this instant's stretch. In a repeated
+    /// hour it is later than what the clock shows now.
+    ///
+    /// It looks forward from two days ago: jiff's `preceding` invents changes in the year in which a zone's
+    /// table ends (2022 in Ciudad Juárez).
     fn wall_reached_before(&self, instant: jiff::Timestamp) -> Option<DateTime> {
         if !self.fixed {
             return None;
         }
-        let just_after = instant.checked_add(jiff::SignedDuration::from_nanos(1)).ok()?;
-        let change = self.zone.preceding(just_after).next()?.timestamp();
-        let before: Offset =
-            self.zone.to_offset(change.checked_sub(jiff::SignedDuration::from_nanos(1)).ok()?);
-        Some(before.to_datetime(change))
+        let begin = instant.checked_sub(LONGEST_FOLD).ok()?;
+        let changes = self.zone.following(begin).take_while(|change| change.timestamp() <= instant);
+        let mut offset = self.zone.to_offset(begin);
+        let readings = changes
+            .map(|change| std::mem::replace(&mut offset, change.offset()).to_datetime(change.timestamp()));
+        readings.max()
     }
-}
 
-fn whole_seconds(wall: DateTime) -> DateTime {
-    wall.with().subsec_nanosecond(0).build().expect("every second starts at zero nanoseconds")
-}
-
-fn parse_pattern(fields: &str) -> Result<croner::Cron, String> {
-    let parser = CronParser::builder().year(Year::Disallowed).build();
-    parser.parse(fields).map_err(|error| error.to_string())
-}
-
-fn expand_nickname(text: &str) -> Result<&str, ScheduleError> {
-    let text = text.trim();
-    if !text.starts_with('@') {
-        return Ok(text);
+    fn first_match(&self, wall: DateTime, inclusive: bool) -> Option<DateTime> {
+        self.pattern.find_next_occurrence(&wall, inclusive).ok()
     }
-    Ok(match text.to_ascii_lowercase().as_str() {
-        "@yearly" | "@annually" => "0 0 1 1 *",
-        "@monthly" => "0 0 1 * *",
-        "@weekly" => "0 0 * * 0",
-        "@daily" | "@midnight" => "0 0 * * *",
-        "@hourly" => "0 * * * *",
-        _ => {
-            let why = "expected one of @hourly, @daily, @weekly, @monthly, @yearly";
-            return Err(ScheduleError::every(text, why));
-        }
-    })
-}
-
-/// Says which field is wrong and, for a number, by how much; croner only says that one is.
-fn check_field(index: usize, field: &str) -> Result<(), String> {
-    let (name, lowest, highest) = FIELDS[index];
-    let alone: Vec<&str> = (0..FIELDS.len()).map(|i| if i == index { field } else { "*" }).collect();
-    if parse_pattern(&alone.join(" ")).is_ok() {
-        return Ok(());
-    }
-    let base = field.split(['#']).next().unwrap_or(field);
-    let values = base.split(',').flat_map(|part| part.split('/').next().unwrap_or(part).split('-'));
-    for value in values.filter_map(|value| u32::from_str(value).ok()) {
-        if value < lowest || value > highest {
-            return Err(format!("{name} {value} is out of range {lowest}–{highest}"));
-        }
-    }
-    Err(format!("\"{field}\" is not a valid {name} field"))
 }

@@ -6,6 +6,7 @@
 
 mod cron;
 mod duration;
+mod fields;
 mod key;
 mod policy;
 mod rules;

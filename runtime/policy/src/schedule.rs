@@ -2,7 +2,6 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::cron::Cron;
-use crate::duration::show;
 use crate::{Timestamp, parse_duration};
 
 /// When a job is due: cron with 5 or 6 fields, a nickname such as `@hourly`, or an interval such as `10m`.
@@ -66,9 +65,8 @@ const REFERENCE: Timestamp = Timestamp::from_micros(1_704_067_200_000_000);
 impl Schedule {
     /// Reads a schedule; cron is in UTC unless an IANA time zone is given.
     pub fn parse(text: &str, tz: Option<&str>) -> Result<Self, ScheduleError> {
-        let kind = if text.trim_start().starts_with('@') || text.split_whitespace().count() >= 4 {
-            let cron = Cron::parse(text, tz.unwrap_or("UTC"))?;
-            Kind::Cron(Box::new(cron))
+        let kind = if is_cron(text) {
+            Kind::Cron(Box::new(Cron::parse(text, tz.unwrap_or("UTC"))?))
         } else {
             Kind::Interval(parse_interval(text, tz)?)
         };
@@ -82,7 +80,8 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// The first tick after this instant. `None` only past the end of the calendar.
+    /// The first tick after this instant. `None` only past the end of the calendar: cron ticks lie in the
+    /// years 1900 to 2299.
     pub fn next_after(&self, instant: Timestamp) -> Option<Timestamp> {
         match &self.kind {
             Kind::Interval(every) => {
@@ -96,19 +95,14 @@ impl Schedule {
 
     /// The last tick at or before this instant; `None` if there was none in the last fifty years.
     pub fn newest_at(&self, instant: Timestamp) -> Option<Timestamp> {
-        const FIFTY_YEARS: Duration = Duration::from_secs(50 * 366 * 24 * 3600);
-        let mut back = Duration::from_secs(1);
-        while back < FIFTY_YEARS {
-            let first = self.next_after(instant.minus(back)).filter(|tick| *tick <= instant);
-            if let Some(mut newest) = first {
-                while let Some(next) = self.next_after(newest).filter(|tick| *tick <= instant) {
-                    newest = next;
-                }
-                return Some(newest);
+        match &self.kind {
+            Kind::Interval(every) => {
+                let every = i64::try_from(every.as_micros()).ok()?;
+                let passed = instant.as_micros().div_euclid(every);
+                passed.checked_mul(every).map(Timestamp::from_micros)
             }
-            back *= 2;
+            Kind::Cron(cron) => cron.newest_at(instant),
         }
-        None
     }
 
     /// The shortest gap between two of the next hundred ticks.
@@ -123,9 +117,14 @@ impl Schedule {
 
     /// The same time zone with another text, for a schedule that configuration overrides.
     pub fn overridden(&self, text: &str) -> Result<Self, ScheduleError> {
-        let cron = text.trim_start().starts_with('@') || text.split_whitespace().count() >= 4;
-        Self::parse(text, self.tz.as_deref().filter(|_| cron))
+        Self::parse(text, self.tz.as_deref().filter(|_| is_cron(text)))
     }
+}
+
+/// Four words and more are cron, and its mistakes are told as such; `1 day 2 hours` is not.
+fn is_cron(text: &str) -> bool {
+    let words = text.split_whitespace().count();
+    text.trim_start().starts_with('@') || words >= 4 && parse_duration(text).is_err()
 }
 
 fn parse_interval(text: &str, tz: Option<&str>) -> Result<Duration, ScheduleError> {
@@ -158,7 +157,7 @@ impl ScheduleError {
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Interval(every) => write!(f, "every {}", show(*every)),
+            Kind::Interval(_) => write!(f, "every {}", self.text),
             Kind::Cron(_) => write!(f, "{} {}", self.text, self.tz.as_deref().unwrap_or("UTC")),
         }
     }
