@@ -91,14 +91,11 @@ impl Policy {
              server that takes its tick over would work at the same time"
                 .to_owned(),
         );
-        if let Some(schedule) = &self.schedule {
+        if let (Some(schedule), Some(jitter)) = (&self.schedule, self.jitter) {
             let gap = schedule.shortest_gap();
-            if let Some(jitter) = self.jitter.filter(|jitter| *jitter >= gap) {
-                let (jitter, gap) = (show(jitter), show(gap));
-                let message =
-                    format!("`jitter` \"{jitter}\" must be shorter than the gap between ticks, {gap}");
-                rule(true, &["jitter", "every", "tz"], message);
-            }
+            let (shown, limit) = (show(jitter), show(gap));
+            let message = format!("`jitter` \"{shown}\" must be shorter than the gap between ticks, {limit}");
+            rule(jitter >= gap, &["jitter", "every", "tz"], message);
         }
         found
     }
