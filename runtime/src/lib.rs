@@ -1,4 +1,62 @@
-//! Scheduled jobs that run on one server out of many.
+//! Annotate an async function, and for each of its scheduled ticks **at most one of your servers starts it**,
+//! whatever their clocks, restarts, retries or lost replies. **It is not "exactly once":** a tick can be
+//! skipped, and a run can end half-way, so make writes repeatable.
+//!
+//! ```no_run
+//! use jobs::{Run, State, singleton_job};
+//!
+//! #[derive(Clone)]
+//! struct Db; // a connection pool, say
+//!
+//! /// Pulls new products from the supplier.
+//! #[singleton_job(key = "import-products", ttl = "60s", every = "0 * * * *")]
+//! async fn import_products(State(db): State<Db>, run: Run) -> Result<(), std::io::Error> {
+//!     let _ = (db, run.fence()); // upsert by a stable id, guarded by the fence
+//!     Ok(())
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let jobs = jobs::builder().state(Db).start_all().await?; // or jobs::start_all()
+//!     // serve …
+//!     jobs.shutdown().await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Every server schedules every job. When a tick is due they all claim it on a shared [store](store::Store);
+//! one wins, and runs the function under a *lease*: a lock with an expiry, kept alive while the function runs,
+//! released when it ends, expiring by itself if the server dies. The store is Redis, a folder of files for
+//! processes on one machine, or memory for tests; `JOBS_URL` names it.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | job | an annotated function, or a [`Job`] built at run time: a key, a schedule, a policy |
+//! | tick | one scheduled instant of a job, in UTC: the same on every server |
+//! | server | one running scheduler, what [`start_all`] returns |
+//! | claim | the atomic attempt to become the runner of a tick |
+//! | mark | the newest tick of a job that was claimed or skipped: nothing piles up behind it |
+//! | lease | the lock while it is held: token, fence, expiry |
+//! | fence | a number that only grows from one lease of a key to the next |
+//! | run | one execution of a job under a lease; it ends in an [outcome](RunOutcome) and leaves a [record](RunRecord) |
+//!
+//! # What is promised, and what is not
+//!
+//! 1. For each job and tick at most one server starts the job, as long as the store keeps the writes that it
+//!    acknowledged.
+//! 2. No run starts before its tick by the store's clock.
+//! 3. Runs of one job do not overlap while the store keeps its writes, its clock does not jump, and no holder is
+//!    paused, or goes without an `await`, past its lease. A run that can no longer prove its lease is told
+//!    before the lease expires, and dropped at its next `await`; its [fence](Run::fence) is lower than its
+//!    successor's, so fenced writes stay safe even then.
+//! 4. A server that loses the race does nothing, and logs one line at debug level.
+//! 5. A tick can be skipped: its server crashed, the store was away for longer than the grace, the last run was
+//!    still going, the job is paused. What was skipped is in the log and in [`Jobs::history`].
+//!
+//! # Following a tick through the source
+//!
+//! annotation ([`singleton_job`]) → `registry` → `scheduler` → `tick` → `claim` → `execute` under a `lease` → record
+//! in the [store]. The store's rules are pure functions in [`store::model`].
 
 // The attribute's code names `::jobs`; this lets the crate's own documentation and tests use it.
 #[allow(unused_extern_crates, reason = "named by generated code, not by ours")]
@@ -60,3 +118,7 @@ pub async fn start_all() -> Result<Jobs, StartError> {
 pub async fn run_until_signal() -> Result<(), StartError> {
     builder().run_until_signal().await
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
