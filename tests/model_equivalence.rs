@@ -21,11 +21,11 @@ use sequence::Step;
 use support::subject::{self, Subject};
 
 /// Sequences mostly wait: for the store's answer, or for a lease to expire.
-const AT_A_TIME: u32 = 48;
+const AT_A_TIME: u32 = 32;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_answers_as_the_model_does() {
-    check(subject::redis().await, 2_400).await;
+    check(subject::redis().await, 6_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,13 +13,13 @@ use super::support::subject::Subject;
 
 pub enum Verdict {
     Same,
-    /// A step fell so close to the expiry of a stranger's lock that the store may have seen it or not: it
+    /// A step fell so shortly after the expiry of a stranger's lock that the store may have seen it still: it
     /// expires keys by the time when the step began, and answers with a time a moment later.
     Undecided,
     Different(String),
 }
 
-/// How close to an expiry is too close, and how far off the rest of a stranger's lock may be.
+/// How shortly after an expiry is too close, and how far off the rest of a stranger's lock may be.
 const BLUR: Duration = Duration::from_millis(2);
 
 pub async fn compare(subject: &Subject, steps: &[Step]) -> Verdict {
@@ -36,7 +36,7 @@ struct Comparison<'a> {
     key: &'a str,
     start: Timestamp,
     model: State,
-    /// The lock as it was last seen in the model, expired or not.
+    /// The lock as it was last seen in the model; it may have expired since.
     last_lock: Option<Lock>,
     tokens: [Option<String>; SERVERS.len()],
     claims: u32,
@@ -59,6 +59,7 @@ impl<'a> Comparison<'a> {
         for step in steps {
             comparison.step(step).await?;
             comparison.last_lock = comparison.model.lock.clone().or(comparison.last_lock);
+            comparison.lock_is_the_same().await?;
         }
         comparison.remains().await
     }
@@ -175,6 +176,8 @@ impl<'a> Comparison<'a> {
         if answer.reply != expected {
             return Err(different(&format!("release {sent:?} {end:?}"), answer.at, &answer.reply, &expected));
         }
+        // Deleted or expired a moment ago, it is gone.
+        self.last_lock.take_if(|lock| lock.token == sent.token);
         Ok(())
     }
 
@@ -184,7 +187,7 @@ impl<'a> Comparison<'a> {
         Some(match twist {
             Twist::None => lease,
             Twist::UnknownFence => Lease { fence: model::UNKNOWN_FENCE, ..lease },
-            Twist::NewerFence => Lease { fence: lease.fence + 1, ..lease },
+            Twist::AFenceFromTheFuture => Lease { fence: lease.fence + 3_600_000_000, ..lease },
             Twist::OlderFence => Lease { fence: lease.fence - 1, ..lease },
             Twist::AnEarlierUntil => Lease { until: lease.since, ..lease },
             Twist::ALaterUntil => Lease { until: lease.until.plus(Duration::from_secs(10)), ..lease },
@@ -216,7 +219,7 @@ impl<'a> Comparison<'a> {
         let claimant = self.model.claimant.as_ref().map(|claimant| &claimant.token);
         let lock = self.model.lock.as_ref().or(self.last_lock.as_ref());
         match lock.filter(|lock| Some(&lock.token) != claimant).and_then(|lock| lock.until) {
-            Some(until) if close(until, at) => Err(Verdict::Undecided),
+            Some(until) if at >= until && at.since(until) <= BLUR => Err(Verdict::Undecided),
             _ => Ok(()),
         }
     }
@@ -232,19 +235,22 @@ impl<'a> Comparison<'a> {
         if let Some(until) = until.filter(|until| until.since(answer.at) < Duration::from_millis(50)) {
             tokio::time::sleep(until.plus(2 * BLUR).since(answer.at)).await;
         }
-        let lock = self.subject.tamper.lock(self.key).await;
-        let at = self.subject.store.ping().await.map_err(|error| failed(&error))?.at;
-        if until.is_some_and(|until| close(until, at)) {
-            return Err(Verdict::Undecided);
-        }
-        let expected = self.model.lock.as_ref().filter(|lock| lock.until.is_none_or(|until| until > at));
-        let expected = expected.map(|lock| lock.token.clone());
-        if lock == expected { Ok(()) } else { Err(different("the lock", at, &lock, &expected)) }
+        self.lock_is_the_same().await
     }
-}
 
-fn close(a: Timestamp, b: Timestamp) -> bool {
-    a.since(b).max(b.since(a)) <= BLUR
+    /// Says nothing about a lock that expires meanwhile.
+    async fn lock_is_the_same(&self) -> Result<(), Verdict> {
+        let before = self.subject.store.ping().await.map_err(|error| failed(&error))?.at;
+        let lock = self.subject.tamper.lock(self.key).await;
+        let after = self.subject.store.ping().await.map_err(|error| failed(&error))?.at;
+        let last_until = self.last_lock.as_ref().and_then(|lock| lock.until);
+        if last_until.is_some_and(|until| until.plus(BLUR) > before && until.minus(BLUR) < after) {
+            return Ok(());
+        }
+        let expected = self.model.lock.as_ref().filter(|lock| lock.until.is_none_or(|until| until > after));
+        let expected = expected.map(|lock| lock.token.clone());
+        if lock == expected { Ok(()) } else { Err(different("the lock", after, &lock, &expected)) }
+    }
 }
 
 /// Equal, but for how long a stranger's lock still lasts: only the store knows, to the millisecond.

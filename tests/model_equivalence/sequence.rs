@@ -34,7 +34,8 @@ pub struct Ask {
 pub enum Twist {
     None,
     UnknownFence,
-    NewerFence,
+    /// As if the store's clock had been ahead when the lease was won.
+    AFenceFromTheFuture,
     OlderFence,
     AnEarlierUntil,
     ALaterUntil,
@@ -50,7 +51,7 @@ pub enum Locker {
 }
 
 pub fn any() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(step(), 1..16)
+    prop::collection::vec(step(), 1..24)
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -60,7 +61,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => release(),
         2 => any_bool().prop_map(Step::Pause),
         1 => Just(Step::Reset),
-        1 => Just(Step::LockVanishes),
+        2 => Just(Step::LockVanishes),
         2 => (locker(), lasts()).prop_map(|(to, lasts)| Step::LockIsSet { to, lasts }),
         1 => Just(Step::Wipe),
         3 => select(vec![3, 12, 30, 70]).prop_map(Step::Sleep),
@@ -74,7 +75,7 @@ fn claim() -> impl Strategy<Value = Step> {
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
-    let tick = select(vec![-1_000, -100, -30, -30, 0, 0, 10, 40]);
+    let tick = select(vec![-1_000, -30, -30, 0, 0, 0, 40]);
     let delay = select(vec![0, 0, 0, 20]);
     let grace = select(vec![0, 20, 500, 60_000, 60_000]);
     (tick, delay, grace, any_bool(), 0..3u32).prop_map(|(tick, delay, grace, queue, takeovers)| Ask {
@@ -109,7 +110,7 @@ fn twist() -> impl Strategy<Value = Twist> {
     prop_oneof![
         12 => Just(Twist::None),
         1 => Just(Twist::UnknownFence),
-        1 => Just(Twist::NewerFence),
+        1 => Just(Twist::AFenceFromTheFuture),
         1 => Just(Twist::OlderFence),
         1 => Just(Twist::AnEarlierUntil),
         1 => Just(Twist::ALaterUntil),
@@ -122,7 +123,7 @@ fn locker() -> impl Strategy<Value = Locker> {
 }
 
 fn lasts() -> impl Strategy<Value = Option<u64>> {
-    select(vec![None, Some(8), Some(25), Some(5_000)])
+    select(vec![None, Some(10), Some(40), Some(5_000), Some(5_000)])
 }
 
 fn any_bool() -> impl Strategy<Value = bool> {
