@@ -10,14 +10,15 @@ use jobs::store::{ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, Stor
 use redis::aio::MultiplexedConnection;
 
 use support::bench::{Bench, LONG, claim, claim_now, holder};
-use support::redis_server::RedisServer;
+use support::redis_server::{PATIENCE, RedisServer};
 use support::subject;
 
 const LOCK: &str = "lock:import-products";
 
 /// A store on the server, and a plain client beside it.
 async fn beside(server: &RedisServer) -> (Bench, MultiplexedConnection) {
-    let store = Arc::new(RedisStore::open(&server.url(), None).expect("a valid URL"));
+    let store = RedisStore::open(&server.url(), None).expect("a valid URL");
+    let store = Arc::new(store.with_timeouts(PATIENCE, PATIENCE));
     // The hand that tampers is another store's; these tests use the plain client instead.
     let tamper = subject::memory().await.tamper;
     (Bench { store, tamper, key: "import-products".to_owned() }, server.client().await)

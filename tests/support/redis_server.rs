@@ -8,7 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
+
+/// How long a healthy server may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A Redis server of the test's own: empty, without persistence unless asked for, killed on drop.
 pub struct RedisServer {
@@ -66,7 +70,11 @@ impl RedisServer {
     /// A plain client, as another program would use it.
     pub async fn client(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).expect("a valid URL");
-        client.get_multiplexed_async_connection().await.expect("a connection to the test's own server")
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+        connection.expect("a connection to the test's own server")
     }
 
     /// Ends the server as a power cut would. What it had persisted stays for [`restart`](Self::restart).
@@ -130,7 +138,7 @@ fn free_port() -> u16 {
 }
 
 fn answers_soon(port: u16) -> bool {
-    let give_up = Instant::now() + Duration::from_secs(10);
+    let give_up = Instant::now() + PATIENCE;
     while Instant::now() < give_up {
         if answer(port).is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH")) {
             return true;

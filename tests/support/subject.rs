@@ -12,7 +12,7 @@ use jobs::store::model::{Lock, State};
 use jobs::store::redis::RedisStore;
 use redis::aio::MultiplexedConnection;
 
-use super::redis_server::RedisServer;
+use super::redis_server::{PATIENCE, RedisServer};
 
 /// A store under test.
 #[derive(Clone)]
@@ -87,7 +87,10 @@ pub async fn redis() -> Subject {
     let namespace = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let server = RedisServer::shared();
     let url = server.url();
-    let open = move |namespace: &str| RedisStore::open(&url, Some(namespace)).expect("a valid URL");
+    let open = move |namespace: &str| {
+        let store = RedisStore::open(&url, Some(namespace)).expect("a valid URL");
+        store.with_timeouts(PATIENCE, PATIENCE)
+    };
     Subject {
         store: Arc::new(open(&namespace)),
         in_namespace: Arc::new({
