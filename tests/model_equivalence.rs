@@ -30,7 +30,12 @@ async fn redis_answers_as_the_model_does() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_answers_as_the_model_does() {
-    check(subject::memory().await, 480).await;
+    check(subject::memory().await, 2_400).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_answer_as_the_model_does() {
+    check(subject::file().await, 2_400).await;
 }
 
 async fn check(subject: Subject, sequences: u32) {

@@ -23,6 +23,7 @@ mod records;
 macro_rules! every_store {
     ($($promises:ident::$promise:ident;)+) => {
         promises!(memory: $($promises::$promise;)+);
+        promises!(file: $($promises::$promise;)+);
         promises!(redis: $($promises::$promise;)+);
     };
 }

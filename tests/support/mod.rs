@@ -4,5 +4,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod bench;
+pub mod file_subject;
+pub mod folder;
 pub mod redis_server;
 pub mod subject;

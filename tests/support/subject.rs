@@ -12,6 +12,7 @@ use jobs::store::model::{Lock, State};
 use jobs::store::redis::RedisStore;
 use redis::aio::MultiplexedConnection;
 
+pub use super::file_subject::file;
 use super::redis_server::{PATIENCE, RedisServer};
 
 /// A store under test.
