@@ -18,6 +18,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use comparison::{Verdict, compare};
 use sequence::Step;
+use support::file_subject;
 use support::subject::{self, Subject};
 
 /// Sequences mostly wait: for the store's answer, or for a lease to expire.
@@ -35,7 +36,7 @@ async fn memory_answers_as_the_model_does() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_answer_as_the_model_does() {
-    check(subject::file().await, 2_400).await;
+    check(file_subject::file().await, 2_400).await;
 }
 
 async fn check(subject: Subject, sequences: u32) {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
-use jobs::store::{ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind};
+use jobs::store::{
+    ClaimReply, Ending, ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind,
+};
 use redis::aio::MultiplexedConnection;
 
-use support::bench::{Bench, LONG, claim, claim_now, holder};
+use support::bench::{Bench, LONG, claim, claim_now, holder, lease};
 use support::redis_server::{PATIENCE, RedisServer};
 use support::subject;
 
@@ -216,6 +218,64 @@ async fn a_user_without_permission_is_refused() {
     assert_eq!(error.kind(), StoreErrorKind::Refused);
 }
 
+/// The commands and keys that the README asks an administrator to allow.
+fn permissions_in_the_readme() -> (Vec<String>, Vec<String>) {
+    let readme = include_str!("../README.md");
+    let list =
+        readme.split("The Redis user may run").nth(1).and_then(|rest| rest.split("(with a").next()).unwrap();
+    let (commands, keys) = list.split_once(" on ").unwrap();
+    let quoted = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    (quoted(commands), quoted(keys))
+}
+
+/// Everything that is ever done with a key.
+async fn whole_life(store: &RedisStore, plain: &mut MultiplexedConnection) -> Result<(), StoreError> {
+    let win = async |server, ttl| {
+        let claim = claim_now(server, ttl);
+        match store.claim("k", &claim).await?.reply {
+            ClaimReply::Won(won) => Ok(lease(&claim, won)),
+            refusal => panic!("{refusal:?}"),
+        }
+    };
+    let first = win("a", Duration::from_millis(20)).await?;
+    store.extend("k", &first).await?;
+    let now = store.ping().await?.at;
+    store.claim("k", &claim("b", now)).await?; // skipped as held, on record
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let second = win("b", LONG).await?; // records the first as crashed
+    store.release("k", &second, &Ending { outcome: RunOutcome::Succeeded, error: None }).await?;
+    let () = raw(plain, "SET lock:k theirs PX 10000").await;
+    store.claim("k", &claim_now("a", LONG)).await?; // held by a stranger
+    store.set_paused("k", true).await?;
+    store.reset("k").await?;
+    store.history("k").await.map(drop)
+}
+
+#[tokio::test]
+async fn the_permissions_in_the_readme_suffice_and_none_is_idle() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let (commands, keys) = permissions_in_the_readme();
+    assert!(commands.len() > 10 && keys.len() == 2, "{commands:?} {keys:?}");
+    let store = RedisStore::open(&format!("redis://app:secret@127.0.0.1:{}", server.port()), None).unwrap();
+    for missing in std::iter::once(None).chain(commands.iter().map(Some)) {
+        let () = raw(&mut plain, "FLUSHALL").await;
+        let () = raw(&mut plain, "SCRIPT FLUSH").await;
+        let allowed = commands.iter().filter(|command| Some(*command) != missing);
+        let words: Vec<_> =
+            keys.iter().map(|key| format!("~{key}")).chain(allowed.map(|c| format!("+{c}"))).collect();
+        let () = raw(&mut plain, &format!("ACL SETUSER app reset on >secret {}", words.join(" "))).await;
+        let result = whole_life(&store, &mut plain).await;
+        match missing {
+            None => result.expect("the permissions suffice"),
+            Some(command) => {
+                let error = result.expect_err(command);
+                assert_eq!(error.kind(), StoreErrorKind::Refused, "without {command}: {error}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_closed_port_is_unreachable() {
     let mut server = RedisServer::start();
@@ -231,7 +291,7 @@ fn a_malformed_url_is_refused_with_the_right_form() {
     for (url, namespace) in [("redis//:secret@host", None), ("secret", None), ("redis://host", Some("a{b}"))]
     {
         let error = RedisStore::open(url, namespace).expect_err(url);
-        assert_eq!(error.kind(), StoreErrorKind::Refused);
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
         assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
     }
 }

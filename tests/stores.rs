@@ -1,6 +1,6 @@
 //! The store contract: the same promises, kept by every store.
 //!
-//! To put another store to the test, give `support::subject` a function that opens it and add its line to
+//! To put another store to the test, write a function that opens it as a `Subject` and add its line to
 //! `every_store`.
 
 mod support;
@@ -22,18 +22,18 @@ mod records;
 
 macro_rules! every_store {
     ($($promises:ident::$promise:ident;)+) => {
-        promises!(memory: $($promises::$promise;)+);
-        promises!(file: $($promises::$promise;)+);
-        promises!(redis: $($promises::$promise;)+);
+        promises!(memory: subject::memory; $($promises::$promise;)+);
+        promises!(file: file_subject::file; $($promises::$promise;)+);
+        promises!(redis: subject::redis; $($promises::$promise;)+);
     };
 }
 
 macro_rules! promises {
-    ($store:ident: $($promises:ident::$promise:ident;)+) => {
+    ($store:ident: $module:ident::$open:ident; $($promises:ident::$promise:ident;)+) => {
         mod $store { $(
             #[tokio::test]
             async fn $promise() {
-                let subject = super::support::subject::$store().await;
+                let subject = super::support::$module::$open().await;
                 super::$promises::$promise(&subject).await;
             }
         )+ }

@@ -12,7 +12,6 @@ use jobs::store::model::{Lock, State};
 use jobs::store::redis::RedisStore;
 use redis::aio::MultiplexedConnection;
 
-pub use super::file_subject::file;
 use super::redis_server::{PATIENCE, RedisServer};
 
 /// A store under test.

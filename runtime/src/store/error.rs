@@ -26,6 +26,8 @@ pub enum StoreErrorKind {
     Refused,
     /// The store holds something that this version cannot read.
     Unreadable,
+    /// The store's address or namespace cannot be used as it is written.
+    Misconfigured,
 }
 
 impl StoreErrorKind {
@@ -38,12 +40,13 @@ impl StoreErrorKind {
         match self {
             Self::Unreachable => "check that it runs and that this server can reach it",
             Self::TimedOut => "check its load and the network between",
-            Self::Full => "give it more room; leases are still released, but nothing new can start",
+            Self::Full => "give it more room; nothing new can start before",
             Self::Refused => "check the user, its permissions, and that this is not a read-only replica",
             Self::Unreadable => {
                 "a newer version of this crate, or another program, wrote it; upgrade this server, or use \
                  another namespace"
             }
+            Self::Misconfigured => "correct it and start again",
         }
     }
 }

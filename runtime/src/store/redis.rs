@@ -42,7 +42,8 @@ impl RedisStore {
     ///
     /// Two fleets on one server stay apart by different namespaces.
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
-        let refuse = |cause: String| StoreError::new(StoreErrorKind::Refused, "open", "a Redis URL", cause);
+        let refuse =
+            |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
         let info = address::parse(url).map_err(refuse)?;
         let location = address::without_password(&info);
         let prefix = match namespace {

@@ -50,6 +50,9 @@ fn by_code(code: &str) -> Option<StoreErrorKind> {
 /// Redis before 7 wraps the error of a command inside a script into a general one.
 fn inside(detail: &str) -> StoreErrorKind {
     let code = detail.split(|c: char| !c.is_ascii_uppercase()).find_map(by_code);
+    if detail.contains("The user executing the script can't") {
+        return StoreErrorKind::Refused;
+    }
     code.unwrap_or(if detail.contains("user_script") {
         // The script stumbled over a value that no version of this crate writes.
         StoreErrorKind::Unreadable
