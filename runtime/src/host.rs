@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 
 use crate::claim::Backoff;
 use crate::clock::Clock;
@@ -77,12 +76,9 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
     }
     announce(&server, &plan.chosen.source, &plan.jobs);
 
-    let loops = TaskTracker::new();
-    loops.spawn(server.stop.clone().run_until_cancelled_owned(scheduler::watch_clock(server.clone())));
-    for job in plan.jobs.jobs {
-        let schedule = scheduler::schedule(server.clone(), Arc::new(job));
-        loops.spawn(server.stop.clone().run_until_cancelled_owned(schedule));
-    }
+    let jobs = plan.jobs.jobs.into_iter().map(Arc::new).collect();
+    let schedule = tokio::spawn(scheduler::schedule(server.clone(), jobs));
+    let watch = tokio::spawn(scheduler::watch_clock(server.clone()));
     let handle = runtime::Handle::current();
     if ready.send(Ok((server.clone(), handle))).is_err() {
         server.stop.cancel(); // `start_all` was dropped while it waited
@@ -92,6 +88,8 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
         () = server.stop.cancelled() => {}
         () = server.failed.cancelled() => server.stop.cancel(),
     }
+    schedule.abort();
+    watch.abort();
     finish(&server, plan.shutdown_grace).await;
     if server.failed.is_cancelled() { Closed::Failed } else { Closed::ShutDown }
 }

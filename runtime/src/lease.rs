@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Backoff, request_timeout};
 use crate::job::Job;
@@ -51,7 +51,7 @@ impl HeldLease {
 
     /// Extends the lease every third of its ttl until the run has ended or the lease is lost. A failed
     /// extension is tried again until the proof runs out.
-    pub(crate) async fn keep_alive(&mut self, server: &Server, ended: &CancellationToken) {
+    pub(crate) async fn keep_alive(&mut self, server: &Server, ended: &Notify) {
         if !self.job.policy.keep_alive {
             return self.wait_for_the_end(ended).await;
         }
@@ -61,7 +61,7 @@ impl HeldLease {
         loop {
             let wake = due.min(self.proof.deadline()).min(Instant::now() + LOOK);
             tokio::select! {
-                () = ended.cancelled() => return,
+                () = ended.notified() => return,
                 () = tokio::time::sleep_until(wake) => {}
                 () = self.proof.in_doubt() => due = Instant::now(),
             }
@@ -85,11 +85,11 @@ impl HeldLease {
         }
     }
 
-    async fn wait_for_the_end(&self, ended: &CancellationToken) {
+    async fn wait_for_the_end(&self, ended: &Notify) {
         while !self.proof.is_lost() {
             let wake = self.proof.deadline().min(Instant::now() + LOOK);
             tokio::select! {
-                () = ended.cancelled() => return,
+                () = ended.notified() => return,
                 () = tokio::time::sleep_until(wake) => {}
             }
         }

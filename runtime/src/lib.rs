@@ -65,6 +65,7 @@ extern crate self as jobs;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod agenda;
 mod builder;
 mod claim;
 pub mod clock;

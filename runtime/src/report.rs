@@ -2,11 +2,11 @@
 
 use tracing::{debug, error, info, warn};
 
+use crate::Timestamp;
 use crate::job::Job;
 use crate::server::Server;
 use crate::store::{Holder, RunOutcome, Skip, Taken};
 use crate::tick::{Skipped, TickOutcome};
-use crate::{Schedule, Timestamp};
 
 /// Logs with the fields that every line about a tick has.
 macro_rules! line {
@@ -139,7 +139,8 @@ fn name_holder(server: &Server, holder: &Holder) -> String {
 const COUNTED: usize = 1000;
 
 /// After a gap: the ticks after `seen`, up to, not including, the one that is claimed.
-pub(crate) fn missed(server: &Server, job: &Job, schedule: &Schedule, seen: Timestamp, claimed: Timestamp) {
+pub(crate) fn missed(server: &Server, job: &Job, seen: Timestamp, claimed: Timestamp) {
+    let Some(schedule) = &job.policy.schedule else { return };
     let ticks = std::iter::successors(schedule.next_after(seen), |tick| schedule.next_after(*tick));
     let mut missed = ticks.take_while(|tick| *tick < claimed).take(COUNTED).peekable();
     let Some(first) = missed.peek().copied() else { return };

@@ -1,85 +1,70 @@
-//! When each job is due.
+//! Fires ticks when they are due.
 
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
+use crate::agenda::{Agenda, Due};
 use crate::job::Job;
+use crate::report;
 use crate::server::{NeverSilently, Server};
-use crate::store::TickClaim;
 use crate::tick::{self, TickOutcome};
-use crate::{Schedule, Timestamp, report};
 
-/// Fires one job's ticks until the server stops. Runs go on beside it.
-pub(crate) async fn schedule(server: Arc<Server>, job: Arc<Job>) {
+/// When thousands of ticks are due together, the leases of those that run get their turn this often.
+const AT_A_STRETCH: Duration = Duration::from_millis(20);
+
+/// Fires the jobs' ticks until the server stops. Runs go on beside it.
+pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
     let _never_silently = NeverSilently(server.clone());
-    let (policy, Some(schedule)) = (&job.policy, &job.policy.schedule) else { return };
-    let not_due = Arc::new(Notify::new());
-    let mut fired = server.time.now();
-    let mut planned = schedule.next_after(fired);
-    while let Some(first) = planned {
-        let fire = tokio::select! {
-            on_time = server.time.sleep_until(first.plus(policy.delay_of(first))) => on_time,
-            () = not_due.notified() => false,
-        };
-        let now = server.time.now();
-        if !fire {
-            // The clock was set: plan anew, with every tick that may still start. The store knows which of
-            // them were decided.
-            planned = schedule.next_after(now.minus(policy.grace_of(first)).min(first.minus(JUST_BEFORE)));
-            continue;
+    let mut agenda = Agenda::new(jobs, server.time.now());
+    let (not_due, mut fired_early) = unbounded_channel();
+    while let Some(due) = agenda.next_due() {
+        tokio::select! {
+            on_time = server.time.sleep_until(due) => if !on_time {
+                agenda.plan_all_again(server.time.now());
+                continue;
+            },
+            Some(index) = fired_early.recv() => {
+                agenda.plan_again(index, server.time.now());
+                continue;
+            }
         }
-        let (tick, next) = newest_due(schedule, first, now);
-        if tick > first {
-            report::missed(&server, &job, schedule, fired.max(first.minus(JUST_BEFORE)), tick);
+        let mut begun = Instant::now();
+        let mut now = server.time.now();
+        while let Some(due) = agenda.pop_due(now) {
+            fire(&server, &not_due, due).await;
+            if begun.elapsed() >= AT_A_STRETCH {
+                tokio::task::yield_now().await;
+                (begun, now) = (Instant::now(), server.time.now());
+            }
         }
-        fired = fired.max(tick);
-        planned = next;
-        let ask = TickClaim {
-            tick,
-            delay: policy.delay_of(tick),
-            grace: policy.grace_before(tick, next),
-            overlap: policy.overlap,
-            takeovers: policy.allowed_takeovers(),
-        };
-        fire_tick(&server, &job, &not_due, ask).await;
     }
-    tracing::warn!(target: "jobs", key = policy.key, "[{}] its schedule has no further tick", policy.key);
+    tracing::info!(target: "jobs", server = server.id, "no job has a further tick");
 }
 
-/// Begins a tick at once, on this very poll: when thousands are due together, none waits until the others have
-/// been handed to tasks of their own. What cannot end at once goes on in one.
-async fn fire_tick(server: &Arc<Server>, job: &Arc<Job>, not_due: &Arc<Notify>, ask: TickClaim) {
-    let (server, job, not_due, tick) = (server.clone(), job.clone(), not_due.clone(), ask.tick);
+/// Begins a tick at once: when thousands are due together, none waits until the others have been handed to
+/// tasks of their own. What does not end at once goes on in one.
+async fn fire(server: &Arc<Server>, not_due: &UnboundedSender<usize>, due: Due) {
+    if let Some(seen) = due.missed_after {
+        report::missed(server, &due.job, seen, due.ask.tick);
+    }
+    let (server, not_due, tick) = (server.clone(), not_due.clone(), due.ask.tick);
     let ticks = server.ticks.clone();
     let mut running = Box::pin(ticks.track_future(async move {
         let _never_silently = NeverSilently(server.clone());
-        let outcome = tick::run(&server, &job, ask).await;
+        let outcome = tick::run(&server, &due.job, due.ask).await;
         if matches!(outcome, TickOutcome::NotDue) {
-            not_due.notify_one();
+            let _scheduler_has_ended = not_due.send(due.index);
         }
-        report::tick(&server, &job, tick, &outcome);
+        report::tick(&server, &due.job, tick, &outcome);
     }));
     let begun = std::future::poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
     if begun.is_pending() {
         tokio::spawn(running);
     }
-}
-
-const JUST_BEFORE: Duration = Duration::from_micros(1);
-
-/// The tick to claim, and the one after it. After a gap (a suspended machine, a stalled process) only the
-/// newest due tick is worth claiming.
-fn newest_due(schedule: &Schedule, first: Timestamp, now: Timestamp) -> (Timestamp, Option<Timestamp>) {
-    let next = schedule.next_after(first);
-    if next.is_none_or(|next| next > now) {
-        return (first, next);
-    }
-    let newest = schedule.newest_at(now).map_or(first, |newest| newest.max(first));
-    (newest, schedule.next_after(newest))
 }
 
 /// How often the machine's two clocks are compared, and the store is asked for its time.

@@ -138,7 +138,7 @@ fn server_with(name: &str, link: &Link, clock: Arc<TestClock>, max_concurrent: O
 /// Schedules a job on a server, as the host does.
 fn schedule(server: &Arc<Server>, job: Job) {
     let stop = server.stop.clone();
-    tokio::spawn(stop.run_until_cancelled_owned(scheduler::schedule(server.clone(), Arc::new(job))));
+    tokio::spawn(stop.run_until_cancelled_owned(scheduler::schedule(server.clone(), vec![Arc::new(job)])));
 }
 
 fn job(every: &str, ttl_secs: u64) -> JobBuilder {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
@@ -64,12 +65,13 @@ pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: TickClaim) ->
         cancelled: CancellationToken::new(),
         stopping: server.stop.clone(),
     });
-    let ended = CancellationToken::new();
+    let ended = Notify::new();
     let proof = lease.proof();
     let (ending, ()) = tokio::join!(
         async {
-            let _ended = ended.clone().drop_guard();
-            execute(server, job, &run, &proof).await
+            let ending = execute(server, job, &run, &proof).await;
+            ended.notify_one();
+            ending
         },
         lease.keep_alive(server, &ended),
     );

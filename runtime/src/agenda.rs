@@ -1,0 +1,126 @@
+//! Which tick of which job is due next.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::job::Job;
+use crate::store::TickClaim;
+use crate::{Schedule, Timestamp};
+
+/// The next tick of every job, the earliest first. Pure: the time is passed in.
+pub(crate) struct Agenda {
+    entries: Vec<Entry>,
+    /// When each planned tick is due. What was planned anew since is left in, and passed over.
+    queue: BinaryHeap<Reverse<(Timestamp, usize)>>,
+}
+
+struct Entry {
+    job: Arc<Job>,
+    planned: Option<Timestamp>,
+    /// The newest tick that was fired: what lies before it was not missed.
+    fired: Timestamp,
+}
+
+/// A tick whose time has come.
+pub(crate) struct Due {
+    pub(crate) index: usize,
+    pub(crate) job: Arc<Job>,
+    pub(crate) ask: TickClaim,
+    /// After a gap: the ticks after this instant, up to the one that is asked for, were missed.
+    pub(crate) missed_after: Option<Timestamp>,
+}
+
+const JUST_BEFORE: Duration = Duration::from_micros(1);
+
+impl Agenda {
+    pub(crate) fn new(jobs: Vec<Arc<Job>>, now: Timestamp) -> Self {
+        let entries = jobs.into_iter().map(|job| Entry { job, planned: None, fired: now });
+        let mut agenda = Self { entries: entries.collect(), queue: BinaryHeap::new() };
+        for index in 0..agenda.entries.len() {
+            agenda.plan(index, now);
+        }
+        agenda
+    }
+
+    /// When the next tick is due.
+    pub(crate) fn next_due(&mut self) -> Option<Timestamp> {
+        while let Some(Reverse((due, index))) = self.queue.peek() {
+            if self.entries[*index].due() == Some(*due) {
+                return Some(*due);
+            }
+            self.queue.pop();
+        }
+        None
+    }
+
+    /// Takes a tick that is due, and plans the one after it.
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Due> {
+        self.next_due().filter(|due| *due <= now)?;
+        let Reverse((_, index)) = self.queue.pop()?;
+        let entry = &mut self.entries[index];
+        let policy = &entry.job.policy;
+        let (first, schedule) = (entry.planned?, policy.schedule.as_ref()?);
+        let (tick, next) = newest_due(schedule, first, now);
+        let due = Due {
+            index,
+            job: entry.job.clone(),
+            ask: TickClaim {
+                tick,
+                delay: policy.delay_of(tick),
+                grace: policy.grace_before(tick, next),
+                overlap: policy.overlap,
+                takeovers: policy.allowed_takeovers(),
+            },
+            missed_after: (tick > first).then(|| entry.fired.max(first.minus(JUST_BEFORE))),
+        };
+        entry.fired = entry.fired.max(tick);
+        self.set(index, next);
+        Some(due)
+    }
+
+    /// The clock was set: plans anew, with every tick that may still start. The store knows which of them were
+    /// decided.
+    pub(crate) fn plan_again(&mut self, index: usize, now: Timestamp) {
+        let entry = &self.entries[index];
+        let Some(planned) = entry.planned else { return };
+        let grace = entry.job.policy.grace_of(planned);
+        self.plan(index, now.minus(grace).min(planned.minus(JUST_BEFORE)));
+    }
+
+    pub(crate) fn plan_all_again(&mut self, now: Timestamp) {
+        self.queue.clear();
+        for index in 0..self.entries.len() {
+            self.plan_again(index, now);
+        }
+    }
+
+    fn plan(&mut self, index: usize, after: Timestamp) {
+        let schedule = self.entries[index].job.policy.schedule.as_ref();
+        self.set(index, schedule.and_then(|schedule| schedule.next_after(after)));
+    }
+
+    fn set(&mut self, index: usize, tick: Option<Timestamp>) {
+        let entry = &mut self.entries[index];
+        entry.planned = tick;
+        self.queue.extend(entry.due().map(|due| Reverse((due, index))));
+    }
+}
+
+impl Entry {
+    fn due(&self) -> Option<Timestamp> {
+        self.planned.map(|tick| tick.plus(self.job.policy.delay_of(tick)))
+    }
+}
+
+/// The tick to claim, and the one after it. After a gap (a suspended machine, a stalled process) only the
+/// newest due tick is worth claiming.
+fn newest_due(schedule: &Schedule, first: Timestamp, now: Timestamp) -> (Timestamp, Option<Timestamp>) {
+    let next = schedule.next_after(first);
+    if next.is_none_or(|next| next > now) {
+        return (first, next);
+    }
+    let newest = schedule.newest_at(now).map_or(first, |newest| newest.max(first));
+    (newest, schedule.next_after(newest))
+}
