@@ -84,5 +84,7 @@ pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let item = proc_macro2::TokenStream::from(item);
     let job = job::Job::parse(arguments.into(), item.clone());
     let registration = job.as_ref().map_or_else(syn::Error::to_compile_error, expand::registration);
-    quote!(#item #registration).into()
+    // A job is async because it must be, with an `await` in it or without; "remove the `async`" would break it.
+    let asynchronous = job.is_ok().then(|| quote!(#[allow(clippy::unused_async)]));
+    quote!(#asynchronous #item #registration).into()
 }
