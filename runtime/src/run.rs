@@ -91,6 +91,11 @@ impl Run {
         self.inner.cancelled.cancelled().await;
     }
 
+    /// Whether the server has begun to shut down. A job that works through a list asks between two items.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.stopping.is_cancelled()
+    }
+
     /// Waits until the server begins to shut down. The run may go on for the shutdown's grace: time to
     /// reach a good place to stop.
     pub async fn stopping(&self) {
