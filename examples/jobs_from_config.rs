@@ -67,16 +67,15 @@ async fn main() -> anyhow::Result<()> {
     println!("a mistake is found: {mistake:#}\n");
     ensure!(format!("{mistake:#}").contains("hour 25"), "the error should say what is wrong");
 
-    let mut builder = jobs::builder()
+    let jobs = jobs::builder()
         .or_embedded()
         .namespace(format!("config-{}", Timestamp::now().as_micros())) // undisturbed by an earlier run
         .state(ran.clone())
         .schedule("send-report", "1s") // JOBS_SCHEDULES="send-report=1s" does the same
-        .disable("delete-old-orders"); // JOBS_DISABLE="delete-old-orders" does the same
-    for job in read_jobs(CONFIG, &ran)? {
-        builder = builder.job(job);
-    }
-    let jobs = builder.start_all().await?;
+        .disable("delete-old-orders") // JOBS_DISABLE="delete-old-orders" does the same
+        .jobs(read_jobs(CONFIG, &ran)?)
+        .start_all()
+        .await?;
 
     tokio::time::sleep(Duration::from_secs(4)).await; // serve requests here
     jobs.shutdown().await;

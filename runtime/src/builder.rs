@@ -106,6 +106,12 @@ impl Builder {
         self
     }
 
+    /// Adds jobs that were built at run time.
+    pub fn jobs(mut self, jobs: impl IntoIterator<Item = Job>) -> Self {
+        self.jobs.extend(jobs);
+        self
+    }
+
     /// Leaves out the annotated functions: only jobs added with [`job`](Builder::job) are started.
     pub fn without_annotated(mut self) -> Self {
         self.annotated = false;

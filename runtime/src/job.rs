@@ -51,6 +51,11 @@ impl Job {
             place: Location::caller().to_string(),
         }
     }
+
+    /// What names the job, and its lock, on every server.
+    pub fn key(&self) -> &str {
+        &self.policy.key
+    }
 }
 
 impl fmt::Debug for Job {
