@@ -90,8 +90,14 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
     };
     let opened: Result<Arc<dyn Store>, _> = match scheme {
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "unix" => crate::store::redis::RedisStore::open(url, namespace)
-            .map(|store| Arc::new(store) as Arc<dyn Store>),
+        "redis" | "redis+unix" | "unix" => match crate::store::redis::RedisStore::open(url, namespace) {
+            Ok(store) => Ok(Arc::new(store)),
+            // Nothing was reached yet: the URL is at fault, and no store will get better by waiting.
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                return Err(config(cause.unwrap_or_else(|| error.to_string())));
+            }
+        },
         #[cfg(not(feature = "redis"))]
         "redis" | "redis+unix" | "unix" => {
             return Err(config(format!("{scheme}:// needs the feature `redis` of singleton-jobs")));
