@@ -5,6 +5,10 @@
 
 pub mod bench;
 pub mod file_subject;
+pub mod fleet;
 pub mod folder;
+pub mod hand;
+pub mod racer;
 pub mod redis_server;
 pub mod subject;
+pub mod worker;

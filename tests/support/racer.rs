@@ -1,0 +1,103 @@
+//! A process that asks for each of many ticks at its own, wrong time, in one of two ways.
+
+use std::time::Duration;
+
+use jobs::store::redis::RedisStore;
+use jobs::store::{Claim, ClaimReply, Ending, Lease, RunOutcome, Store, TickClaim, What, Won};
+use jobs::{Overlap, Timestamp};
+use redis::aio::MultiplexedConnection;
+
+use super::worker::{KEY, number, orders, tell};
+
+const TTL: Duration = Duration::from_secs(1);
+
+/// A slow machine is not what is measured here.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// In a worker: waits for the first tick, asks for every one, and tells which of them it ran.
+pub async fn race(way: &str) {
+    let url = std::env::var("JOBS_URL").expect("the store's URL");
+    let client = redis::Client::open(url.as_str()).expect("a URL");
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let client = client.get_multiplexed_async_connection_with_config(&config).await;
+    let mut client = client.expect("a connection");
+    let store = RedisStore::open(&url, None).expect("a URL").with_timeouts(PATIENCE, PATIENCE);
+    store.ping().await.expect("a connection");
+    tell("ready");
+    let Some(first) = orders().recv().await else { return };
+    let first: i64 = first.parse().expect("a tick");
+
+    let mut ran = Vec::new();
+    for index in 0..number("TICKS", 0) {
+        let tick = Timestamp::from_micros(first + index * number("GAP", 0) * 1000);
+        let asks_at = Timestamp::from_micros(tick.as_micros() + number("SKEW", 0) * 1000);
+        tokio::time::sleep(asks_at.since(Timestamp::now())).await;
+        let ran_it = match way {
+            "naive" => plain_pattern(&mut client, tick).await,
+            "claim" => claim(&store, tick).await,
+            way => panic!("no such way: {way}"),
+        };
+        if ran_it {
+            ran.push(tick.as_micros().to_string());
+        }
+    }
+    tell(&format!("ran {}", ran.join(" ")));
+}
+
+async fn the_job() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+fn token(tick: Timestamp) -> String {
+    format!("{}-{}", std::process::id(), tick.as_micros())
+}
+
+/// What many programs do: take the lock if it is free, run, delete the lock if it is still ours.
+async fn plain_pattern(client: &mut MultiplexedConnection, tick: Timestamp) -> bool {
+    const DELETE_OURS: &str = "
+        if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+    let (lock, token) = (format!("lock:{KEY}"), token(tick));
+    let mut set = redis::cmd("SET");
+    set.arg(&lock).arg(&token).arg("NX").arg("PX").arg(TTL.as_millis().to_string());
+    let won: Option<String> = set.query_async(client).await.expect("an answer");
+    if won.is_none() {
+        return false;
+    }
+    the_job().await;
+    let script = redis::Script::new(DELETE_OURS);
+    let _expired: u32 = script.key(&lock).arg(&token).invoke_async(client).await.expect("an answer");
+    true
+}
+
+async fn claim(store: &RedisStore, tick: Timestamp) -> bool {
+    let ask = TickClaim {
+        tick,
+        delay: Duration::ZERO,
+        grace: Duration::from_secs(60),
+        // A machine that stalls in the middle of a run must not cost the next tick.
+        overlap: Overlap::Queue,
+        takeovers: 0,
+    };
+    let server = std::process::id().to_string();
+    let claim = Claim { token: token(tick), server, ttl: TTL, what: What::Tick(ask) };
+    loop {
+        match store.claim(KEY, &claim).await.expect("an answer").reply {
+            ClaimReply::Won(won) => {
+                the_job().await;
+                let end = Ending { outcome: RunOutcome::Succeeded, error: None };
+                store.release(KEY, &lease(&claim, tick, won), &end).await.expect("an answer");
+                return true;
+            }
+            ClaimReply::Early(wait) => tokio::time::sleep(wait).await,
+            ClaimReply::Held(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            ClaimReply::Taken(_) | ClaimReply::Superseded(_) => return false,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn lease(claim: &Claim, tick: Timestamp, won: Won) -> Lease {
+    let Claim { token, server, ttl, .. } = claim.clone();
+    let Won { fence, attempt, since, until } = won;
+    Lease { token, server, ttl, tick: Some(tick), attempt, fence, since, until }
+}
