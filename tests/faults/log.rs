@@ -1,0 +1,36 @@
+//! What a race looks like in the log.
+
+use std::collections::BTreeMap;
+
+use crate::support::fleet::{Orders, field, wait_until};
+use crate::support::redis_server::RedisServer;
+
+#[test]
+fn losing_is_one_quiet_line_and_never_names_the_loser_as_the_winner() {
+    let redis = RedisServer::start();
+    let both = Orders::serve(&redis).set("WORKER_SERVERS", 2).set("WORKER_EVERY", "300ms").start();
+    both.wait_for("ready");
+    let lost = || -> Vec<_> {
+        both.log().into_iter().filter(|line| line.contains("another server has it, skipping")).collect()
+    };
+    wait_until("ten races", || lost().len() >= 10);
+
+    let mut lines_of: BTreeMap<_, u32> = BTreeMap::new();
+    for line in lost() {
+        let field = |name| field(&line, name).expect(name);
+        let (loser, winner) = (field("server"), field("winner"));
+        assert_ne!(loser, winner, "{line}");
+        assert!(line.starts_with("DEBUG"), "{line}");
+        *lines_of.entry((loser, field("tick"))).or_default() += 1;
+    }
+    assert!(lines_of.values().all(|lines| *lines == 1), "{lines_of:?}");
+    for step in both.steps().iter().filter(|step| step.what == "start") {
+        let loser_and_tick = (step.server.clone(), step.tick.to_string());
+        assert!(!lines_of.contains_key(&loser_and_tick), "{} won and lost {}", step.server, step.tick);
+    }
+    let is_loud = |line: &String| line.starts_with("WARN") || line.starts_with("ERROR");
+    // A machine that stalls misses ticks, and says so.
+    let missed = |line: &String| field(line, "outcome").as_deref() == Some("missed");
+    let loud: Vec<_> = both.log().into_iter().filter(|line| is_loud(line) && !missed(line)).collect();
+    assert!(loud.is_empty(), "{loud:?}");
+}
