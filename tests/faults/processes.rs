@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use jobs::RunOutcome;
+use jobs::{RunOutcome, Timestamp};
 
-use crate::support::fleet::{Orders, Worker, all_steps, first_start, wait_for, wait_until};
+use crate::support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
 use crate::support::hand::Hand;
 use crate::support::redis_server::RedisServer;
 
@@ -30,39 +30,59 @@ fn a_killed_winners_tick_is_over_and_the_next_after_its_ttl_runs_elsewhere() {
     assert_eq!((record.outcome, record.tick), (RunOutcome::Crashed, Some(killed.tick)));
 }
 
-/// Stops the first winner until another server runs a later tick, then wakes it up. Returns who it was, and
-/// how much it had told when it was woken.
-fn stop_past_the_lease(hand: &Hand, fleet: &[Worker]) -> (usize, usize) {
-    let (stopped, overtaken) = first_start(fleet);
-    // Right after a step the job waits for its next one: it is not stopped in the middle of a step.
-    fleet[stopped].wait_for("run step");
-    fleet[stopped].signal("-STOP");
-    let successor = wait_for("a successor", || all_steps(fleet, "start").into_iter().nth(1));
-    assert!(successor.tick > overtaken.tick && successor.fence > overtaken.fence);
-    assert_ne!(successor.server, overtaken.server);
-    wait_until("the successor's first step", || {
-        all_steps(fleet, "step").iter().any(|step| step.fence == successor.fence)
-    });
+/// Two servers with many jobs, so that whoever is woken too late has much to do wrong.
+fn two_servers_with_many_jobs(orders: Orders) -> Vec<Worker> {
+    let keys: Vec<_> = (0..8).map(|number| format!("job-{number}")).collect();
+    let fleet = orders.set("WORKER_KEYS", keys.join(",")).set("WORKER_STEP", 200).start_fleet(2);
+    wait_until("every job to run", || all_steps(&fleet, "start").len() >= keys.len());
+    fleet
+}
 
-    let token = hand.lock().expect("the successor holds the lock");
-    let told = fleet[stopped].steps().len();
-    fleet[stopped].signal("-CONT");
-    fleet[stopped].wait_for_log("lease had ended before it was released");
-    assert_eq!(hand.lock().as_ref(), Some(&token), "the stale release left the successor's lock alone");
-    (stopped, told)
+/// Stops the server with the most runs until the other one has a later run of each of its jobs.
+fn stop_past_the_leases(fleet: &[Worker]) -> (&Worker, Vec<Step>, Vec<Step>) {
+    let starts_of = |worker: &Worker| all_steps(std::slice::from_ref(worker), "start");
+    let stopped = fleet.iter().max_by_key(|worker| starts_of(worker).len()).expect("two servers");
+    stopped.signal("-STOP");
+    std::thread::sleep(Duration::from_millis(50));
+    let overtaken = starts_of(stopped);
+    let successors = wait_for("a successor of each run", || {
+        let starts = all_steps(fleet, "start");
+        let next =
+            |run: &Step| starts.iter().find(|start| start.key == run.key && start.fence > run.fence).cloned();
+        overtaken.iter().map(next).collect::<Option<Vec<_>>>()
+    });
+    for (run, next) in overtaken.iter().zip(&successors) {
+        assert!(next.tick > run.tick && next.server != run.server, "{run:?} then {next:?}");
+    }
+    (stopped, overtaken, successors)
 }
 
 #[test]
 fn a_winner_that_was_stopped_past_its_lease_takes_not_one_step_more() {
     let redis = RedisServer::start();
-    let fleet = long_runs(&redis).start_fleet(2);
     let hand = Hand::on(&redis);
-    let (stopped, told) = stop_past_the_lease(&hand, &fleet);
+    let fleet = two_servers_with_many_jobs(long_runs(&redis));
+    let (stopped, overtaken, successors) = stop_past_the_leases(&fleet);
 
-    fleet[stopped].wait_for_log("outcome=\"lease_lost\"");
+    let locks = || successors.iter().map(|run| hand.lock_of(&run.key)).collect::<Vec<_>>();
+    let held = locks();
+    assert!(held.iter().all(Option::is_some), "{held:?}");
+    let woken = Timestamp::now();
+    stopped.signal("-CONT");
+    let stale_releases = || {
+        stopped.log().iter().filter(|line| line.contains("lease had ended before it was released")).count()
+    };
+    wait_until("every stale release", || stale_releases() == overtaken.len());
+    assert_eq!(locks(), held, "they left the successors' locks alone");
     std::thread::sleep(Duration::from_millis(500));
-    let after = &fleet[stopped].steps()[told..];
-    assert!(after.is_empty(), "{after:?}");
+    let mut late = stopped.steps();
+    late.retain(|step| step.at >= woken && overtaken.iter().any(|run| run.fence == step.fence));
+    println!("{} overtaken runs took {} more steps", overtaken.len(), late.len());
+    assert!(late.is_empty(), "{late:?}");
+    assert_eq!(
+        stopped.log().iter().filter(|line| line.contains("outcome=\"lease_lost\"")).count(),
+        overtaken.len()
+    );
 }
 
 /// The control of the test above, and what fences are for.
@@ -70,18 +90,27 @@ fn a_winner_that_was_stopped_past_its_lease_takes_not_one_step_more() {
 fn a_winner_that_goes_on_past_its_lease_does_harm_wherever_its_fence_is_not_compared() {
     let redis = RedisServer::start();
     let orders = long_runs(&redis).set("WORKER_ON_LOST", "continue").set("WORKER_WRITES", 1);
-    let fleet = orders.set("WORKER_STEPS", 40).start_fleet(2);
-    let (stopped, told) = stop_past_the_lease(&Hand::on(&redis), &fleet);
+    let fleet = two_servers_with_many_jobs(orders);
+    let (stopped, overtaken, successors) = stop_past_the_leases(&fleet);
+    wait_until("a write of every successor", || {
+        let steps = all_steps(&fleet, "step");
+        successors.iter().all(|run| steps.iter().any(|step| step.fence == run.fence))
+    });
 
-    let after = fleet[stopped].steps().split_off(told);
-    let stale: Vec<_> = after.iter().filter(|step| step.what == "step").collect();
-    assert!(!stale.is_empty(), "it went on");
-    let refused = stale.iter().filter(|step| step.note.contains("fenced refused")).count();
-    assert_eq!(refused, stale.len(), "{stale:?}");
-    let spoilt = stale.iter().filter(|step| step.note.contains("overwrote its successor")).count();
+    let woken = Timestamp::now();
+    stopped.signal("-CONT");
+    let stale = wait_for("a step of every stale run", || {
+        let mut stale = all_steps(std::slice::from_ref(stopped), "step");
+        stale.retain(|step| step.at >= woken && overtaken.iter().any(|run| run.fence == step.fence));
+        (stale.len() >= 2 * overtaken.len()).then_some(stale)
+    });
+    let with = |what: &str| stale.iter().filter(|step| step.note.contains(what)).count();
+    let (refused, spoilt) = (with("fenced refused"), with("overwrote its successor"));
     println!(
-        "of {} writes after the lease was lost, {refused} with a fence were refused and {spoilt} without one went through",
+        "of {} steps after the lease was lost {refused} fenced writes were refused, and {spoilt} others spoilt the \
+              successor's work",
         stale.len()
     );
+    assert_eq!(refused, stale.len(), "{stale:?}");
     assert!(spoilt > 0, "{stale:?}");
 }

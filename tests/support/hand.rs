@@ -38,7 +38,11 @@ impl Hand {
 
     /// The token in the job's lock.
     pub fn lock(&self) -> Option<String> {
-        self.say(&format!("GET lock:{KEY}"))
+        self.lock_of(KEY)
+    }
+
+    pub fn lock_of(&self, key: &str) -> Option<String> {
+        self.say(&format!("GET lock:{key}"))
     }
 
     /// The newest tick that was decided.

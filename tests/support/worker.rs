@@ -161,11 +161,20 @@ async fn write(run: &Run) -> String {
     let client = redis::Client::open(std::env::var("JOBS_URL").expect("the store's URL")).expect("a URL");
     let mut client = client.get_multiplexed_async_connection().await.expect("a connection");
     let script = redis::Script::new(IF_NOT_OVERTAKEN);
-    let fenced: String =
-        script.key("fenced").arg(run.fence()).invoke_async(&mut client).await.expect("a fenced write");
+    let fenced: String = script
+        .key(format!("fenced:{}", run.key()))
+        .arg(run.fence())
+        .invoke_async(&mut client)
+        .await
+        .expect("a fenced write");
     let mut set = redis::cmd("SET");
-    let unfenced: Option<u64> =
-        set.arg("unfenced").arg(run.fence()).arg("GET").query_async(&mut client).await.expect("a write");
+    let unfenced: Option<u64> = set
+        .arg(format!("unfenced:{}", run.key()))
+        .arg(run.fence())
+        .arg("GET")
+        .query_async(&mut client)
+        .await
+        .expect("a write");
     let stale = unfenced.is_some_and(|newer| newer > run.fence());
     format!("fenced {fenced}, unfenced {}", if stale { "overwrote its successor" } else { "written" })
 }
