@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::Timestamp;
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// Whether the scheduler can do its work, for a readiness probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ use crate::store::StoreError;
 pub enum Health {
     /// The store answered when it was last asked.
     Ready,
-    /// The store does not answer, so nothing can start; it is tried again at every tick.
+    /// The store does not answer, or refuses, so nothing can start; it is tried again at every tick.
     StoreUnavailable {
         /// Since when, by this machine's clock.
         since: Timestamp,
@@ -31,7 +31,15 @@ impl Health {
 
 pub(crate) struct HealthCell {
     location: String,
-    trouble: Mutex<Option<(Timestamp, String)>>,
+    trouble: Mutex<Option<Trouble>>,
+}
+
+#[derive(Clone)]
+struct Trouble {
+    since: Timestamp,
+    error: String,
+    /// The store answered, and refused this step: others may well succeed meanwhile, and prove nothing.
+    refused: Option<&'static str>,
 }
 
 impl HealthCell {
@@ -39,17 +47,22 @@ impl HealthCell {
         Self { location, trouble: Mutex::new(None) }
     }
 
-    pub(crate) fn store_answered(&self) {
-        if let Some((since, _)) = self.trouble().take() {
+    /// A full store still extends and releases; only a claim shows that jobs can start again.
+    pub(crate) fn store_answered(&self, step: &'static str) {
+        let over =
+            |trouble: &mut Trouble| trouble.refused.is_none_or(|refused| refused == step || step == "claim");
+        if let Some(Trouble { since, .. }) = self.trouble().take_if(over) {
             tracing::info!(target: "jobs", store = %self.location, unavailable_since = %since, "the store is back");
         }
     }
 
     /// One warning when the trouble begins; what each tick suffers from it is logged by the tick.
-    pub(crate) fn store_failed(&self, error: &StoreError) {
+    pub(crate) fn store_failed(&self, step: &'static str, error: &StoreError) {
+        let answered = !matches!(error.kind(), StoreErrorKind::Unreachable | StoreErrorKind::TimedOut);
         let mut trouble = self.trouble();
-        let since = trouble.as_ref().map_or_else(Timestamp::now, |(since, _)| *since);
-        if trouble.replace((since, error.to_string())).is_none() {
+        let since = trouble.as_ref().map_or_else(Timestamp::now, |trouble| trouble.since);
+        let new = Trouble { since, error: error.to_string(), refused: answered.then_some(step) };
+        if trouble.replace(new).is_none() {
             drop(trouble);
             tracing::warn!(target: "jobs", store = %self.location, %error, "the store is unavailable; trying on");
         }
@@ -58,11 +71,11 @@ impl HealthCell {
     pub(crate) fn get(&self) -> Health {
         match self.trouble().clone() {
             None => Health::Ready,
-            Some((since, error)) => Health::StoreUnavailable { since, error },
+            Some(Trouble { since, error, .. }) => Health::StoreUnavailable { since, error },
         }
     }
 
-    fn trouble(&self) -> std::sync::MutexGuard<'_, Option<(Timestamp, String)>> {
+    fn trouble(&self) -> std::sync::MutexGuard<'_, Option<Trouble>> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

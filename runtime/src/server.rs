@@ -76,9 +76,9 @@ impl Server {
         match &result {
             Ok(stamped) => {
                 self.time.learn(sent, stamped.at);
-                self.health.store_answered();
+                self.health.store_answered(step);
             }
-            Err(error) => self.health.store_failed(error),
+            Err(error) => self.health.store_failed(step, error),
         }
         result
     }
