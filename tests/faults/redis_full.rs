@@ -34,8 +34,11 @@ fn a_full_redis_starts_nothing_says_so_and_still_extends_and_releases() {
     assert_eq!(record.outcome, RunOutcome::Succeeded);
     assert_eq!(hand.lock(), None, "released");
     assert_eq!(runs_of("report", "start"), before, "nothing starts");
+    let said = |line: &str| server.told().iter().any(|told| told.starts_with(line));
+    assert!(!said("health Ready"), "extensions and releases do not make it ready");
 
     hand.say::<()>("CONFIG SET maxmemory 0");
     wait_until("jobs to go on", || runs_of("report", "start") > before);
     server.wait_for_log("the store is back");
+    server.wait_for("health Ready");
 }
