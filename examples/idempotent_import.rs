@@ -49,7 +49,7 @@ async fn import_products(
 
 /// What one run of the import brings.
 struct Import {
-    fence: u64,
+    fence: i64,
     products: Vec<Product>,
 }
 
@@ -73,8 +73,7 @@ impl Shop {
     /// The fence is compared and raised in the transaction that writes: all of it, or nothing.
     fn write_guarded(&self, job: &str, import: &Import) -> anyhow::Result<()> {
         self.transaction(|tx| {
-            let fence = i64::try_from(import.fence)?; // SQL has no unsigned integers
-            let newest = tx.execute(RAISE_FENCE, params![job, fence])? == 1;
+            let newest = tx.execute(RAISE_FENCE, params![job, import.fence])? == 1;
             ensure!(newest, "a newer run of {job} has written already; nothing is changed");
             upsert(tx, &import.products)
         })

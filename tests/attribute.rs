@@ -22,7 +22,7 @@ use jobs::{Run, State, singleton_job};
     keep_alive = true,
     on_lost = "cancel"
 )]
-async fn import_products(run: Run, State(limit): State<u64>) -> Result<u64, String> {
+async fn import_products(run: Run, State(limit): State<i64>) -> Result<i64, String> {
     if limit == 0 { Err("nothing to import".to_owned()) } else { Ok(run.fence() + limit) }
 }
 

@@ -135,8 +135,8 @@ async fn work_once(store: &dyn Store, tick: Timestamp) -> Result<(), StoreError>
 /// Everything the children won, and the newest state seen.
 #[derive(Default)]
 struct Ledger {
-    tick_by_fence: BTreeMap<u64, i64>,
-    fence: u64,
+    tick_by_fence: BTreeMap<i64, i64>,
+    fence: i64,
 }
 
 impl Ledger {

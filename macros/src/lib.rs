@@ -61,7 +61,7 @@ use quote::quote;
 /// ```
 /// # use jobs::{Run, singleton_job};
 /// #[singleton_job(key = "close-books", every = "0 3 * * *", tz = "Europe/Berlin")]
-/// async fn close_books(run: Run) -> Result<u64, String> {
+/// async fn close_books(run: Run) -> Result<i64, String> {
 ///     Ok(run.fence())
 /// }
 ///

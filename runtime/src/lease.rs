@@ -37,7 +37,7 @@ impl HeldLease {
         Self { job: job.clone(), lease, proof: Arc::new(proof) }
     }
 
-    pub(crate) fn fence(&self) -> u64 {
+    pub(crate) fn fence(&self) -> i64 {
         self.lease.fence
     }
 

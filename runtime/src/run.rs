@@ -26,7 +26,7 @@ pub struct Run {
 pub(crate) struct Inner {
     pub(crate) key: String,
     pub(crate) tick: Option<Timestamp>,
-    pub(crate) fence: u64,
+    pub(crate) fence: i64,
     pub(crate) attempt: u32,
     pub(crate) server: String,
     pub(crate) cancelled: CancellationToken,
@@ -64,8 +64,9 @@ impl Run {
 
     /// A number greater than that of every earlier run of this job. Send it along with writes, and let
     /// the place that is written to refuse a lower one than it has seen: then a run that was paused and
-    /// overtaken cannot spoil its successor's work.
-    pub fn fence(&self) -> u64 {
+    /// overtaken cannot spoil its successor's work. It is positive and below 2⁵³: exact in SQL, in JSON
+    /// and in Lua.
+    pub fn fence(&self) -> i64 {
         self.inner.fence
     }
 

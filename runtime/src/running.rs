@@ -5,11 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Which jobs run here at the moment, by fence.
 #[derive(Default)]
-pub(crate) struct Running(Mutex<BTreeMap<u64, String>>);
+pub(crate) struct Running(Mutex<BTreeMap<i64, String>>);
 
 impl Running {
     /// Counts a run until the returned value is dropped.
-    pub(crate) fn enter(&self, fence: u64, key: &str) -> Entered<'_> {
+    pub(crate) fn enter(&self, fence: i64, key: &str) -> Entered<'_> {
         self.runs().insert(fence, key.to_owned());
         Entered { running: self, fence }
     }
@@ -18,14 +18,14 @@ impl Running {
         self.runs().values().cloned().collect()
     }
 
-    fn runs(&self) -> MutexGuard<'_, BTreeMap<u64, String>> {
+    fn runs(&self) -> MutexGuard<'_, BTreeMap<i64, String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 pub(crate) struct Entered<'a> {
     running: &'a Running,
-    fence: u64,
+    fence: i64,
 }
 
 impl Drop for Entered<'_> {

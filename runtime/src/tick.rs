@@ -16,7 +16,7 @@ use crate::store::{Ending, Holder, StoreError, Taken, TickClaim};
 /// How a tick ended on this server.
 pub(crate) enum TickOutcome {
     /// It ran here.
-    Ran { fence: u64, ending: Ending },
+    Ran { fence: i64, ending: Ending },
     /// It did not run here, and that is no error.
     Skipped(Skipped),
     /// The scheduler's clock was fast; it will come back.

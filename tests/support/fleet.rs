@@ -65,7 +65,7 @@ pub struct Step {
     pub what: String,
     pub server: String,
     pub tick: Timestamp,
-    pub fence: u64,
+    pub fence: i64,
     pub attempt: u32,
     /// By the machine's clock, which is also the store's.
     pub at: Timestamp,

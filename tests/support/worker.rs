@@ -168,7 +168,7 @@ async fn write(run: &Run) -> String {
         .await
         .expect("a fenced write");
     let mut set = redis::cmd("SET");
-    let unfenced: Option<u64> = set
+    let unfenced: Option<i64> = set
         .arg(format!("unfenced:{}", run.key()))
         .arg(run.fence())
         .arg("GET")

@@ -69,7 +69,7 @@ pub enum ClaimReply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Won {
     /// Greater than that of every earlier lease of the key.
-    pub fence: u64,
+    pub fence: i64,
     /// 1 for a tick's first run, 2 for the first takeover, and so on.
     pub attempt: u32,
     /// When the lease began, by the store's clock.
@@ -119,7 +119,7 @@ pub struct Lease {
     /// Which attempt at the tick this is.
     pub attempt: u32,
     /// Orders the leases of a key.
-    pub fence: u64,
+    pub fence: i64,
     /// When it began, by the store's clock.
     pub since: Timestamp,
     /// When it ends unless extended, as far as the holder knows.
@@ -217,7 +217,7 @@ pub struct RunRecord {
     /// Where it ran.
     pub server: String,
     /// The fence of its lease.
-    pub fence: u64,
+    pub fence: i64,
     /// Which attempt at the tick it was.
     pub attempt: u32,
     /// When it was claimed, by the store's clock.

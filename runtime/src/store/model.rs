@@ -21,7 +21,7 @@ pub const FORMAT: u32 = 1;
 pub const REMEMBERED: usize = 100;
 
 /// The fence in the release of a claim whose reply never came: whatever it won, if anything, is given back.
-pub const UNKNOWN_FENCE: u64 = 0;
+pub const UNKNOWN_FENCE: i64 = 0;
 
 /// Everything a store keeps for one key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct State {
     /// The newest tick that was claimed or skipped.
     pub mark: Option<Mark>,
     /// The newest lease's fence.
-    pub fence: u64,
+    pub fence: i64,
     /// Whether ticks are skipped until further notice.
     pub paused: bool,
     /// The lock other programs see; on Redis a key of its own, which they may set, too.
@@ -321,7 +321,7 @@ impl State {
         }
         let until = expiry(now, claim.ttl);
         // Time makes fences grow even over a failover that lost the last one.
-        self.fence = (self.fence + 1).max(u64::try_from(now.as_micros()).unwrap_or(0));
+        self.fence = (self.fence + 1).max(now.as_micros());
         self.claimant = Some(Claimant {
             token: claim.token.clone(),
             server: claim.server.clone(),
@@ -347,7 +347,7 @@ impl State {
         self.skips.truncate(REMEMBERED);
     }
 
-    fn remember(&mut self, now: Timestamp, run: &Claimant, fence: u64, end: Ending) {
+    fn remember(&mut self, now: Timestamp, run: &Claimant, fence: i64, end: Ending) {
         self.runs.push_front(RunRecord {
             tick: run.tick,
             server: run.server.clone(),
