@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jobs::store::memory::MemoryStore;
-use jobs::store::{Claim, ClaimReply, Ending, Lease, Store, What, Won};
-use jobs::{Job, RunOutcome, Timestamp};
+use jobs::store::{Claim, ClaimReply, Ending, Lease, Store, TickClaim, What, Won};
+use jobs::{Job, Overlap, RunOutcome, Timestamp};
 
 const JOBS: usize = 10_000;
 
@@ -103,7 +103,7 @@ async fn bare_lateness(round: u32, claiming: bool) -> Vec<Duration> {
                     tokio::spawn(async move {
                         tokio::time::sleep_until(at).await;
                         let key = format!("job-{n}");
-                        let lease = if claiming { Some(claim(&store, &key).await) } else { None };
+                        let lease = if claiming { Some(claim(&store, &key, wall).await) } else { None };
                         let body = app.spawn(async move { Timestamp::now().since(wall) });
                         let late = body.await.expect("no panic");
                         if let Some(lease) = lease {
@@ -125,16 +125,21 @@ async fn bare_lateness(round: u32, claiming: bool) -> Vec<Duration> {
     sorted(late.await.expect("the bare loop ends"))
 }
 
-async fn claim(store: &MemoryStore, key: &str) -> Lease {
+async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
     let ttl = Duration::from_secs(60);
-    let claim =
-        Claim { token: uuid::Uuid::new_v4().to_string(), server: "bare".to_owned(), ttl, what: What::Now };
+    let ask = TickClaim { tick, delay: Duration::ZERO, grace: ttl, overlap: Overlap::Skip, takeovers: 0 };
+    let claim = Claim {
+        token: uuid::Uuid::new_v4().to_string(),
+        server: "bare".to_owned(),
+        ttl,
+        what: What::Tick(ask),
+    };
     let ClaimReply::Won(won) = store.claim(key, &claim).await.expect("an answer").reply else {
         panic!("not won")
     };
     let Claim { token, server, .. } = claim;
     let Won { fence, attempt, since, until } = won;
-    Lease { token, server, ttl, tick: None, attempt, fence, since, until }
+    Lease { token, server, ttl, tick: Some(tick), attempt, fence, since, until }
 }
 
 fn sorted(mut late: Vec<Duration>) -> Vec<Duration> {

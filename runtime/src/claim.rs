@@ -30,7 +30,7 @@ pub(crate) async fn claim_tick(
     server: &Arc<Server>,
     job: &Arc<Job>,
     ask: TickClaim,
-    last_start: Instant,
+    last_start: Timestamp,
 ) -> Claimed {
     let claim = Claim {
         token: Uuid::new_v4().to_string(),
@@ -44,7 +44,7 @@ pub(crate) async fn claim_tick(
         let request = server.store.claim(&job.policy.key, &claim);
         let error = match server.ask("claim", request_timeout(claim.ttl), request).await {
             Ok(answer) => match answer.reply {
-                ClaimReply::Won(won) => return won_at(server, job, &claim, won, sent, answer.at).await,
+                ClaimReply::Won(won) => return won_at(server, job, claim, won, sent, answer.at).await,
                 ClaimReply::Early(wait) if wait <= WORTH_WAITING => {
                     tokio::select! {
                         () = tokio::time::sleep(wait) => continue,
@@ -56,7 +56,7 @@ pub(crate) async fn claim_tick(
             Err(error) => error,
         };
         let pause = backoff.next();
-        if Instant::now() + pause >= last_start {
+        if server.time.now().plus(pause) >= last_start {
             give_back(server, job, claim);
             return Claimed::No(TickOutcome::Unavailable(error));
         }
@@ -75,14 +75,14 @@ pub(crate) fn request_timeout(ttl: Duration) -> Duration {
 async fn won_at(
     server: &Arc<Server>,
     job: &Arc<Job>,
-    claim: &Claim,
+    claim: Claim,
     won: Won,
     sent: Instant,
     at: Timestamp,
 ) -> Claimed {
     let lease = Lease {
-        token: claim.token.clone(),
-        server: claim.server.clone(),
+        token: claim.token,
+        server: claim.server,
         ttl: claim.ttl,
         tick: match &claim.what {
             What::Tick(ask) => Some(ask.tick),

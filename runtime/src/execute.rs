@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use singleton_jobs_policy::OnLost;
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::extract::Context;
 use crate::job::Job;
@@ -17,10 +17,18 @@ use crate::run::Run;
 use crate::server::Server;
 use crate::store::{Ending, RunOutcome};
 
-/// Runs the job's function, and returns only when its future is gone.
-pub(crate) async fn execute(server: &Server, job: &Arc<Job>, run: &Run, proof: &Arc<Proof>) -> Ending {
+/// The job's function on the application's runtime: `None` if it was not polled to its end because the lease
+/// was lost.
+pub(crate) type Running = JoinHandle<Option<Result<(), BoxError>>>;
+
+/// Starts the job's function.
+pub(crate) fn start(server: &Server, job: &Arc<Job>, run: &Run, proof: &Arc<Proof>) -> Running {
     let context = Context { run: run.clone(), states: server.states.clone() };
-    let mut task = server.app.spawn(under_lease(job.clone(), context, proof.clone()));
+    server.app.spawn(under_lease(job.clone(), context, proof.clone()))
+}
+
+/// Watches over a run, cancels it when it must end, and returns only when its future is gone.
+pub(crate) async fn watch(server: &Server, job: &Job, run: &Run, proof: &Proof, mut task: Running) -> Ending {
     let timeout = async {
         match job.policy.timeout {
             Some(timeout) => tokio::time::sleep(timeout).await,

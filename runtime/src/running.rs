@@ -1,24 +1,26 @@
 //! The runs that go on on this server.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::job::Job;
 
 /// Which jobs run here at the moment, by fence.
 #[derive(Default)]
-pub(crate) struct Running(Mutex<BTreeMap<i64, String>>);
+pub(crate) struct Running(Mutex<HashMap<i64, Arc<Job>>>);
 
 impl Running {
     /// Counts a run until the returned value is dropped.
-    pub(crate) fn enter(&self, fence: i64, key: &str) -> Entered<'_> {
-        self.runs().insert(fence, key.to_owned());
+    pub(crate) fn enter(&self, fence: i64, job: &Arc<Job>) -> Entered<'_> {
+        self.runs().insert(fence, job.clone());
         Entered { running: self, fence }
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
-        self.runs().values().cloned().collect()
+        self.runs().values().map(|job| job.policy.key.clone()).collect()
     }
 
-    fn runs(&self) -> MutexGuard<'_, BTreeMap<i64, String>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<i64, Arc<Job>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

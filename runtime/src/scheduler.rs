@@ -13,8 +13,9 @@ use crate::report;
 use crate::server::{NeverSilently, Server};
 use crate::tick::{self, TickOutcome};
 
-/// When thousands of ticks are due together, the leases of those that run get their turn this often.
-const AT_A_STRETCH: Duration = Duration::from_millis(20);
+/// When thousands of ticks are due together, the leases of those that run get their turn this often: half the
+/// shortest margin that a lease is kept with.
+const AT_A_STRETCH: Duration = Duration::from_millis(100);
 
 /// Fires the jobs' ticks until the server stops. Runs go on beside it.
 pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {

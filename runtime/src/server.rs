@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use crate::Timestamp;
 use crate::clock::Clock;
 use crate::extract::States;
 use crate::health::HealthCell;
@@ -84,9 +85,9 @@ impl Server {
     }
 
     /// A place among the runs of this server, if one comes free in time.
-    pub(crate) async fn slot(&self, until: Instant) -> Option<Option<SemaphorePermit<'_>>> {
+    pub(crate) async fn slot(&self, until: Timestamp) -> Option<Option<SemaphorePermit<'_>>> {
         let Some(slots) = &self.slots else { return Some(None) };
-        let permit = tokio::time::timeout_at(until, slots.acquire()).await.ok()?;
+        let permit = tokio::time::timeout_at(self.time.instant_of(until), slots.acquire()).await.ok()?;
         permit.ok().map(Some)
     }
 }

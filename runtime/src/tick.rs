@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
 use crate::claim::{self, Claimed};
-use crate::execute::execute;
+use crate::execute;
 use crate::job::Job;
 use crate::run::{self, Run};
 use crate::server::Server;
@@ -44,7 +44,7 @@ pub(crate) enum Skipped {
 /// One tick of one job on this server.
 pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: TickClaim) -> TickOutcome {
     let tick = ask.tick;
-    let last_start = server.time.instant_of(tick.plus(ask.delay).plus(ask.grace));
+    let last_start = tick.plus(ask.delay).plus(ask.grace);
 
     // A busy server does not claim: it leaves the tick to the others.
     let Some(slot) = server.slot(last_start).await else { return TickOutcome::Skipped(Skipped::Busy) };
@@ -55,7 +55,7 @@ pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: TickClaim) ->
     };
 
     let fence = lease.fence();
-    let _running = server.running.enter(fence, &job.policy.key);
+    let _running = server.running.enter(fence, job);
     let run = Run::new(run::Inner {
         key: job.policy.key.clone(),
         tick: Some(tick),
@@ -65,11 +65,15 @@ pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: TickClaim) ->
         cancelled: CancellationToken::new(),
         stopping: server.stop.clone(),
     });
-    let ended = Notify::new();
     let proof = lease.proof();
+    let task = execute::start(server, job, &run, &proof);
+    // The job runs. When thousands are due together, watching over it comes after starting the others.
+    tokio::task::yield_now().await;
+
+    let ended = Notify::new();
     let (ending, ()) = tokio::join!(
         async {
-            let ending = execute(server, job, &run, &proof).await;
+            let ending = execute::watch(server, job, &run, &proof, task).await;
             ended.notify_one();
             ending
         },

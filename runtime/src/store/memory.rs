@@ -1,5 +1,6 @@
 //! A store inside the process: for tests, and for a service that runs as one process.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
@@ -46,7 +47,19 @@ impl MemoryStore {
     /// Changes a key's state behind everybody's back, as an operator, an eviction or a wipe would.
     pub fn tamper<T>(&self, key: &str, change: impl FnOnce(&mut State) -> T) -> T {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        change(states.entry(format!("{}{key}", self.prefix)).or_default())
+        change(self.state(&mut states, key))
+    }
+
+    fn state<'s>(&self, states: &'s mut HashMap<String, State>, key: &str) -> &'s mut State {
+        let key = if self.prefix.is_empty() {
+            Cow::Borrowed(key)
+        } else {
+            Cow::Owned(format!("{}{key}", self.prefix))
+        };
+        if !states.contains_key(key.as_ref()) {
+            states.insert(key.clone().into_owned(), State::default());
+        }
+        states.get_mut(key.as_ref()).expect("it is there")
     }
 
     fn step<'a, T: Send + 'a>(
@@ -55,7 +68,7 @@ impl MemoryStore {
         transition: impl FnOnce(&mut State, crate::Timestamp) -> T,
     ) -> StoreFuture<'a, T> {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = states.entry(format!("{}{key}", self.prefix)).or_default();
+        let state = self.state(&mut states, key);
         let at = self.clock.now();
         let stamped = Stamped { at, reply: transition(state, at) };
         Box::pin(std::future::ready(Ok(stamped)))
