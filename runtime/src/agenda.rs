@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::job::Job;
 use crate::store::TickClaim;
-use crate::{Schedule, Timestamp};
+use crate::{Policy, Schedule, Timestamp};
 
 /// The next tick of every job, the earliest first. Pure: the time is passed in.
 pub(crate) struct Agenda {
@@ -62,7 +62,8 @@ impl Agenda {
         let entry = &mut self.entries[index];
         let policy = &entry.job.policy;
         let (first, schedule) = (entry.planned?, policy.schedule.as_ref()?);
-        let (tick, next) = newest_due(schedule, first, now);
+        let (tick, next) = newest_due(policy, schedule, first, now);
+        entry.job.newest.send_replace(tick);
         let due = Due {
             index,
             job: entry.job.clone(),
@@ -85,8 +86,9 @@ impl Agenda {
     pub(crate) fn plan_again(&mut self, index: usize, now: Timestamp) {
         let entry = &self.entries[index];
         let Some(planned) = entry.planned else { return };
-        let grace = entry.job.policy.grace_of(planned);
-        self.plan(index, now.minus(grace).min(planned.minus(JUST_BEFORE)));
+        let policy = &entry.job.policy;
+        let latest_start = policy.grace_of(planned) + policy.jitter.unwrap_or_default();
+        self.plan(index, now.minus(latest_start).min(planned.minus(JUST_BEFORE)));
     }
 
     pub(crate) fn plan_all_again(&mut self, now: Timestamp) {
@@ -97,8 +99,10 @@ impl Agenda {
     }
 
     fn plan(&mut self, index: usize, after: Timestamp) {
-        let schedule = self.entries[index].job.policy.schedule.as_ref();
-        self.set(index, schedule.and_then(|schedule| schedule.next_after(after)));
+        let entry = &self.entries[index];
+        let schedule = entry.job.policy.schedule.as_ref();
+        let tick = schedule.and_then(|schedule| schedule.next_after(after));
+        self.set(index, tick.or(entry.planned));
     }
 
     fn set(&mut self, index: usize, tick: Option<Timestamp>) {
@@ -116,11 +120,21 @@ impl Entry {
 
 /// The tick to claim, and the one after it. After a gap (a suspended machine, a stalled process) only the
 /// newest due tick is worth claiming.
-fn newest_due(schedule: &Schedule, first: Timestamp, now: Timestamp) -> (Timestamp, Option<Timestamp>) {
+fn newest_due(
+    policy: &Policy,
+    schedule: &Schedule,
+    first: Timestamp,
+    now: Timestamp,
+) -> (Timestamp, Option<Timestamp>) {
     let next = schedule.next_after(first);
     if next.is_none_or(|next| next > now) {
         return (first, next);
     }
-    let newest = schedule.newest_at(now).map_or(first, |newest| newest.max(first));
+    let mut newest = schedule.newest_at(now);
+    if newest.is_some_and(|tick| tick.plus(policy.delay_of(tick)) > now) {
+        // Its jitter is not over; the one before it is due, since a jitter is shorter than the gap.
+        newest = newest.and_then(|tick| schedule.newest_at(tick.minus(JUST_BEFORE)));
+    }
+    let newest = newest.map_or(first, |newest| newest.max(first));
     (newest, schedule.next_after(newest))
 }

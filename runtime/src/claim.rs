@@ -3,35 +3,38 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::Timestamp;
 use crate::job::Job;
 use crate::lease::HeldLease;
-use crate::server::Server;
+use crate::server::{Server, Slot};
 use crate::store::model::UNKNOWN_FENCE;
 use crate::store::{Claim, ClaimReply, Ending, Lease, RunOutcome, TickClaim, What, Won};
+use crate::store_time::Moment;
 use crate::tick::{Skipped, TickOutcome};
 
-pub(crate) enum Claimed {
-    Won(HeldLease),
+pub(crate) enum Claimed<'a> {
+    Won(HeldLease, Slot<'a>),
     No(TickOutcome),
+}
+
+impl From<Skipped> for Claimed<'_> {
+    fn from(why: Skipped) -> Self {
+        Self::No(TickOutcome::Skipped(why))
+    }
 }
 
 /// The scheduler may be this far ahead of the store's clock and simply wait; beyond, it must plan anew.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
 
-/// Asks for a tick until `last_start`.
+/// Asks for a tick for as long as it may still start.
 ///
 /// Every request carries the same token, so a request whose reply was lost can be repeated: it wins again,
 /// or learns that it lost. Once the token is released no request with it is sent.
-pub(crate) async fn claim_tick(
-    server: &Arc<Server>,
-    job: &Arc<Job>,
-    ask: TickClaim,
-    last_start: Timestamp,
-) -> Claimed {
+pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask: TickClaim) -> Claimed<'a> {
+    let tick = ask.tick;
+    let last_start = tick.plus(ask.delay).plus(ask.grace);
     let claim = Claim {
         token: Uuid::new_v4().to_string(),
         server: server.id.clone(),
@@ -40,31 +43,50 @@ pub(crate) async fn claim_tick(
     };
     let mut backoff = Backoff::new();
     loop {
-        let sent = Instant::now();
+        // A busy server does not claim: it leaves the tick to the others. Nor is a place kept while waiting.
+        let slot = tokio::select! {
+            biased;
+            slot = server.slot(last_start) => slot,
+            () = server.stop.cancelled() => None,
+            () = job.superseded(tick) => None,
+        };
+        let why_not = reason_to_stop(server, job, tick);
+        let slot = match (slot, why_not) {
+            (Some(slot), None) => slot,
+            (_, why) => return given_up(server, job, claim, &backoff, why.unwrap_or(Skipped::Busy)),
+        };
+        let sent = server.time.moment();
         let request = server.store.claim(&job.policy.key, &claim);
-        let error = match server.ask("claim", request_timeout(claim.ttl), request).await {
+        let pause = match server.ask("claim", request_timeout(claim.ttl), request).await {
             Ok(answer) => match answer.reply {
-                ClaimReply::Won(won) => return won_at(server, job, claim, won, sent, answer.at).await,
-                ClaimReply::Early(wait) if wait <= WORTH_WAITING => {
-                    tokio::select! {
-                        () = tokio::time::sleep(wait) => continue,
-                        () = server.stop.cancelled() => return stopping(server, job, claim, &backoff),
-                    }
-                }
+                ClaimReply::Won(won) => return won_at(server, job, slot, claim, won, sent, answer.at).await,
+                ClaimReply::Early(wait) if wait <= WORTH_WAITING => wait,
                 refusal => return Claimed::No(refused(refusal)),
             },
-            Err(error) => error,
+            Err(error) => {
+                let pause = backoff.next();
+                if !error.kind().may_pass_soon() || server.time.now().plus(pause) >= last_start {
+                    give_back(server, job, claim);
+                    return Claimed::No(TickOutcome::Unavailable(error));
+                }
+                pause
+            }
         };
-        let pause = backoff.next();
-        if server.time.now().plus(pause) >= last_start {
-            give_back(server, job, claim);
-            return Claimed::No(TickOutcome::Unavailable(error));
-        }
+        drop(slot);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = server.stop.cancelled() => return stopping(server, job, claim, &backoff),
+            () = server.stop.cancelled() => {}
+            () = job.superseded(tick) => {}
         }
     }
+}
+
+fn reason_to_stop(server: &Server, job: &Job, tick: Timestamp) -> Option<Skipped> {
+    if server.stop.is_cancelled() {
+        return Some(Skipped::Stopping);
+    }
+    let newest = *job.newest.borrow();
+    (newest > tick).then_some(Skipped::Superseded(newest))
 }
 
 /// A request may take this long: several must fit into a lease.
@@ -72,14 +94,15 @@ pub(crate) fn request_timeout(ttl: Duration) -> Duration {
     (ttl / 6).min(Duration::from_secs(5))
 }
 
-async fn won_at(
-    server: &Arc<Server>,
+async fn won_at<'a>(
+    server: &'a Arc<Server>,
     job: &Arc<Job>,
+    slot: Slot<'a>,
     claim: Claim,
     won: Won,
-    sent: Instant,
+    sent: Moment,
     at: Timestamp,
-) -> Claimed {
+) -> Claimed<'a> {
     let lease = Lease {
         token: claim.token,
         server: claim.server,
@@ -98,9 +121,9 @@ async fn won_at(
         let ending = Ending { outcome: RunOutcome::NotStarted, error: None };
         held.release(server, &ending).await;
         let why = if server.stop.is_cancelled() { Skipped::Stopping } else { Skipped::WonTooLate };
-        return Claimed::No(TickOutcome::Skipped(why));
+        return why.into();
     }
-    Claimed::Won(held)
+    Claimed::Won(held, slot)
 }
 
 fn refused(reply: ClaimReply) -> TickOutcome {
@@ -117,11 +140,17 @@ fn refused(reply: ClaimReply) -> TickOutcome {
     })
 }
 
-fn stopping(server: &Arc<Server>, job: &Arc<Job>, claim: Claim, backoff: &Backoff) -> Claimed {
+fn given_up<'a>(
+    server: &Arc<Server>,
+    job: &Arc<Job>,
+    claim: Claim,
+    backoff: &Backoff,
+    why: Skipped,
+) -> Claimed<'a> {
     if backoff.failed() {
         give_back(server, job, claim);
     }
-    Claimed::No(TickOutcome::Skipped(Skipped::Stopping))
+    why.into()
 }
 
 /// A request without an answer may have won: release whatever it won, beside everything else.
@@ -138,7 +167,7 @@ fn give_back(server: &Arc<Server>, job: &Arc<Job>, claim: Claim) {
             since: Timestamp::default(),
             until: Timestamp::default(),
         };
-        let held = HeldLease::new(&server, &job, lease, Instant::now(), Duration::ZERO);
+        let held = HeldLease::new(&server, &job, lease, server.time.moment(), Duration::ZERO);
         held.release(&server, &Ending { outcome: RunOutcome::NotStarted, error: None }).await;
     });
 }

@@ -27,7 +27,7 @@ pub struct Jobs {
 pub enum Closed {
     /// It was shut down.
     ShutDown,
-    /// It failed by a defect of its own, which the log shows, and cancelled its runs. Restart the process.
+    /// It could not go on, for the reason in the log, and cancelled its runs. Restart the process.
     Failed,
 }
 

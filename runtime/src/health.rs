@@ -15,6 +15,8 @@ pub enum Health {
     StoreUnavailable {
         /// Since when, by this machine's clock.
         since: Timestamp,
+        /// What kind of trouble it is.
+        kind: StoreErrorKind,
         /// The last error.
         error: String,
     },
@@ -37,6 +39,7 @@ pub(crate) struct HealthCell {
 #[derive(Clone)]
 struct Trouble {
     since: Timestamp,
+    kind: StoreErrorKind,
     error: String,
     /// The store answered, and refused this step: others may well succeed meanwhile, and prove nothing.
     refused: Option<&'static str>,
@@ -61,7 +64,12 @@ impl HealthCell {
         let answered = !matches!(error.kind(), StoreErrorKind::Unreachable | StoreErrorKind::TimedOut);
         let mut trouble = self.trouble();
         let since = trouble.as_ref().map_or_else(Timestamp::now, |trouble| trouble.since);
-        let new = Trouble { since, error: error.to_string(), refused: answered.then_some(step) };
+        let new = Trouble {
+            since,
+            kind: error.kind(),
+            error: error.to_string(),
+            refused: answered.then_some(step),
+        };
         if trouble.replace(new).is_none() {
             drop(trouble);
             tracing::warn!(target: "jobs", store = %self.location, %error, "the store is unavailable; trying on");
@@ -71,7 +79,7 @@ impl HealthCell {
     pub(crate) fn get(&self) -> Health {
         match self.trouble().clone() {
             None => Health::Ready,
-            Some(Trouble { since, error, .. }) => Health::StoreUnavailable { since, error },
+            Some(Trouble { since, kind, error, .. }) => Health::StoreUnavailable { since, kind, error },
         }
     }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use singleton_jobs_policy::{Missed, OnCrash, OnLost, Overlap, Policy, Schedule, ScheduleError};
 
-use crate::Run;
+use tokio::sync::watch;
+
 use crate::extract::{Context, Need};
 use crate::outcome::IntoOutcome;
 use crate::registry::JobFuture;
+use crate::{Run, Timestamp};
 
 pub(crate) type JobFn = Arc<dyn Fn(&Context) -> JobFuture + Send + Sync>;
 
@@ -38,6 +40,8 @@ pub struct Job {
     pub(crate) place: String,
     pub(crate) needs: Vec<Need>,
     pub(crate) call: JobFn,
+    /// The newest tick that this server has fired.
+    pub(crate) newest: watch::Sender<Timestamp>,
 }
 
 impl Job {
@@ -55,6 +59,13 @@ impl Job {
     /// What names the job, and its lock, on every server.
     pub fn key(&self) -> &str {
         &self.policy.key
+    }
+
+    /// Resolves when a newer tick was fired here: whoever still waits with an older one need not go on.
+    pub(crate) async fn superseded(&self, tick: Timestamp) {
+        let mut newest = self.newest.subscribe();
+        // It fails only when the sender is gone, and `self` keeps it.
+        let _newer = newest.wait_for(|newest| *newest > tick).await;
     }
 }
 
@@ -173,6 +184,7 @@ impl JobBuilder {
             place: self.place,
             needs: Vec::new(),
             call: Arc::new(call),
+            newest: watch::Sender::default(),
         }
     }
 }

@@ -10,7 +10,9 @@ use crate::claim::{Backoff, request_timeout};
 use crate::job::Job;
 use crate::proof::Proof;
 use crate::server::Server;
+use crate::store::model::UNKNOWN_FENCE;
 use crate::store::{Ending, ExtendReply, Lease, ReleaseReply};
+use crate::store_time::Moment;
 
 pub(crate) struct HeldLease {
     job: Arc<Job>,
@@ -29,7 +31,7 @@ impl HeldLease {
         server: &Server,
         job: &Arc<Job>,
         lease: Lease,
-        sent: Instant,
+        sent: Moment,
         remaining: Duration,
     ) -> Self {
         let margin = (lease.ttl / 10).max(Duration::from_millis(200));
@@ -55,8 +57,7 @@ impl HeldLease {
         if !self.job.policy.keep_alive {
             return self.wait_for_the_end(ended).await;
         }
-        let third = self.lease.ttl / 3;
-        let mut due = self.proof.confirmed_at() + third;
+        let mut due = self.next_extension();
         let mut backoff = Backoff::new();
         loop {
             let wake = due.min(self.proof.deadline()).min(Instant::now() + LOOK);
@@ -77,12 +78,18 @@ impl HeldLease {
             due = match self.extend(server).await {
                 Ok(true) => {
                     backoff.reset();
-                    self.proof.confirmed_at() + third
+                    self.next_extension()
                 }
                 Ok(false) => return self.proof.lose(),
                 Err(()) => Instant::now() + backoff.next().min(self.lease.ttl / 20),
             };
         }
+    }
+
+    /// A third of the ttl after the last confirmation; sooner for a lease that was won again with little left.
+    fn next_extension(&self) -> Instant {
+        let confirmed = self.proof.confirmed_at();
+        confirmed + (self.lease.ttl / 3).min(self.proof.deadline().duration_since(confirmed) / 2)
     }
 
     async fn wait_for_the_end(&self, ended: &Notify) {
@@ -98,8 +105,8 @@ impl HeldLease {
 
     /// `Err` for a store that did not answer: its last word still counts.
     async fn extend(&mut self, server: &Server) -> Result<bool, ()> {
-        let sent = Instant::now();
-        let within = request_timeout(self.lease.ttl).min(self.proof.deadline().duration_since(sent));
+        let sent = server.time.moment();
+        let within = request_timeout(self.lease.ttl).min(self.proof.deadline().duration_since(sent.steady));
         let request = server.store.extend(&self.job.policy.key, &self.lease);
         let answer = server.ask("extend", within, request).await.map_err(drop)?;
         let key = &self.job.policy.key;
@@ -120,7 +127,9 @@ impl HeldLease {
     /// Ends the lease and records its run. Only for a run whose future is gone.
     pub(crate) async fn release(self, server: &Server, ending: &Ending) {
         let key = &self.job.policy.key;
-        let give_up = Instant::now() + RELEASE_FOR;
+        // Of a claim that may have won nobody needs a record: after a ttl there is nothing left to release.
+        let abandoned = self.lease.fence == UNKNOWN_FENCE;
+        let give_up = Instant::now() + if abandoned { self.lease.ttl } else { RELEASE_FOR };
         let mut backoff = Backoff::new();
         loop {
             let request = server.store.release(key, &self.lease, ending);
@@ -131,6 +140,7 @@ impl HeldLease {
                     }
                     return;
                 }
+                Err(_) if abandoned && Instant::now() >= give_up => return,
                 Err(error) if Instant::now() >= give_up => {
                     let outcome = ending.outcome.as_str();
                     return tracing::error!(

@@ -51,11 +51,15 @@ impl<T, E: JobError> IntoOutcome for Result<T, E> {
 /// How much of an error's text is kept in a record.
 const LONGEST_ERROR: usize = 2000;
 
+/// How many causes of an error are followed.
+const MOST_CAUSES: usize = 16;
+
 /// An error with its causes in one line, cut at 2,000 characters.
 pub(crate) fn describe_error(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
-    while let Some(error) = cause {
+    for _ in 0..MOST_CAUSES {
+        let Some(error) = cause else { break };
         let line = error.to_string();
         // Many errors already print their cause.
         if !text.contains(&line) {

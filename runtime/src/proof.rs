@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
 use crate::clock::Clock;
+use crate::store_time::Moment;
 
 /// How long a lease can be relied on, counted from before its last confirmation was asked for, with a
 /// margin taken off: whoever trusts it stops before the store lets anybody else in.
@@ -36,12 +37,11 @@ impl Proof {
         wall: Arc<dyn Clock>,
         kept_alive: bool,
         margin: Duration,
-        sent: Instant,
+        sent: Moment,
         remaining: Duration,
     ) -> Self {
-        let shown = wall.now().minus(sent.elapsed());
-        let confirmed =
-            Confirmed { at: sent, wall: shown, deadline: sent + remaining.saturating_sub(margin) };
+        let deadline = sent.steady + remaining.saturating_sub(margin);
+        let confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline };
         Self {
             wall,
             kept_alive,
@@ -54,11 +54,10 @@ impl Proof {
     }
 
     /// The store said, to a request sent then, that the lease lasts so much longer.
-    pub(crate) fn confirm(&self, sent: Instant, remaining: Duration) {
-        let wall = self.wall.now().minus(sent.elapsed());
+    pub(crate) fn confirm(&self, sent: Moment, remaining: Duration) {
         let mut confirmed = lock(&self.confirmed);
-        let deadline = confirmed.deadline.max(sent + remaining.saturating_sub(self.margin));
-        *confirmed = Confirmed { at: sent, wall, deadline };
+        let deadline = confirmed.deadline.max(sent.steady + remaining.saturating_sub(self.margin));
+        *confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline };
         drop(confirmed);
         self.wake();
     }
@@ -110,7 +109,8 @@ impl Proof {
         if self.is_doubtful() {
             *lock(&self.waiting) = Some(context.waker().clone());
             self.doubt.notify_one();
-            return Poll::Pending;
+            // Whoever decided between the two looks found nobody to wake.
+            return if self.lost.is_cancelled() { Poll::Ready(false) } else { Poll::Pending };
         }
         Poll::Ready(true)
     }

@@ -64,7 +64,7 @@ pub(crate) fn tick(server: &Server, job: &Job, tick: Timestamp, outcome: &TickOu
         ),
         TickOutcome::Unavailable(error) => line!(
             error, server, job, tick, "store_unavailable", %error,
-            "[{key}] skipped: the store did not answer while this tick could still start"
+            "[{key}] skipped: the store did not decide this tick while it could still start: {error}"
         ),
     }
 }

@@ -20,11 +20,13 @@ const AT_A_STRETCH: Duration = Duration::from_millis(100);
 /// Fires the jobs' ticks until the server stops. Runs go on beside it.
 pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
     let _never_silently = NeverSilently(server.clone());
+    // Before the agenda is made: no correction may fall between.
+    let mut corrections = server.time.corrections();
     let mut agenda = Agenda::new(jobs, server.time.now());
     let (not_due, mut fired_early) = unbounded_channel();
     while let Some(due) = agenda.next_due() {
         tokio::select! {
-            on_time = server.time.sleep_until(due) => if !on_time {
+            on_time = server.time.sleep_until(due, &mut corrections) => if !on_time {
                 agenda.plan_all_again(server.time.now());
                 continue;
             },
@@ -76,21 +78,21 @@ const SUSPICIOUS: Duration = Duration::from_millis(250);
 /// Notices that the machine was suspended or its clock was set, and asks the store what time it is.
 pub(crate) async fn watch_clock(server: Arc<Server>) {
     let _never_silently = NeverSilently(server.clone());
-    let wall = server.time.wall().clone();
-    let mut seen = (Instant::now(), wall.now());
-    let mut asked = seen.0;
+    let mut seen = server.time.moment();
+    let mut asked = seen.steady;
+    let mut jumped = false;
     loop {
         tokio::time::sleep(COMPARE).await;
-        let now = (Instant::now(), wall.now());
-        let steady = now.0.duration_since(seen.0);
-        let shown = now.1.since(seen.1);
-        let jumped = shown.abs_diff(steady) > SUSPICIOUS || now.1 < seen.1;
+        let now = server.time.moment();
+        let (steady, shown) = (now.steady.duration_since(seen.steady), now.wall.since(seen.wall));
+        jumped |= shown.abs_diff(steady) > SUSPICIOUS || now.wall < seen.wall;
         seen = now;
         if jumped || asked.elapsed() >= ASK {
-            asked = now.0;
-            // A failure is noted in the server's health; the next round asks again.
+            asked = now.steady;
+            // A failure is noted in the server's health; after a jump the next round asks again.
             let answer = server.ask("ping", Duration::from_secs(2), server.store.ping()).await;
             if jumped && answer.is_ok() {
+                jumped = false;
                 server.time.wake_sleepers();
             }
         }

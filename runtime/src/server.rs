@@ -17,6 +17,9 @@ use crate::running::Running;
 use crate::store::{Stamped, Store, StoreError, StoreErrorKind, StoreFuture};
 use crate::store_time::StoreTime;
 
+/// A place among the runs of a server; `None` where there is no limit.
+pub(crate) type Slot<'a> = Option<SemaphorePermit<'a>>;
+
 pub(crate) struct Server {
     pub(crate) id: String,
     pub(crate) store: Arc<dyn Store>,
@@ -84,8 +87,16 @@ impl Server {
         result
     }
 
+    /// Ends this server, loudly.
+    pub(crate) fn fail(&self, why: &str) {
+        if !self.stop.is_cancelled() && !self.failed.is_cancelled() {
+            tracing::error!(target: "jobs", server = self.id, "the scheduler cannot go on, and stops: {why}");
+            self.failed.cancel();
+        }
+    }
+
     /// A place among the runs of this server, if one comes free in time.
-    pub(crate) async fn slot(&self, until: Timestamp) -> Option<Option<SemaphorePermit<'_>>> {
+    pub(crate) async fn slot(&self, until: Timestamp) -> Option<Slot<'_>> {
         let Some(slots) = &self.slots else { return Some(None) };
         let permit = tokio::time::timeout_at(self.time.instant_of(until), slots.acquire()).await.ok()?;
         permit.ok().map(Some)
@@ -99,8 +110,7 @@ pub(crate) struct NeverSilently(pub(crate) Arc<Server>);
 impl Drop for NeverSilently {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            tracing::error!(target: "jobs", server = self.0.id, "the scheduler failed by a defect of its own and stops");
-            self.0.failed.cancel();
+            self.0.fail("a defect of its own");
         }
     }
 }

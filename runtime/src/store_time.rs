@@ -24,7 +24,14 @@ struct Anchor {
     error: Duration,
 }
 
-/// Estimates that differ by more than their errors and this are a step, and sleepers must plan anew.
+/// Both of this machine's clocks, read together. Taken before a request, so that a suspend during it shows.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) steady: Instant,
+    pub(crate) wall: Timestamp,
+}
+
+/// When the estimate changes by more than this, sleepers must plan anew.
 const STEP: Duration = Duration::from_millis(50);
 
 /// How fast two clocks may drift apart: one part in this many.
@@ -53,21 +60,27 @@ impl StoreTime {
         &self.wall
     }
 
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { steady: Instant::now(), wall: self.wall.now() }
+    }
+
     /// Learns from a reply: it was decided at `time`, somewhere between `sent` and now.
     pub(crate) fn learn(&self, sent: Instant, time: Timestamp) {
         let error = sent.elapsed() / 2;
         let fresh = Anchor { instant: sent + error, time, error };
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        // A slow reply may be older than the one that is known.
         let age = fresh.instant.duration_since(anchor.instant);
-        let known = anchor.time.plus(age);
+        let known = anchor.time.plus(age).minus(anchor.instant.duration_since(fresh.instant));
         let doubt = anchor.error + age / DRIFT;
         let apart = time.since(known).max(known.since(time));
-        let stepped = apart > doubt + error + STEP;
-        if stepped || error <= doubt {
+        let wrong = apart > doubt + error + STEP;
+        let better = wrong || error <= doubt;
+        if better {
             *anchor = fresh;
         }
         drop(anchor);
-        if stepped {
+        if better && apart > STEP {
             self.wake_sleepers();
         }
     }
@@ -77,17 +90,21 @@ impl StoreTime {
         self.steps.send_modify(|steps| *steps += 1);
     }
 
-    /// Sleeps until the store's clock shows this time; `false` if the clock was set meanwhile.
-    pub(crate) async fn sleep_until(&self, time: Timestamp) -> bool {
-        let mut steps = self.steps.subscribe();
+    /// Tells of every correction of the clock from now on.
+    pub(crate) fn corrections(&self) -> watch::Receiver<u64> {
+        self.steps.subscribe()
+    }
+
+    /// Sleeps until the store's clock shows this time; `false` if the clock was corrected meanwhile, or since the
+    /// last time that this was said.
+    pub(crate) async fn sleep_until(&self, time: Timestamp, corrections: &mut watch::Receiver<u64>) -> bool {
         loop {
             let wait = time.since(self.now());
-            if wait.is_zero() {
-                return true;
-            }
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                _ = steps.changed() => return false,
+                biased;
+                _ = corrections.changed() => return false,
+                () = std::future::ready(()), if wait.is_zero() => return true,
+                () = tokio::time::sleep(wait), if !wait.is_zero() => {}
             }
         }
     }

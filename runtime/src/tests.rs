@@ -18,8 +18,10 @@ use crate::store::{
 };
 use crate::{Run, Timestamp, scheduler};
 
+mod clocks;
 mod leases;
 mod scheduling;
+mod trouble;
 
 /// Noon of some day; a multiple of every interval used here.
 const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
@@ -53,12 +55,16 @@ impl Clock for TestClock {
     }
 }
 
-/// A memory store that can be cut off, before or after a step is applied.
+/// A memory store that can be cut off, before or after a step is applied, and that holds something under the key
+/// "damaged" that nobody can read.
 #[derive(Clone)]
 struct Link {
     store: MemoryStore,
     cut: Arc<AtomicBool>,
     replies_lost: Arc<AtomicBool>,
+    latency: Duration,
+    /// After the next extension was decided, before its reply arrives.
+    on_extension: Arc<Mutex<Option<Happening>>>,
     claims: Arc<Mutex<Vec<Claim>>>,
     extensions: Arc<AtomicUsize>,
 }
@@ -69,6 +75,8 @@ impl Link {
             store: MemoryStore::new(clock),
             cut: Arc::default(),
             replies_lost: Arc::default(),
+            latency: Duration::ZERO,
+            on_extension: Arc::default(),
             claims: Arc::default(),
             extensions: Arc::default(),
         }
@@ -84,6 +92,7 @@ impl Link {
             if self.cut.load(Ordering::SeqCst) {
                 return Err(lost());
             }
+            tokio::time::sleep(self.latency).await;
             let reply = step().await;
             if self.replies_lost.load(Ordering::SeqCst) { Err(lost()) } else { reply }
         })
@@ -99,11 +108,21 @@ impl Store for Link {
     }
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply> {
         self.claims.lock().unwrap().push(claim.clone());
+        if key == "damaged" {
+            let error = StoreError::new(StoreErrorKind::Unreadable, "claim", self.location(), "damaged");
+            return Box::pin(std::future::ready(Err(error)));
+        }
         self.carry(|| self.store.claim(key, claim))
     }
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
         self.extensions.fetch_add(1, Ordering::SeqCst);
-        self.carry(|| self.store.extend(key, lease))
+        Box::pin(async move {
+            let reply = self.carry(|| self.store.extend(key, lease)).await;
+            if let Some(happens) = self.on_extension.lock().unwrap().take() {
+                happens();
+            }
+            reply
+        })
     }
     fn release<'a>(
         &'a self,
@@ -124,6 +143,8 @@ impl Store for Link {
     }
 }
 
+type Happening = Box<dyn FnOnce() + Send>;
+
 fn server(name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
     server_with(name, link, clock, None)
 }
@@ -137,8 +158,13 @@ fn server_with(name: &str, link: &Link, clock: Arc<TestClock>, max_concurrent: O
 
 /// Schedules a job on a server, as the host does.
 fn schedule(server: &Arc<Server>, job: Job) {
+    schedule_all(server, vec![job]);
+}
+
+fn schedule_all(server: &Arc<Server>, jobs: Vec<Job>) {
+    let jobs = jobs.into_iter().map(Arc::new).collect();
     let stop = server.stop.clone();
-    tokio::spawn(stop.run_until_cancelled_owned(scheduler::schedule(server.clone(), vec![Arc::new(job)])));
+    tokio::spawn(stop.run_until_cancelled_owned(scheduler::schedule(server.clone(), jobs)));
 }
 
 fn job(every: &str, ttl_secs: u64) -> JobBuilder {

@@ -44,13 +44,8 @@ pub(crate) enum Skipped {
 /// One tick of one job on this server.
 pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: TickClaim) -> TickOutcome {
     let tick = ask.tick;
-    let last_start = tick.plus(ask.delay).plus(ask.grace);
-
-    // A busy server does not claim: it leaves the tick to the others.
-    let Some(slot) = server.slot(last_start).await else { return TickOutcome::Skipped(Skipped::Busy) };
-
-    let mut lease = match claim::claim_tick(server, job, ask, last_start).await {
-        Claimed::Won(lease) => lease,
+    let (mut lease, slot) = match claim::claim_tick(server, job, ask).await {
+        Claimed::Won(lease, slot) => (lease, slot),
         Claimed::No(outcome) => return outcome,
     };
 

@@ -34,6 +34,8 @@ impl fmt::Display for Problem {
 const SHORTEST_TTL: Duration = Duration::from_secs(1);
 /// Beyond this a lease is a forgotten lock: keep-alive makes a long job safe with a short one.
 const LONGEST_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Beyond this nobody means it, and instants leave the calendar.
+const LONGEST_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
 const MOST_RETRIES: u32 = 100;
 
 impl Policy {
@@ -65,6 +67,9 @@ impl Policy {
                 &[argument],
                 format!("`{argument}` must be longer than zero"),
             );
+            let too_long = value.filter(|value| *value > LONGEST_WAIT).map(show).unwrap_or_default();
+            let message = format!("`{argument}` \"{too_long}\" is too long; at most \"366days\"");
+            rule(!too_long.is_empty(), &[argument], message);
         }
         if let Some(timeout) = self.timeout.filter(|timeout| !self.keep_alive && *timeout > self.ttl) {
             let timeout = show(timeout);

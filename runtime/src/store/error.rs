@@ -31,9 +31,15 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// Whether trying again later may help without anybody doing anything.
+    /// Whether trying again at start may help without anybody doing anything.
     pub(crate) fn may_pass(self) -> bool {
         matches!(self, Self::Unreachable | Self::TimedOut | Self::Full)
+    }
+
+    /// Whether a claim is worth repeating: a replica that refuses may be a primary in a second, but what
+    /// cannot be read stays so until somebody acts.
+    pub(crate) fn may_pass_soon(self) -> bool {
+        !matches!(self, Self::Unreadable | Self::Misconfigured)
     }
 
     fn remedy(self) -> &'static str {

@@ -1,5 +1,6 @@
 //! The one connection of a store: shared by all steps, and opened anew after trouble.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ pub(super) struct Connection {
     client: Client,
     config: AsyncConnectionConfig,
     current: Mutex<Option<Opening>>,
+    /// How often the server has answered: a connection that answers others is not to blame for one caller who
+    /// could not wait.
+    answers: AtomicU64,
 }
 
 /// A connection that is being opened, is open, or could not be opened. The channel is its identity.
@@ -22,7 +26,12 @@ type Opening = watch::Receiver<Option<RedisResult<MultiplexedConnection>>>;
 
 impl Connection {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, config: config(CONNECT_TIMEOUT, RESPONSE_TIMEOUT), current: Mutex::default() }
+        Self {
+            client,
+            config: config(CONNECT_TIMEOUT, RESPONSE_TIMEOUT),
+            current: Mutex::default(),
+            answers: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn with_timeouts(self, connect: Duration, response: Duration) -> Self {
@@ -40,13 +49,18 @@ impl Connection {
             Err(_) => None,
         };
         // Whoever leaves without an answer, by an error or by no longer waiting, has no reason to trust
-        // the connection.
-        let mut suspicion = Suspicion { of: &opening, on: self, justified: true };
+        // the connection, unless it answered somebody else meanwhile.
+        let answers = self.answers.load(Ordering::Relaxed);
+        let mut suspicion = Suspicion { of: &opening, on: self, answers, justified: true, proven: false };
         let result = match opened.unwrap_or_else(|| Err(abandoned())) {
             Ok(connection) => talk(connection).await,
             Err(error) => Err(error),
         };
         suspicion.justified = result.as_ref().is_err_and(blames_connection);
+        suspicion.proven = result.as_ref().is_err_and(|error| !error.is_timeout());
+        if result.is_ok() {
+            self.answers.fetch_add(1, Ordering::Relaxed);
+        }
         result
     }
 
@@ -81,12 +95,15 @@ impl Connection {
 struct Suspicion<'a> {
     of: &'a Opening,
     on: &'a Connection,
+    answers: u64,
     justified: bool,
+    proven: bool,
 }
 
 impl Drop for Suspicion<'_> {
     fn drop(&mut self) {
-        if self.justified {
+        let silent = self.on.answers.load(Ordering::Relaxed) == self.answers;
+        if self.justified && (self.proven || silent) {
             self.on.give_up(self.of);
         }
     }

@@ -1,0 +1,80 @@
+use super::*;
+use crate::store_time::StoreTime;
+
+/// Two jobs on a server whose clock is fast: the first teaches it the time, the second must profit.
+async fn ticks_of_the_second_job(fast_by_secs: i64) -> Vec<u64> {
+    let mut link = Link::new(TestClock::new());
+    link.latency = Duration::from_millis(2);
+    let server = server("fast", &link, TestClock::skewed_by_secs(fast_by_secs));
+    let runs = Runs::default();
+    let teacher = Job::new("teacher").every("60s").unwrap().ttl(Duration::from_secs(30)).run(|_| async {});
+    schedule_all(&server, vec![teacher, runs.noting(job("30m", 30))]);
+    seconds(1806).await;
+    server.stop.cancel();
+    runs.ticks()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_claim_teaches_about_the_clock_serves_every_job() {
+    for _ in 0..20 {
+        assert_eq!(ticks_of_the_second_job(50 * 60).await, [1800]);
+        assert_eq!(ticks_of_the_second_job(170 * 60).await, [1800]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reply_after_a_quick_one_is_no_step_of_the_clock() {
+    let clock = TestClock::new();
+    let time = StoreTime::new(clock.clone());
+    let (slow_sent, slow_time) = (Instant::now(), clock.now());
+    tokio::time::sleep(Duration::from_millis(4800)).await;
+    time.learn(Instant::now(), clock.now());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    time.learn(slow_sent, slow_time);
+    assert!(clock.now().since(time.now()) < Duration::from_millis(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_jump_the_store_is_asked_until_it_answers() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("sleeper", &link, clock.clone());
+    tokio::spawn(scheduler::watch_clock(server.clone()));
+    seconds(61).await;
+    link.cut.store(true, Ordering::SeqCst);
+    clock.step_secs(3600);
+    seconds(6).await;
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(6).await;
+    assert!(clock.now().since(server.time.now()) < Duration::from_secs(1), "not a minute later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_corrected_clock_does_not_set_off_a_storm_of_claims() {
+    let clock = TestClock::new();
+    let mut link = Link::new(clock.clone());
+    link.latency = Duration::from_millis(2);
+    let server = server("server", &link, clock);
+    let runs = Runs::default();
+    let late_and_patient = job("60s", 30).jitter(Duration::from_secs(59)).grace(Duration::from_secs(3600));
+    schedule(&server, runs.noting(late_and_patient));
+    for _ in 0..60 {
+        seconds(61).await;
+        server.time.wake_sleepers();
+    }
+    let claims = link.claims.lock().unwrap().len();
+    assert!(claims < 300, "{claims} claims for 60 ticks and 60 corrections");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_beyond_the_calendar_and_a_correction_do_not_end_a_job() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let runs = Runs::default();
+    schedule(&server, runs.noting(job("* * * * *", 30).grace(Duration::from_secs(20_000 * 365 * 86_400))));
+    seconds(61).await;
+    server.time.wake_sleepers();
+    seconds(120).await;
+    assert_eq!(runs.ticks(), [60, 120, 180]);
+}

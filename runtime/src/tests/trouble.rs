@@ -1,0 +1,161 @@
+use super::*;
+use crate::OnLost;
+
+#[derive(Debug)]
+struct Unspeakable;
+
+impl std::fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("this error cannot be printed")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_panics_when_printed_hurts_only_its_own_run() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    schedule(&server, job("60s", 30).run(|_| async { Err::<(), _>(Unspeakable) }));
+    seconds(125).await;
+    assert!(!server.failed.is_cancelled());
+    assert_eq!(outcomes(&link).await, [RunOutcome::Panicked, RunOutcome::Panicked]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_won_again_with_little_time_left_is_extended_at_once() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    schedule(&server, job("1h", 60).run(|_| async { seconds(30).await }));
+    seconds(3599).await;
+    link.replies_lost.store(true, Ordering::SeqCst);
+    seconds(46).await;
+    link.replies_lost.store(false, Ordering::SeqCst);
+    seconds(120).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::Succeeded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_without_its_lease_still_obeys_its_timeout() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let endless = job("1h", 30).on_lost(OnLost::Continue).timeout(Duration::from_secs(100));
+    schedule(&server, endless.run(|_| std::future::pending::<()>()));
+    seconds(3601).await;
+    link.cut.store(true, Ordering::SeqCst);
+    seconds(60).await;
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(60).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::TimedOut]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_without_its_lease_still_obeys_a_shutdown() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let endless = job("1h", 30).keep_alive(false).on_lost(OnLost::Continue);
+    schedule(&server, endless.run(|_| std::future::pending::<()>()));
+    seconds(3660).await;
+    server.stop.cancel();
+    let finished = crate::host::finish(&server, Duration::from_secs(25));
+    tokio::time::timeout(Duration::from_secs(30), finished).await.expect("the run is cancelled");
+    assert_eq!(outcomes(&link).await, [RunOutcome::Cancelled]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspend_between_an_extension_and_its_reply_is_noticed() {
+    let (clock, store_clock) = (TestClock::new(), TestClock::new());
+    let link = Link::new(store_clock.clone());
+    let server = server("server", &link, clock.clone());
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let (noted, shown) = (steps.clone(), store_clock.clone());
+    let stepping = job("1h", 30).run(move |_| {
+        let (noted, shown) = (noted.clone(), shown.clone());
+        async move {
+            while noted.lock().unwrap().len() < 100_000 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                noted.lock().unwrap().push(shown.now());
+            }
+        }
+    });
+    schedule(&server, stepping);
+    seconds(3602).await;
+    *link.on_extension.lock().unwrap() = Some(Box::new(move || {
+        clock.step_secs(300);
+        store_clock.step_secs(300);
+    }));
+    seconds(30).await;
+    let woken = NOON.plus(Duration::from_secs(3600 + 300));
+    let after = steps.lock().unwrap().iter().filter(|step| **step > woken).count();
+    assert_eq!(after, 0, "steps under a lease that had expired");
+    assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_application_runtime_has_ended_leaves_ticks_to_others() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let gone =
+        std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().handle().clone()).join().unwrap();
+    let (store, states) = (Arc::new(link.clone()), States::default());
+    let dead = Arc::new(Server::new("dead".to_owned(), store, clock.clone(), states, gone, None));
+    let runs = Runs::default();
+    schedule(&dead, runs.noting(job("60s", 30)));
+    seconds(61).await;
+    assert!(dead.failed.is_cancelled(), "it says that it cannot go on");
+    dead.stop.cancel(); // as the host does then
+    schedule(&server("healthy", &link, clock), runs.noting(job("60s", 30)));
+    seconds(300).await;
+    assert_eq!(runs.ticks(), [120, 180, 240, 300, 360]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopping_server_does_not_claim_when_a_place_comes_free() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let busy = server_with("busy", &link, clock, Some(1));
+    let long = Job::new("long").every("60s").unwrap().run(|_| async { seconds(50).await });
+    let waiting = job("60s", 60).jitter(Duration::from_secs(2)).grace(Duration::from_secs(59));
+    schedule_all(&busy, vec![long, Runs::default().noting(waiting)]);
+    seconds(65).await;
+    let before = link.claims.lock().unwrap().len();
+    busy.stop.cancel();
+    crate::host::finish(&busy, Duration::from_secs(100)).await;
+    assert_eq!(link.claims.lock().unwrap().len(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_do_not_pile_up_while_the_store_is_away() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let runs = Runs::default();
+    schedule(&server, runs.noting(job("1s", 30).grace(Duration::from_secs(3600))));
+    link.cut.store(true, Ordering::SeqCst);
+    seconds(600).await;
+    // The newest claim, and what earlier ones may have won and give back.
+    let asking = link.claims.lock().unwrap().len();
+    seconds(10).await;
+    let asking = link.claims.lock().unwrap().len() - asking;
+    assert!(asking <= 100, "{asking} claims in ten seconds of one job");
+    assert!(server.ticks.len() <= 40, "{} tasks of one job", server.ticks.len());
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(10).await;
+    assert!(runs.ticks().len() >= 9 && server.ticks.len() <= 2, "{} still at it", server.ticks.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_cannot_be_read_does_not_take_other_jobs_places() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server_with("server", &link, clock, Some(1));
+    let runs = Runs::default();
+    let damaged = Job::new("damaged").every("60s").unwrap().run(|_| async {});
+    schedule_all(&server, vec![damaged, runs.noting(job("60s", 20))]);
+    seconds(301).await;
+    assert_eq!(runs.ticks(), [60, 120, 180, 240, 300]);
+}
