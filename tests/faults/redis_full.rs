@@ -19,7 +19,7 @@ fn a_full_redis_starts_nothing_says_so_and_still_extends_and_releases() {
     wait_until("a long run", || runs_of("import", "step") > 0 && runs_of("report", "end") > 0);
     hand.say::<()>("CONFIG SET maxmemory 1");
     let long = server.steps().into_iter().find(|step| step.key == "import").expect("the long run");
-    server.wait_for_log("ERROR [report] skipped: the store did not answer");
+    server.wait_for_log("ERROR [report] skipped: the store did not decide this tick");
     let before = runs_of("report", "start");
 
     let health = server.wait_for("health StoreUnavailable");

@@ -67,9 +67,11 @@ impl Policy {
                 &[argument],
                 format!("`{argument}` must be longer than zero"),
             );
-            let too_long = value.filter(|value| *value > LONGEST_WAIT).map(show).unwrap_or_default();
-            let message = format!("`{argument}` \"{too_long}\" is too long; at most \"366days\"");
-            rule(!too_long.is_empty(), &[argument], message);
+            rule(
+                value.is_some_and(|value| value > LONGEST_WAIT),
+                &[argument],
+                format!("`{argument}` is too long; at most \"366days\""),
+            );
         }
         if let Some(timeout) = self.timeout.filter(|timeout| !self.keep_alive && *timeout > self.ttl) {
             let timeout = show(timeout);

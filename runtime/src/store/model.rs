@@ -3,116 +3,24 @@
 //! The memory and file stores are thin shells around these functions. The Redis scripts are proved equal
 //! to them by replaying random operations against both.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::{Overlap, Timestamp};
 
 use super::messages::{
-    Claim, ClaimReply, Ending, ExtendReply, History, Holder, Lease, ReleaseReply, RunOutcome, RunRecord,
-    Skip, SkipRecord, Taken, TickClaim, What, Won,
+    Claim, ClaimReply, Ending, ExtendReply, Holder, Lease, ReleaseReply, RunOutcome, RunRecord, Skip,
+    SkipRecord, Taken, TickClaim, What, Won,
 };
 
-/// The version of [`State`] that this crate writes. A store refuses a state with a newer one.
-pub const FORMAT: u32 = 1;
+mod state;
+
+pub use state::{Claimant, FORMAT, Lock, Mark, Started, State};
 
 /// How many runs and how many skips a store remembers per job.
 pub const REMEMBERED: usize = 100;
 
 /// The fence in the release of a claim whose reply never came: whatever it won, if anything, is given back.
 pub const UNKNOWN_FENCE: i64 = 0;
-
-/// Everything a store keeps for one key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
-    /// [`FORMAT`] when it was written.
-    pub format: u32,
-    /// Who won the key last.
-    pub claimant: Option<Claimant>,
-    /// The tick that was started last. Skips and claims by hand leave it alone.
-    pub started: Option<Started>,
-    /// The newest tick that was claimed or skipped.
-    pub mark: Option<Mark>,
-    /// The newest lease's fence.
-    pub fence: i64,
-    /// Whether ticks are skipped until further notice.
-    pub paused: bool,
-    /// The lock other programs see; on Redis a key of its own, which they may set, too.
-    pub lock: Option<Lock>,
-    /// Newest first.
-    pub runs: VecDeque<RunRecord>,
-    /// Newest first.
-    pub skips: VecDeque<SkipRecord>,
-}
-
-/// The last winner of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claimant {
-    /// Its proof of ownership.
-    pub token: String,
-    /// Where it runs.
-    pub server: String,
-    /// What it claimed: a tick, or `None` for now.
-    pub tick: Option<Timestamp>,
-    /// Which attempt at the tick it is.
-    pub attempt: u32,
-    /// When it won.
-    pub since: Timestamp,
-    /// When its lease ends.
-    pub until: Timestamp,
-    /// Whether it ended the lease itself.
-    pub released: bool,
-}
-
-/// The last started tick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
-    /// Which one.
-    pub tick: Timestamp,
-    /// How many servers have started it.
-    pub attempt: u32,
-    /// Whether a run of it ended by itself. Never becomes false again.
-    pub finished: bool,
-}
-
-/// The high-water mark of a job's ticks, and how it got there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
-    /// The newest tick that was decided.
-    pub tick: Timestamp,
-    /// Why it was skipped; `None` if it was started.
-    pub skip: Option<Skip>,
-    /// The server whose claim decided it.
-    pub server: String,
-    /// When.
-    pub at: Timestamp,
-}
-
-/// The lock as other programs see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lock {
-    /// Ours if it is a claimant's.
-    pub token: String,
-    /// When it vanishes, if ever.
-    pub until: Option<Timestamp>,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            format: FORMAT,
-            claimant: None,
-            started: None,
-            mark: None,
-            fence: 0,
-            paused: false,
-            lock: None,
-            runs: VecDeque::new(),
-            skips: VecDeque::new(),
-        }
-    }
-}
 
 /// A server asks for the key. The order of the steps is the contract.
 pub fn claim(state: &mut State, now: Timestamp, claim: &Claim) -> ClaimReply {
@@ -243,11 +151,6 @@ fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
 }
 
 impl State {
-    /// What is remembered of the job, newest first.
-    pub fn history(&self) -> History {
-        History { runs: self.runs.iter().cloned().collect(), skips: self.skips.iter().cloned().collect() }
-    }
-
     fn drop_expired_lock(&mut self, now: Timestamp) {
         if self.lock.as_ref().and_then(|lock| lock.until).is_some_and(|until| until <= now) {
             self.lock = None;
