@@ -49,7 +49,7 @@ impl StoreChoice {
         if !cfg!(debug_assertions) {
             return Err(StartError::NoStore);
         }
-        let chosen = embedded(namespace.as_deref(), "nothing: this is a debug build")?;
+        let chosen = embedded(namespace.as_deref(), "the default of a debug build")?;
         tracing::warn!(
             target: "jobs", store = %chosen.store.location(),
             "no store is configured, so this debug build uses files on this machine; set JOBS_URL before deploying: \

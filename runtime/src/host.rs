@@ -122,7 +122,7 @@ pub(crate) async fn finish(server: &Server, grace: Duration) {
 
 fn announce(server: &Server, source: &str, jobs: &Checked) {
     let store = server.store.location();
-    tracing::info!(target: "jobs", server = server.id, store, source, "store {store}, from {source}");
+    tracing::info!(target: "jobs", server = server.id, "store {store}, from {source}");
     for job in &jobs.jobs {
         announce_job(server, job);
     }
@@ -133,7 +133,8 @@ fn announce(server: &Server, source: &str, jobs: &Checked) {
 }
 
 fn announce_job(server: &Server, job: &Job) {
-    let (key, place, about) = (&job.policy.key, &job.place, &job.description);
+    let (key, place) = (&job.policy.key, &job.place);
+    let about = (!job.description.is_empty()).then_some(&job.description);
     match &job.policy.schedule {
         None => {
             tracing::info!(target: "jobs", key, place, about, "[{key}] has no schedule; it runs only by hand");
@@ -141,7 +142,7 @@ fn announce_job(server: &Server, job: &Job) {
         Some(schedule) => {
             let next =
                 schedule.next_after(server.time.now()).map(|next| next.to_string()).unwrap_or_default();
-            tracing::info!(target: "jobs", key, place, about, %schedule, next, "[{key}] {schedule}, next at {next}");
+            tracing::info!(target: "jobs", key, place, about, "[{key}] {schedule}, next at {next}");
         }
     }
     for argument in job.policy.not_in_effect() {
