@@ -23,6 +23,7 @@ async fn main() {
     let begun = std::time::Instant::now();
     let jobs = start("idle", "0 0 1 1 *", |_| ()).await;
     let started = begun.elapsed();
+    tokio::time::sleep(Duration::from_secs(1)).await; // what the start left behind is not idling
     let with_jobs = processor_time_over(idle).await;
     jobs.shutdown().await;
 

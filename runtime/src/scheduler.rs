@@ -1,21 +1,15 @@
 //! Fires ticks when they are due.
 
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::time::Instant;
 
 use crate::agenda::{Agenda, Due};
 use crate::job::Job;
 use crate::report;
 use crate::server::{NeverSilently, Server};
 use crate::tick::{self, TickOutcome};
-
-/// When thousands of ticks are due together, the leases of those that run get their turn this often: half the
-/// shortest margin that a lease is kept with.
-const AT_A_STRETCH: Duration = Duration::from_millis(100);
 
 /// Fires the jobs' ticks until the server stops. Runs go on beside it.
 pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
@@ -35,39 +29,27 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
                 continue;
             }
         }
-        let mut begun = Instant::now();
-        let mut now = server.time.now();
+        let now = server.time.now();
         while let Some(due) = agenda.pop_due(now) {
-            fire(&server, &not_due, due).await;
-            if begun.elapsed() >= AT_A_STRETCH {
-                tokio::task::yield_now().await;
-                (begun, now) = (Instant::now(), server.time.now());
-            }
+            fire(&server, &not_due, due);
         }
     }
     tracing::info!(target: "jobs", server = server.id, "no job has a further tick");
 }
 
-/// Begins a tick at once: when thousands are due together, none waits until the others have been handed to
-/// tasks of their own. What does not end at once goes on in one.
-async fn fire(server: &Arc<Server>, not_due: &UnboundedSender<usize>, due: Due) {
+fn fire(server: &Arc<Server>, not_due: &UnboundedSender<usize>, due: Due) {
     if let Some(seen) = due.missed_after {
         report::missed(server, &due.job, seen, due.ask.tick);
     }
     let (server, not_due, tick) = (server.clone(), not_due.clone(), due.ask.tick);
-    let ticks = server.ticks.clone();
-    let mut running = Box::pin(ticks.track_future(async move {
+    server.clone().ticks.spawn(async move {
         let _never_silently = NeverSilently(server.clone());
         let outcome = tick::run(&server, &due.job, due.ask).await;
         if matches!(outcome, TickOutcome::NotDue) {
             let _scheduler_has_ended = not_due.send(due.index);
         }
         report::tick(&server, &due.job, tick, &outcome);
-    }));
-    let begun = std::future::poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
-    if begun.is_pending() {
-        tokio::spawn(running);
-    }
+    });
 }
 
 /// How often the machine's two clocks are compared, and the store is asked for its time.
