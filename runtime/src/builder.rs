@@ -10,7 +10,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{StoreChoice, variable};
 use crate::error::StartError;
 use crate::extract::States;
-use crate::handle::Jobs;
+use crate::handle::{Closed, Jobs};
 use crate::host::{self, Plan};
 use crate::job::Job;
 use crate::roster::Roster;
@@ -202,11 +202,11 @@ impl Builder {
     /// For a worker that does nothing else: starts, waits for SIGTERM or ctrl-c, shuts down.
     pub async fn run_until_signal(self) -> Result<(), StartError> {
         let jobs = self.start_all().await?;
-        tokio::select! {
-            () = crate::signal::wanted_to_stop() => {}
-            _ = jobs.closed() => {}
-        }
+        let closed = tokio::select! {
+            () = crate::signal::wanted_to_stop() => Closed::ShutDown,
+            closed = jobs.closed() => closed,
+        };
         jobs.shutdown().await;
-        Ok(())
+        if closed == Closed::Failed { Err(StartError::Ended) } else { Ok(()) }
     }
 }

@@ -33,6 +33,9 @@ pub enum StartError {
     },
     /// The operating system refused the scheduler's thread.
     Thread(std::io::Error),
+    /// The scheduler started, and could not go on: only
+    /// [`run_until_signal`](crate::Builder::run_until_signal) waits long enough to say so.
+    Ended,
 }
 
 /// One thing that is wrong with one job.
@@ -77,6 +80,7 @@ impl fmt::Display for StartError {
                 "the store from {source} cannot be used: {error}. To start without it and keep trying, call \
                  `jobs::builder().start_degraded()`"
             ),
+            Self::Ended => f.write_str("the scheduler could not go on; the log says why. Restart the process"),
             Self::Thread(error) => write!(f, "the scheduler's thread could not be started: {error}"),
         }
     }
