@@ -28,6 +28,10 @@ pub(crate) struct StoreChoice {
 impl StoreChoice {
     /// The builder's word, then `JOBS_URL`, then `REDIS_URL`, then the embedded store where that is safe.
     pub(crate) fn choose(self) -> Result<Chosen, StartError> {
+        self.choose_in(cfg!(debug_assertions))
+    }
+
+    fn choose_in(self, debug_build: bool) -> Result<Chosen, StartError> {
         let namespace = self.namespace()?;
         if let Some(store) = self.store {
             if let Some((_, source)) = namespace {
@@ -46,7 +50,7 @@ impl StoreChoice {
             return embedded(namespace.as_deref(), "the builder's `or_embedded`");
         }
         // A forgotten variable must not bring the ten imports back.
-        if !cfg!(debug_assertions) {
+        if !debug_build {
             return Err(StartError::NoStore);
         }
         let chosen = embedded(namespace.as_deref(), "the default of a debug build")?;
@@ -145,4 +149,29 @@ fn embedded_folder() -> PathBuf {
         .and_then(|path| path.file_stem())
         .map_or_else(|| "program".into(), ToOwned::to_owned);
     state.or_else(home).unwrap_or_else(std::env::temp_dir).join("singleton-jobs").join(program)
+}
+
+/// These rely on JOBS_URL and REDIS_URL not being set, as `tests/run` sees to.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_build_without_a_store_does_not_start() {
+        let error = StoreChoice::default().choose_in(false).err().expect("no store is configured");
+        assert!(matches!(error, StartError::NoStore));
+        let said = error.to_string();
+        assert!(said.contains("JOBS_URL=redis://") && said.contains("or_embedded()"), "{said}");
+    }
+
+    #[test]
+    fn a_release_build_takes_the_embedded_store_only_when_told_to() {
+        let told = StoreChoice { or_embedded: true, ..StoreChoice::default() };
+        assert!(told.choose_in(false).unwrap().store.location().starts_with("file://"));
+    }
+
+    #[test]
+    fn a_debug_build_without_a_store_uses_files() {
+        assert!(StoreChoice::default().choose_in(true).unwrap().store.location().starts_with("file://"));
+    }
 }
