@@ -1,4 +1,4 @@
-//! The attribute of [`singleton-jobs`](https://docs.rs/singleton-jobs), which re-exports it: depend on that.
+//! The attribute of the package `singleton-jobs`, which re-exports it: depend on that.
 
 mod args;
 mod expand;

@@ -50,7 +50,7 @@ pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: TickClaim) ->
     };
 
     let fence = lease.fence();
-    let _running = server.running.enter(fence, job);
+    let _running = server.running.enter(job);
     let run = Run::new(run::Inner {
         key: job.policy.key.clone(),
         tick: Some(tick),

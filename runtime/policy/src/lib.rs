@@ -2,7 +2,7 @@
 //!
 //! The attribute checks a job with this crate while your program compiles, the runtime checks jobs built
 //! at run time with the same functions, so a rule and its message exist once. It is an implementation
-//! detail of [`singleton-jobs`](https://docs.rs/singleton-jobs), which re-exports what users need.
+//! detail of the package `singleton-jobs`, which re-exports what users need.
 
 mod cron;
 mod duration;
