@@ -151,7 +151,7 @@ fn embedded_folder() -> PathBuf {
     state.or_else(home).unwrap_or_else(std::env::temp_dir).join("singleton-jobs").join(program)
 }
 
-/// These rely on JOBS_URL and REDIS_URL not being set, as `tests/run` sees to.
+/// These rely on `JOBS_URL` and `REDIS_URL` not being set, as `tests/run` sees to.
 #[cfg(test)]
 mod tests {
     use super::*;
