@@ -73,6 +73,9 @@ impl Agenda {
                 grace: policy.grace_before(tick, next),
                 overlap: policy.overlap,
                 takeovers: policy.allowed_takeovers(),
+                missed: policy.missed,
+                schedule: schedule.to_string(),
+                known_since: Timestamp::default(),
             },
             missed_after: (tick > first).then(|| entry.fired.max(first.minus(JUST_BEFORE))),
         };

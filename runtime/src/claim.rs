@@ -10,7 +10,7 @@ use crate::job::Job;
 use crate::lease::HeldLease;
 use crate::server::{Server, Slot};
 use crate::store::model::UNKNOWN_FENCE;
-use crate::store::{Claim, ClaimReply, Ending, Lease, RunOutcome, TickClaim, What, Won};
+use crate::store::{Claim, ClaimReply, Ending, Lease, TickClaim, What, Won};
 use crate::store_time::Moment;
 use crate::tick::{Skipped, TickOutcome};
 
@@ -39,7 +39,8 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         token: Uuid::new_v4().to_string(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
-        what: What::Tick(ask),
+        what: What::Tick(TickClaim { known_since: server.known_since(), ..ask }),
+        remember: server.remember,
     };
     let mut backoff = Backoff::new();
     loop {
@@ -58,7 +59,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         let sent = server.time.moment();
         let request = server.store.claim(&job.policy.key, &claim);
         let pause = match server.ask("claim", request_timeout(claim.ttl), request).await {
-            Ok(answer) => match answer.reply {
+            Ok(answer) => match answer.reply.decision {
                 ClaimReply::Won(won) => return won_at(server, job, slot, claim, won, sent, answer.at).await,
                 ClaimReply::Early(wait) if wait <= WORTH_WAITING => wait,
                 refusal => return Claimed::No(refused(refusal)),
@@ -109,17 +110,17 @@ async fn won_at<'a>(
         ttl: claim.ttl,
         tick: match &claim.what {
             What::Tick(ask) => Some(ask.tick),
-            What::Now => None,
+            What::Now | What::Requested => None,
         },
         attempt: won.attempt,
         fence: won.fence,
         since: won.since,
         until: won.until,
+        progress: None,
     };
     let held = HeldLease::new(server, job, lease, sent, won.until.since(at));
     if held.proof().is_lost() || server.stop.is_cancelled() {
-        let ending = Ending { outcome: RunOutcome::NotStarted, error: None };
-        held.release(server, &ending).await;
+        held.release(server, &Ending::not_started()).await;
         let why = if server.stop.is_cancelled() { Skipped::Stopping } else { Skipped::WonTooLate };
         return why.into();
     }
@@ -131,6 +132,7 @@ fn refused(reply: ClaimReply) -> TickOutcome {
         ClaimReply::Early(_) => return TickOutcome::NotDue,
         // `Lost`: an earlier request of this claim had won, and its lease was over before we heard of it.
         ClaimReply::Won(_) | ClaimReply::Lost => Skipped::WonTooLate,
+        ClaimReply::Unregistered | ClaimReply::NotRequested => Skipped::Unregistered,
         ClaimReply::Taken(taken) => Skipped::Taken(taken),
         ClaimReply::Superseded(mark) => Skipped::Superseded(mark),
         ClaimReply::Ahead(mark) => Skipped::Ahead(mark),
@@ -166,9 +168,10 @@ fn give_back(server: &Arc<Server>, job: &Arc<Job>, claim: Claim) {
             fence: UNKNOWN_FENCE,
             since: Timestamp::default(),
             until: Timestamp::default(),
+            progress: None,
         };
         let held = HeldLease::new(&server, &job, lease, server.time.moment(), Duration::ZERO);
-        held.release(&server, &Ending { outcome: RunOutcome::NotStarted, error: None }).await;
+        held.release(&server, &Ending::not_started()).await;
     });
 }
 

@@ -86,7 +86,7 @@ fn ending(ended: Result<Option<Result<(), String>>, JoinError>, stopped_by: RunO
         Err(gone) if gone.is_panic() => (RunOutcome::Panicked, Some(panic_message(gone.into_panic()))),
         Err(_) => (stopped_by, None),
     };
-    Ending { outcome, error }
+    Ending { outcome, error, failed_tries: Vec::new(), remember: crate::store::REMEMBERED }
 }
 
 fn panic_message(panic: Box<dyn Any + Send>) -> String {

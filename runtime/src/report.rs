@@ -92,6 +92,9 @@ fn skip(server: &Server, job: &Job, tick: Timestamp, skipped: &Skipped) {
         Skipped::Superseded(mark) => {
             line!(debug, server, job, tick, "superseded", %mark, "[{key}] a newer tick was decided, skipping");
         }
+        Skipped::Unregistered => {
+            line!(debug, server, job, tick, "unregistered", "[{key}] this tick was before the job was known");
+        }
         Skipped::Ahead(mark) => line!(
             error, server, job, tick, "ahead", %mark,
             "[{key}] skipped: a tick in the future of the store's clock was already claimed, so the clock has gone \

@@ -22,6 +22,7 @@ pub(crate) type Slot<'a> = Option<SemaphorePermit<'a>>;
 
 pub(crate) struct Server {
     pub(crate) id: String,
+    pub(crate) begun: Instant,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) time: StoreTime,
     pub(crate) states: Arc<States>,
@@ -30,6 +31,8 @@ pub(crate) struct Server {
     pub(crate) slots: Option<Semaphore>,
     pub(crate) health: HealthCell,
     pub(crate) running: Running,
+    /// How many runs, and how many skips, the store keeps on record.
+    pub(crate) remember: usize,
     /// No further tick is claimed.
     pub(crate) stop: CancellationToken,
     /// Runs that still go on are cancelled.
@@ -51,6 +54,7 @@ impl Server {
     ) -> Self {
         Self {
             id,
+            begun: Instant::now(),
             health: HealthCell::new(store.location()),
             store,
             time: StoreTime::new(clock),
@@ -58,6 +62,7 @@ impl Server {
             app,
             slots: max_concurrent.map(Semaphore::new),
             running: Running::default(),
+            remember: crate::store::REMEMBERED,
             stop: CancellationToken::new(),
             cancel_runs: CancellationToken::new(),
             failed: CancellationToken::new(),
@@ -85,6 +90,11 @@ impl Server {
             Err(error) => self.health.store_failed(step, error),
         }
         result
+    }
+
+    /// Since when this server schedules its jobs, by the store's clock.
+    pub(crate) fn known_since(&self) -> Timestamp {
+        self.time.now().minus(self.begun.elapsed())
     }
 
     /// Ends this server, loudly.

@@ -1,6 +1,7 @@
 //! Where claims are decided.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use crate::Timestamp;
 
@@ -14,8 +15,10 @@ pub mod redis;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use messages::{
-    Claim, ClaimReply, Ending, ExtendReply, History, Holder, Lease, ReleaseReply, RunOutcome, RunRecord,
-    Skip, SkipRecord, Taken, TickClaim, What, Won,
+    Announcement, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, ForgetReply, History,
+    Holder, JobInfo, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer, RunOutcome,
+    RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord, Stats, Taken, TickClaim, Unfinished,
+    Verdict, What, Won,
 };
 
 /// What a store's methods return: a reply and the store's time at which it was decided.
@@ -43,7 +46,7 @@ pub trait Store: Send + Sync + 'static {
     fn ping(&self) -> StoreFuture<'_, ()>;
 
     /// Tries to become the holder of a key, for a tick or right now.
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply>;
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict>;
 
     /// Keeps a lease for another `lease.ttl`.
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply>;
@@ -62,6 +65,22 @@ pub trait Store: Send + Sync + 'static {
     /// Takes back a mark that lies in the future of the store's clock.
     fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()>;
 
-    /// The newest runs and skips of a job, newest first.
+    /// Removes all that is known of a job that was not used for `quiet`.
+    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply>;
+
+    /// Asks for a run by hand on a server that has the job. Until it expires every announcement is told of
+    /// it. The reply is the request that counts: this one, or an earlier one that still waits.
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, RunRequest>;
+
+    /// What is known of a job.
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History>;
+
+    /// A server says that it is there, and learns the keys of the jobs for which a run was requested.
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>>;
+
+    /// A server says that it is gone.
+    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()>;
+
+    /// The servers whose announcements still count.
+    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>>;
 }

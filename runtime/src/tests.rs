@@ -13,8 +13,8 @@ use crate::job::{Job, JobBuilder};
 use crate::server::Server;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Claim, ClaimReply, Ending, ExtendReply, History, Lease, ReleaseReply, RunOutcome, Store, StoreError,
-    StoreErrorKind, StoreFuture,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RunOutcome,
+    RunRequest, ServerInfo, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
 };
 use crate::{Run, Timestamp, scheduler};
 
@@ -106,7 +106,7 @@ impl Store for Link {
     fn ping(&self) -> StoreFuture<'_, ()> {
         self.carry(|| self.store.ping())
     }
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply> {
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
         self.claims.lock().unwrap().push(claim.clone());
         if key == "damaged" {
             let error = StoreError::new(StoreErrorKind::Unreadable, "claim", self.location(), "damaged");
@@ -140,6 +140,21 @@ impl Store for Link {
     }
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
         self.carry(|| self.store.history(key))
+    }
+    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
+        self.carry(move || self.store.forget(key, quiet))
+    }
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, RunRequest> {
+        self.carry(|| self.store.request(key, request))
+    }
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>> {
+        self.carry(|| self.store.announce(announcement))
+    }
+    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
+        self.carry(|| self.store.leave(server))
+    }
+    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
+        self.carry(|| self.store.servers())
     }
 }
 

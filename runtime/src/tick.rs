@@ -30,6 +30,8 @@ pub(crate) enum Skipped {
     Held(Holder),
     Taken(Taken),
     Superseded(Timestamp),
+    /// It lies before the job was known.
+    Unregistered,
     Ahead(Timestamp),
     Paused,
     Late(std::time::Duration),

@@ -11,8 +11,8 @@ use self::disk::{Attempt, Failure, KeyFiles};
 use self::queue::{Lane, Queue};
 use super::model::{self, State};
 use super::{
-    Claim, ClaimReply, Ending, ExtendReply, History, Lease, ReleaseReply, Stamped, Store, StoreError,
-    StoreErrorKind, StoreFuture,
+    Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply,
+    RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
 };
 use crate::Timestamp;
 
@@ -158,12 +158,12 @@ impl Store for FileStore {
         self.look("ping", |_| Ok(()))
     }
 
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply> {
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
         let claim = claim.clone();
         self.step("claim", Lane::Newcomers, key, move |state, now| {
-            let reply = model::claim(state, now, &claim);
-            let won = matches!(reply, ClaimReply::Won(_));
-            (reply, won)
+            let verdict = model::claim(state, now, &claim);
+            let won = matches!(verdict.decision, ClaimReply::Won(_));
+            (verdict, won)
         })
     }
 
@@ -188,8 +188,8 @@ impl Store for FileStore {
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.step("set_paused", Lane::Newcomers, key, move |state, _| {
-            model::set_paused(state, paused);
+        self.step("set_paused", Lane::Newcomers, key, move |state, now| {
+            model::set_paused(state, now, paused);
             ((), true)
         })
     }
@@ -201,8 +201,30 @@ impl Store for FileStore {
         })
     }
 
+    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
+        self.step("forget", Lane::Newcomers, key, move |state, now| (model::forget(state, now, quiet), true))
+    }
+
+    fn request<'a>(&'a self, _key: &'a str, _request: &'a RunRequest) -> StoreFuture<'a, RunRequest> {
+        unimplemented!()
+    }
+
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
         let key = key.to_owned();
-        self.look("history", move |folder| Ok(KeyFiles::new(folder, &key).read()?.history()))
+        self.look("history", move |folder| {
+            Ok(model::history(&KeyFiles::new(folder, &key).read()?, Timestamp::now()))
+        })
+    }
+
+    fn announce<'a>(&'a self, _announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>> {
+        unimplemented!()
+    }
+
+    fn leave<'a>(&'a self, _server: &'a str) -> StoreFuture<'a, ()> {
+        unimplemented!()
+    }
+
+    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
+        unimplemented!()
     }
 }

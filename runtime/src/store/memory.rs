@@ -1,13 +1,16 @@
 //! A store inside the process: for tests, and for a service that runs as one process.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use super::model::{self, State};
 use super::{
-    Claim, ClaimReply, Ending, ExtendReply, History, Lease, ReleaseReply, Stamped, Store, StoreFuture,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RunRequest,
+    ServerInfo, Stamped, Store, StoreFuture, Verdict,
 };
+use crate::Timestamp;
 use crate::clock::{Clock, SystemClock};
 
 /// A store inside the process, shared by everyone who opens it by the same name.
@@ -16,25 +19,36 @@ pub struct MemoryStore {
     name: String,
     prefix: String,
     clock: Arc<dyn Clock>,
-    states: Arc<States>,
+    contents: Arc<Mutex<Contents>>,
 }
 
-type States = Mutex<HashMap<String, State>>;
+#[derive(Default)]
+struct Contents {
+    states: HashMap<String, State>,
+    fleets: HashMap<String, Fleet>,
+}
 
-static NAMED: LazyLock<Mutex<HashMap<String, Weak<States>>>> = LazyLock::new(Mutex::default);
+/// The servers of one namespace, and the runs that were asked for; each until it expires.
+#[derive(Default)]
+struct Fleet {
+    servers: BTreeMap<String, (Timestamp, Arc<str>)>,
+    requested: BTreeMap<String, Timestamp>,
+}
+
+static NAMED: LazyLock<Mutex<HashMap<String, Weak<Mutex<Contents>>>>> = LazyLock::new(Mutex::default);
 
 impl MemoryStore {
     /// A store that only its clones share, on a clock of your choice.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { name: "private".to_owned(), prefix: String::new(), clock, states: Arc::default() }
+        Self { name: "private".to_owned(), prefix: String::new(), clock, contents: Arc::default() }
     }
 
     /// The store of this name: the same one for every caller in the process while one of them keeps it.
     pub fn named(name: &str) -> Self {
         let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-        let states = named.get(name).and_then(Weak::upgrade).unwrap_or_default();
-        named.insert(name.to_owned(), Arc::downgrade(&states));
-        Self { name: name.to_owned(), prefix: String::new(), clock: Arc::new(SystemClock), states }
+        let contents = named.get(name).and_then(Weak::upgrade).unwrap_or_default();
+        named.insert(name.to_owned(), Arc::downgrade(&contents));
+        Self { name: name.to_owned(), prefix: String::new(), clock: Arc::new(SystemClock), contents }
     }
 
     /// The same store with keys of their own.
@@ -46,11 +60,15 @@ impl MemoryStore {
 
     /// Changes a key's state behind everybody's back, as an operator, an eviction or a wipe would.
     pub fn tamper<T>(&self, key: &str, change: impl FnOnce(&mut State) -> T) -> T {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        change(self.state(&mut states, key))
+        change(self.state(&mut self.contents(), key))
     }
 
-    fn state<'s>(&self, states: &'s mut HashMap<String, State>, key: &str) -> &'s mut State {
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state<'s>(&self, contents: &'s mut Contents, key: &str) -> &'s mut State {
+        let states = &mut contents.states;
         let key = if self.prefix.is_empty() {
             Cow::Borrowed(key)
         } else {
@@ -65,14 +83,29 @@ impl MemoryStore {
     fn step<'a, T: Send + 'a>(
         &self,
         key: &str,
-        transition: impl FnOnce(&mut State, crate::Timestamp) -> T,
+        transition: impl FnOnce(&mut State, Timestamp) -> T,
     ) -> StoreFuture<'a, T> {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = self.state(&mut states, key);
+        let mut contents = self.contents();
+        let state = self.state(&mut contents, key);
         let at = self.clock.now();
-        let stamped = Stamped { at, reply: transition(state, at) };
-        Box::pin(std::future::ready(Ok(stamped)))
+        stamped(at, transition(state, at))
     }
+
+    fn fleet_step<'a, T: Send + 'a>(
+        &self,
+        step: impl FnOnce(&mut Fleet, Timestamp) -> T,
+    ) -> StoreFuture<'a, T> {
+        let mut contents = self.contents();
+        let fleet = contents.fleets.entry(self.prefix.clone()).or_default();
+        let at = self.clock.now();
+        fleet.servers.retain(|_, (until, _)| *until > at);
+        fleet.requested.retain(|_, until| *until > at);
+        stamped(at, step(fleet, at))
+    }
+}
+
+fn stamped<'a, T: Send + 'a>(at: Timestamp, reply: T) -> StoreFuture<'a, T> {
+    Box::pin(std::future::ready(Ok(Stamped { at, reply })))
 }
 
 impl Store for MemoryStore {
@@ -81,11 +114,10 @@ impl Store for MemoryStore {
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {
-        let at = self.clock.now();
-        Box::pin(std::future::ready(Ok(Stamped { at, reply: () })))
+        stamped(self.clock.now(), ())
     }
 
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply> {
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
         self.step(key, |state, now| model::claim(state, now, claim))
     }
 
@@ -103,14 +135,43 @@ impl Store for MemoryStore {
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.step(key, |state, _| model::set_paused(state, paused))
+        self.step(key, |state, now| model::set_paused(state, now, paused))
     }
 
     fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
         self.step(key, model::reset)
     }
 
+    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
+        self.step(key, |state, now| model::forget(state, now, quiet))
+    }
+
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, RunRequest> {
+        let counts = self.step(key, |state, now| model::request(state, now, request));
+        drop(self.fleet_step(|fleet, _| fleet.requested.insert(key.to_owned(), request.until)));
+        counts
+    }
+
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        self.step(key, |state, _| state.history())
+        self.step(key, |state, now| model::history(state, now))
+    }
+
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>> {
+        self.fleet_step(|fleet, now| {
+            let entry = (now.plus(announcement.ttl), announcement.about.clone());
+            fleet.servers.insert(announcement.server.clone(), entry);
+            fleet.requested.keys().cloned().collect()
+        })
+    }
+
+    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
+        self.fleet_step(|fleet, _| drop(fleet.servers.remove(server)))
+    }
+
+    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
+        self.fleet_step(|fleet, _| {
+            // What a newer version announces may not be readable; the others still are.
+            fleet.servers.values().filter_map(|(_, about)| serde_json::from_str(about).ok()).collect()
+        })
     }
 }

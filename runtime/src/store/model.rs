@@ -5,54 +5,64 @@
 
 use std::time::Duration;
 
-use singleton_jobs_policy::{Overlap, Timestamp};
+use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
 use super::messages::{
-    Claim, ClaimReply, Ending, ExtendReply, Holder, Lease, ReleaseReply, RunOutcome, RunRecord, Skip,
-    SkipRecord, Taken, TickClaim, What, Won,
+    Claim, ClaimReply, CurrentRun, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply,
+    RequestAnswer, RunRequest, Skip, TickClaim, Verdict, What,
 };
 
+mod decide;
+mod keep;
 mod state;
 
 pub use state::{Claimant, FORMAT, Lock, Mark, Started, State};
-
-/// How many runs and how many skips a store remembers per job.
-pub const REMEMBERED: usize = 100;
 
 /// The fence in the release of a claim whose reply never came: whatever it won, if anything, is given back.
 pub const UNKNOWN_FENCE: i64 = 0;
 
 /// A server asks for the key. The order of the steps is the contract.
-pub fn claim(state: &mut State, now: Timestamp, claim: &Claim) -> ClaimReply {
+pub fn claim(state: &mut State, now: Timestamp, claim: &Claim) -> Verdict {
     state.drop_expired_lock(now);
     if state.claimant.as_ref().is_some_and(|claimant| claimant.token == claim.token) {
-        return state.claimed_again(now);
+        return state.claimed_again(now).into();
     }
-    let ask = match &claim.what {
-        What::Tick(ask) => ask,
-        What::Now => {
-            return match state.holder(now) {
-                Some(holder) => ClaimReply::Held(holder),
-                None => state.win(now, claim, None, 1),
-            };
+    match &claim.what {
+        What::Now => state.claimed_by_hand(now, claim).into(),
+        What::Requested => claim_requested(state, now, claim).into(),
+        What::Tick(ask) => {
+            let due = ask.tick.plus(ask.delay);
+            if due > now {
+                return ClaimReply::Early(due.since(now)).into();
+            }
+            let other_schedule = state.register(now, claim, ask);
+            let decision = claim_tick(state, now, claim, ask);
+            let won = matches!(decision, ClaimReply::Won(_));
+            let unfinished = if won { None } else { state.unfinished(now, ask.takeovers) };
+            Verdict { decision, unfinished, other_schedule }
         }
-    };
-
-    let due = ask.tick.plus(ask.delay);
-    if due > now {
-        return ClaimReply::Early(due.since(now));
     }
+}
+
+/// A tick that is due, by a claim that is new.
+fn claim_tick(state: &mut State, now: Timestamp, claim: &Claim, ask: &TickClaim) -> ClaimReply {
     if let Some(attempt) = state.attempts_to_take_over(now, ask) {
         return state.win(now, claim, Some(ask.tick), attempt + 1);
     }
     if let Some(decided) = state.decided(now, ask.tick) {
         return decided;
     }
+    // The store's own knowledge; a server's counts only for ticks that it saw coming.
+    let registered = state.registered.as_ref().is_some_and(|registered| registered.at <= ask.tick);
+    if !registered && ask.known_since > ask.tick {
+        return ClaimReply::Unregistered;
+    }
     if state.paused {
         state.skip(now, claim, ask.tick, Skip::Paused);
         return ClaimReply::Paused;
     }
-    if now > due.plus(ask.grace) {
+    let due = ask.tick.plus(ask.delay);
+    if now > due.plus(ask.grace) && !(ask.missed == Missed::RunOnce && registered) {
         return ClaimReply::Late(now.since(due));
     }
     if let Some(holder) = state.holder(now) {
@@ -62,6 +72,22 @@ pub fn claim(state: &mut State, now: Timestamp, claim: &Claim) -> ClaimReply {
         return ClaimReply::Held(holder);
     }
     state.win(now, claim, Some(ask.tick), 1)
+}
+
+/// A run that another server asked for. Whoever comes first answers the request, in the same step.
+fn claim_requested(state: &mut State, now: Timestamp, claim: &Claim) -> ClaimReply {
+    if !state.is_requested(now) {
+        return ClaimReply::NotRequested;
+    }
+    let reply = state.claimed_by_hand(now, claim);
+    let answered = match &reply {
+        ClaimReply::Held(holder) => RequestAnswer::Held { server: holder.server.clone() },
+        _ => RequestAnswer::Started { server: claim.server.clone(), fence: state.fence },
+    };
+    if let Some((_, answer)) = &mut state.request {
+        *answer = Some(answered);
+    }
+    reply
 }
 
 /// The holder asks for more time.
@@ -81,6 +107,7 @@ pub fn extend(state: &mut State, now: Timestamp, lease: &Lease) -> ExtendReply {
                 return ExtendReply::Lost;
             }
             claimant.until = until;
+            claimant.progress.clone_from(&lease.progress);
             state.lock = lock;
             ExtendReply::Kept(until)
         }
@@ -110,14 +137,16 @@ pub fn release(state: &mut State, now: Timestamp, lease: &Lease, end: &Ending) -
             if let Some(started) = state.started.as_mut().filter(|s| Some(s.tick) == claimant.tick) {
                 started.finished |= finished;
             }
-            state.remember(now, &claimant, state.fence, end.clone());
-            state.claimant = Some(Claimant { released: true, ..claimant });
+            let progress = lease.progress.clone();
+            let claimant = Claimant { released: true, progress, ..claimant };
+            state.remember(now, &claimant, end);
+            state.claimant = Some(claimant);
             ReleaseReply::Released
         }
         _ if lease.fence > state.fence => {
             state.restore(now, lease, lease.until, true, finished);
             if let Some(claimant) = state.claimant.clone() {
-                state.remember(now, &claimant, state.fence, end.clone());
+                state.remember(now, &claimant, end);
             }
             ReleaseReply::Restored
         }
@@ -132,15 +161,76 @@ pub fn release(state: &mut State, now: Timestamp, lease: &Lease, end: &Ending) -
     }
 }
 
-/// An operator pauses the job, or lets it go on.
-pub fn set_paused(state: &mut State, paused: bool) {
-    state.paused = paused;
+/// An operator pauses the job, or lets it go on. The ticks of a pause were skipped, not missed.
+pub fn set_paused(state: &mut State, now: Timestamp, paused: bool) {
+    let resumed = std::mem::replace(&mut state.paused, paused) && !paused;
+    if let Some(registered) = state.registered.as_mut().filter(|_| resumed) {
+        registered.at = now;
+    }
 }
 
-/// An operator takes back a mark from the future: ticks up to now stay decided, later ones become free.
+/// An operator takes back what lies in the future: ticks up to now stay decided, later ones become free.
 pub fn reset(state: &mut State, now: Timestamp) {
-    if let Some(mark) = state.mark.as_mut().filter(|mark| mark.tick > now) {
-        mark.tick = now;
+    if let Some(mark) = &mut state.mark {
+        mark.tick = mark.tick.min(now);
+    }
+    if let Some(registered) = &mut state.registered {
+        registered.at = registered.at.min(now);
+    }
+}
+
+/// An operator removes a job that nobody schedules any more.
+///
+/// Without its mark a server that comes late would run a tick again, so the job must have been quiet for a while.
+/// Without its fence the next one is the time, so the time must be past it.
+pub fn forget(state: &mut State, now: Timestamp, quiet: Duration) -> ForgetReply {
+    state.drop_expired_lock(now);
+    if let Some(holder) = state.holder(now) {
+        return ForgetReply::Held(holder);
+    }
+    let mark = state.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
+    let used = mark.max(Timestamp::from_micros(state.fence));
+    if used.plus(quiet) > now {
+        return ForgetReply::TooRecent(used);
+    }
+    *state = State::default();
+    ForgetReply::Forgotten
+}
+
+/// A server that does not have the job's function asks for a run; the reply is the request that counts now.
+pub fn request(state: &mut State, now: Timestamp, request: &RunRequest) -> RunRequest {
+    if !state.is_requested(now) {
+        state.request = Some((request.clone(), None));
+    }
+    state.request.as_ref().map_or_else(|| request.clone(), |(pending, _)| pending.clone())
+}
+
+/// What is known of the job. A run whose lease is over without a word has crashed, though nobody has recorded it.
+pub fn history(state: &State, now: Timestamp) -> History {
+    let mut state = state.clone();
+    let current = match &state.claimant {
+        Some(run) if !run.released && run.until > now => Some(CurrentRun {
+            tick: run.tick,
+            server: run.server.clone(),
+            fence: state.fence,
+            attempt: run.attempt,
+            started: run.since,
+            until: run.until,
+            progress: run.progress.clone(),
+        }),
+        _ => None,
+    };
+    if current.is_none() {
+        state.record_crash(usize::MAX);
+    }
+    History {
+        current,
+        runs: state.runs.into(),
+        skips: state.skips.into(),
+        stats: state.stats,
+        paused: state.paused,
+        registered: state.registered,
+        request: state.request,
     }
 }
 
@@ -148,144 +238,4 @@ pub fn reset(state: &mut State, now: Timestamp) {
 fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
     let micros = now.plus(ttl).as_micros();
     Timestamp::from_micros(micros.saturating_add(999).div_euclid(1000).saturating_mul(1000))
-}
-
-impl State {
-    fn drop_expired_lock(&mut self, now: Timestamp) {
-        if self.lock.as_ref().and_then(|lock| lock.until).is_some_and(|until| until <= now) {
-            self.lock = None;
-        }
-    }
-
-    /// Who holds the key: the last claimant while its lease lasts, else a stranger who set the lock.
-    fn holder(&self, now: Timestamp) -> Option<Holder> {
-        let claimant = self.claimant.as_ref().filter(|c| !c.released && c.until > now);
-        let ours = claimant.map(|claimant| Holder {
-            server: Some(claimant.server.clone()),
-            since: Some(claimant.since),
-            remaining: Some(claimant.until.since(now)),
-        });
-        ours.or_else(|| {
-            let claimant = self.claimant.as_ref().map(|claimant| &claimant.token);
-            let stranger = self.lock.as_ref().filter(|lock| Some(&lock.token) != claimant)?;
-            let remaining = stranger.until.map(|until| until.since(now));
-            Some(Holder { server: None, since: None, remaining })
-        })
-    }
-
-    /// The claimant repeats its claim: a reply was lost.
-    fn claimed_again(&mut self, now: Timestamp) -> ClaimReply {
-        let Some(claimant) = &self.claimant else { return ClaimReply::Lost };
-        let stranger = self.lock.as_ref().is_some_and(|lock| lock.token != claimant.token);
-        if claimant.released || claimant.until <= now || stranger {
-            return ClaimReply::Lost;
-        }
-        self.lock = Some(Lock { token: claimant.token.clone(), until: Some(claimant.until) });
-        ClaimReply::Won(Won {
-            fence: self.fence,
-            attempt: claimant.attempt,
-            since: claimant.since,
-            until: claimant.until,
-        })
-    }
-
-    /// How many servers have tried this tick, if it is unfinished and free for another.
-    fn attempts_to_take_over(&self, now: Timestamp, ask: &TickClaim) -> Option<u32> {
-        let started = self.started.filter(|started| started.tick == ask.tick)?;
-        let open = !started.finished && !self.paused && started.attempt <= ask.takeovers;
-        (open && self.holder(now).is_none()).then_some(started.attempt)
-    }
-
-    /// The answer for a tick at or below the mark.
-    fn decided(&self, now: Timestamp, tick: Timestamp) -> Option<ClaimReply> {
-        let mark = self.mark.as_ref().filter(|mark| mark.tick >= tick)?;
-        if mark.tick > now {
-            return Some(ClaimReply::Ahead(mark.tick));
-        }
-        if mark.tick > tick {
-            return Some(ClaimReply::Superseded(mark.tick));
-        }
-        Some(ClaimReply::Taken(match mark.skip {
-            Some(reason) => {
-                Taken::Skipped(SkipRecord { tick, reason, server: mark.server.clone(), at: mark.at })
-            }
-            None => Taken::Started {
-                server: mark.server.clone(),
-                since: mark.at,
-                finished: self.started.is_some_and(|started| started.tick == tick && started.finished),
-            },
-        }))
-    }
-
-    fn win(&mut self, now: Timestamp, claim: &Claim, tick: Option<Timestamp>, attempt: u32) -> ClaimReply {
-        if let Some(gone) = self.claimant.take().filter(|claimant| !claimant.released) {
-            let crashed = Ending { outcome: RunOutcome::Crashed, error: None };
-            self.remember(now, &gone, self.fence, crashed);
-        }
-        let until = expiry(now, claim.ttl);
-        // Time makes fences grow even over a failover that lost the last one.
-        self.fence = (self.fence + 1).max(now.as_micros());
-        self.claimant = Some(Claimant {
-            token: claim.token.clone(),
-            server: claim.server.clone(),
-            tick,
-            attempt,
-            since: now,
-            until,
-            released: false,
-        });
-        self.lock = Some(Lock { token: claim.token.clone(), until: Some(until) });
-        if let Some(tick) = tick {
-            self.started = Some(Started { tick, attempt, finished: false });
-            if self.mark.as_ref().is_none_or(|mark| mark.tick <= tick) {
-                self.mark = Some(Mark { tick, skip: None, server: claim.server.clone(), at: now });
-            }
-        }
-        ClaimReply::Won(Won { fence: self.fence, attempt, since: now, until })
-    }
-
-    fn skip(&mut self, now: Timestamp, claim: &Claim, tick: Timestamp, reason: Skip) {
-        self.mark = Some(Mark { tick, skip: Some(reason), server: claim.server.clone(), at: now });
-        self.skips.push_front(SkipRecord { tick, reason, server: claim.server.clone(), at: now });
-        self.skips.truncate(REMEMBERED);
-    }
-
-    fn remember(&mut self, now: Timestamp, run: &Claimant, fence: i64, end: Ending) {
-        self.runs.push_front(RunRecord {
-            tick: run.tick,
-            server: run.server.clone(),
-            fence,
-            attempt: run.attempt,
-            started: run.since,
-            ended: now,
-            outcome: end.outcome,
-            error: end.error,
-        });
-        self.runs.truncate(REMEMBERED);
-    }
-
-    /// Puts back a lease that is newer than anything the store knows: it lost writes.
-    fn restore(&mut self, now: Timestamp, lease: &Lease, until: Timestamp, released: bool, finished: bool) {
-        self.raise_mark(now, lease);
-        self.fence = lease.fence;
-        self.claimant = Some(Claimant {
-            token: lease.token.clone(),
-            server: lease.server.clone(),
-            tick: lease.tick,
-            attempt: lease.attempt,
-            since: lease.since,
-            until,
-            released,
-        });
-        if let Some(tick) = lease.tick {
-            self.started = Some(Started { tick, attempt: lease.attempt, finished });
-        }
-    }
-
-    fn raise_mark(&mut self, now: Timestamp, lease: &Lease) {
-        let Some(tick) = lease.tick else { return };
-        if self.mark.as_ref().is_none_or(|mark| mark.tick < tick) {
-            self.mark = Some(Mark { tick, skip: None, server: lease.server.clone(), at: now });
-        }
-    }
 }

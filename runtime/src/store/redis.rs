@@ -16,8 +16,8 @@ use ::redis::{Client, RedisError};
 use singleton_jobs_policy::{Overlap, check_name};
 
 use super::{
-    Claim, ClaimReply, Ending, ExtendReply, History, Lease, ReleaseReply, Stamped, Store, StoreError,
-    StoreErrorKind, StoreFuture, What,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RunRequest,
+    ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict, What,
 };
 use crate::Timestamp;
 use connection::Connection;
@@ -100,8 +100,8 @@ impl Store for RedisStore {
         })
     }
 
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply> {
-        let Claim { token, server, ttl, what } = claim;
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
+        let Claim { token, server, ttl, what, .. } = claim;
         let mut args = vec![token.clone(), server.clone(), micros(*ttl)];
         let mut tick = None;
         if let What::Tick(ask) = what {
@@ -116,7 +116,11 @@ impl Store for RedisStore {
         } else {
             args.push(String::new());
         }
-        Box::pin(self.step("claim", &script::CLAIM, key, args, reply::claim(tick)))
+        Box::pin(
+            self.step("claim", &script::CLAIM, key, args, move |reply| {
+                reply::claim(tick)(reply).map(Verdict::from)
+            }),
+        )
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
@@ -145,6 +149,26 @@ impl Store for RedisStore {
 
     fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
         Box::pin(self.step("reset", &script::RESET, key, Vec::new(), |_| Some(())))
+    }
+
+    fn forget<'a>(&'a self, _key: &'a str, _quiet: Duration) -> StoreFuture<'a, ForgetReply> {
+        unimplemented!()
+    }
+
+    fn request<'a>(&'a self, _key: &'a str, _request: &'a RunRequest) -> StoreFuture<'a, RunRequest> {
+        unimplemented!()
+    }
+
+    fn announce<'a>(&'a self, _announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>> {
+        unimplemented!()
+    }
+
+    fn leave<'a>(&'a self, _server: &'a str) -> StoreFuture<'a, ()> {
+        unimplemented!()
+    }
+
+    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
+        unimplemented!()
     }
 
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {

@@ -3,7 +3,9 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::super::messages::{History, RunRecord, Skip, SkipRecord};
+use super::super::messages::{
+    Progress, Registered, RequestAnswer, RunRecord, RunRequest, Skip, SkipRecord, Stats,
+};
 
 /// The version of [`State`] that this crate writes. A store refuses a state with a newer one.
 pub const FORMAT: u32 = 1;
@@ -23,6 +25,12 @@ pub struct State {
     pub fence: i64,
     /// Whether ticks are skipped until further notice.
     pub paused: bool,
+    /// The schedule of the newest claim whose schedule differed from the one before.
+    pub registered: Option<Registered>,
+    /// The last request to run the job by hand, and what became of it.
+    pub request: Option<(RunRequest, Option<RequestAnswer>)>,
+    /// Counts over all runs.
+    pub stats: Stats,
     /// The lock other programs see; on Redis a key of its own, which they may set, too.
     pub lock: Option<Lock>,
     /// Newest first.
@@ -48,6 +56,8 @@ pub struct Claimant {
     pub until: Timestamp,
     /// Whether it ended the lease itself.
     pub released: bool,
+    /// How far its run is, as of the last extension.
+    pub progress: Option<Progress>,
 }
 
 /// The last started tick.
@@ -92,16 +102,12 @@ impl Default for State {
             mark: None,
             fence: 0,
             paused: false,
+            registered: None,
+            request: None,
+            stats: Stats::default(),
             lock: None,
             runs: VecDeque::new(),
             skips: VecDeque::new(),
         }
-    }
-}
-
-impl State {
-    /// What is remembered of the job, newest first.
-    pub fn history(&self) -> History {
-        History { runs: self.runs.iter().cloned().collect(), skips: self.skips.iter().cloned().collect() }
     }
 }

@@ -81,6 +81,8 @@ pub(super) fn claim(tick: Option<Timestamp>) -> impl FnOnce(&mut Reply) -> Optio
                 attempt: reply.number()?,
                 since: reply.instant()?,
                 until: reply.instant()?,
+                missed_after: None,
+                usual: None,
             }),
             "lost" => ClaimReply::Lost,
             "early" => ClaimReply::Early(reply.duration()?),
@@ -140,5 +142,5 @@ pub(super) fn release(reply: &mut Reply) -> Option<ReleaseReply> {
 }
 
 pub(super) fn history(reply: &mut Reply) -> Option<History> {
-    Some(History { runs: reply.records()?, skips: reply.records()? })
+    Some(History { runs: reply.records()?, skips: reply.records()?, ..History::default() })
 }

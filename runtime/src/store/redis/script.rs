@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
-use super::super::model::{FORMAT, REMEMBERED};
+use super::super::REMEMBERED;
+use super::super::model::FORMAT;
 
 /// A script and the digest by which the server remembers it.
 pub(super) struct Script {

@@ -1,0 +1,163 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use singleton_jobs_policy::{Missed, Overlap, Timestamp};
+
+use super::SkipRecord;
+
+/// A request to become the holder of a key.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Unguessable, and the same through every retry of this claim.
+    pub token: String,
+    /// Who asks.
+    pub server: String,
+    /// How long the lease lasts without an extension.
+    pub ttl: Duration,
+    /// What for.
+    pub what: What,
+    /// How many runs, and how many skips, the store keeps on record.
+    pub remember: usize,
+}
+
+/// What a claim is for.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// One tick of a schedule.
+    Tick(TickClaim),
+    /// Now, by hand: consumes no tick, and a paused job can still be run this way.
+    Now,
+    /// The same, on behalf of a server that left a [request](super::RunRequest) because it does not have the job.
+    Requested,
+}
+
+/// The tick a claim is for, and the part of the job's policy that decides the claim.
+#[derive(Clone, Debug)]
+pub struct TickClaim {
+    /// The scheduled instant.
+    pub tick: Timestamp,
+    /// How long after its tick the job starts.
+    pub delay: Duration,
+    /// How late it may still start.
+    pub grace: Duration,
+    /// What happens when the key is held.
+    pub overlap: Overlap,
+    /// How many attempts beyond the first an unfinished tick gets.
+    pub takeovers: u32,
+    /// Whether it may start after its grace, if nobody could start it before.
+    pub missed: Missed,
+    /// The schedule that the tick comes from, as text.
+    pub schedule: String,
+    /// Since when the asking server schedules the job, by the store's clock.
+    pub known_since: Timestamp,
+}
+
+/// The store's answer to a claim, and what it says about the job beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The answer itself.
+    pub decision: ClaimReply,
+    /// With takeovers allowed: a tick that may have to be taken over.
+    pub unfinished: Option<Unfinished>,
+    /// The schedule that another server had registered, if it differs from the asking server's.
+    pub other_schedule: Option<Registered>,
+}
+
+impl From<ClaimReply> for Verdict {
+    fn from(decision: ClaimReply) -> Self {
+        Self { decision, unfinished: None, other_schedule: None }
+    }
+}
+
+/// A tick that was started last and has not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Which one.
+    pub tick: Timestamp,
+    /// How long the key stays held unless extended: zero if it is free, `None` if nobody knows.
+    pub remaining: Option<Duration>,
+}
+
+/// The schedule that a job was registered with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registered {
+    /// As text.
+    pub schedule: String,
+    /// When, by the store's clock. What lies before was not missed.
+    pub at: Timestamp,
+    /// The server whose claim registered it.
+    pub server: String,
+}
+
+/// The store's answer to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClaimReply {
+    /// The caller holds the key. A repeated claim that had won is told so again.
+    Won(Won),
+    /// The caller had won with this token, and that lease is over.
+    Lost,
+    /// The tick is not due for this long.
+    Early(Duration),
+    /// This tick was claimed or skipped already.
+    Taken(Taken),
+    /// A newer tick was claimed or skipped already.
+    Superseded(Timestamp),
+    /// A tick in the future of the store's clock was claimed: the clock has gone back since.
+    Ahead(Timestamp),
+    /// The tick lies before the job was known, to the asking server and to the store.
+    Unregistered,
+    /// The job is paused; the tick is skipped for all servers.
+    Paused,
+    /// The tick is older than its grace.
+    Late(Duration),
+    /// Somebody holds the key. With [`Overlap::Skip`] the tick is skipped for all servers.
+    Held(Holder),
+    /// Nobody has asked for a run by hand, or another server has taken it up.
+    NotRequested,
+}
+
+/// A lease that was won.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Won {
+    /// Greater than that of every earlier lease of the key.
+    pub fence: i64,
+    /// 1 for a tick's first run, 2 for the first takeover, and so on.
+    pub attempt: u32,
+    /// When the lease began, by the store's clock.
+    pub since: Timestamp,
+    /// When it ends unless extended, by the store's clock.
+    pub until: Timestamp,
+    /// Ticks after this instant and before the one that was won were run, and skipped, by nobody. `None` for a
+    /// takeover, a run by hand, and a repeated claim.
+    pub missed_after: Option<Timestamp>,
+    /// The mean duration of the job's successful runs, if there are enough to tell.
+    pub usual: Option<Duration>,
+}
+
+/// What became of a tick that is decided already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// A server started it.
+    Started {
+        /// Which one.
+        server: String,
+        /// When it claimed the tick.
+        since: Timestamp,
+        /// Whether the run ended by itself; `false` while it goes on, and after a crash.
+        finished: bool,
+    },
+    /// It was skipped for all servers.
+    Skipped(SkipRecord),
+}
+
+/// Who holds a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The server; unknown if another program holds the lock.
+    pub server: Option<String>,
+    /// Since when, if known.
+    pub since: Option<Timestamp>,
+    /// How long the lock lasts unless extended, if it expires at all.
+    pub remaining: Option<Duration>,
+}

@@ -1,0 +1,95 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use singleton_jobs_policy::Timestamp;
+
+use super::{REMEMBERED, RunOutcome};
+
+/// A lease as its holder knows it: enough to put it back into a store that lost it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The claim's token: proof of ownership.
+    pub token: String,
+    /// The holder.
+    pub server: String,
+    /// How long each extension lasts.
+    pub ttl: Duration,
+    /// The tick it was claimed for; `None` for a claim by hand.
+    pub tick: Option<Timestamp>,
+    /// Which attempt at the tick this is.
+    pub attempt: u32,
+    /// Orders the leases of a key.
+    pub fence: i64,
+    /// When it began, by the store's clock.
+    pub since: Timestamp,
+    /// When it ends unless extended, as far as the holder knows.
+    pub until: Timestamp,
+    /// How far the run is, as its function said last.
+    pub progress: Option<Progress>,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// So much is done …
+    pub done: u64,
+    /// … of so much; 0 if that is not known.
+    pub total: u64,
+    /// What it is doing, in words.
+    pub status: String,
+}
+
+/// The store's answer to an extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExtendReply {
+    /// The lease lasts until this instant of the store's clock.
+    Kept(Timestamp),
+    /// The store had lost the lease, and it was put back.
+    Restored(Timestamp),
+    /// The lease is over. This is final.
+    Lost,
+}
+
+/// How a run ended, for the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// In one word.
+    pub outcome: RunOutcome,
+    /// The error's text, if there was one; already cut to a bounded length.
+    pub error: Option<String>,
+    /// The tries before the last one, oldest first; only so many are kept.
+    pub failed_tries: Vec<FailedTry>,
+    /// How many runs the store keeps on record.
+    pub remember: usize,
+}
+
+impl Ending {
+    /// Of a lease under which nothing was started.
+    pub(crate) fn not_started() -> Self {
+        Self { outcome: RunOutcome::NotStarted, error: None, failed_tries: Vec::new(), remember: REMEMBERED }
+    }
+}
+
+/// A try that failed, and was repeated under the same lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedTry {
+    /// 1 for the first.
+    pub number: u32,
+    /// When it failed, by the store's clock as its server knew it.
+    pub at: Timestamp,
+    /// The error's text.
+    pub error: String,
+}
+
+/// The store's answer to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReleaseReply {
+    /// The lease ended and its run is on record.
+    Released,
+    /// The store had lost the lease; its end was put back, and its run is on record.
+    Restored,
+    /// The lease had ended before, by release or by a successor; nothing was recorded.
+    NotHeld,
+}

@@ -1,0 +1,45 @@
+use serde::{Deserialize, Serialize};
+use singleton_jobs_policy::Timestamp;
+
+use super::Holder;
+
+/// A request to run a job by hand, left by a server that does not have its function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRequest {
+    /// Tells it from other requests.
+    pub id: String,
+    /// The server that left it.
+    pub by: String,
+    /// When it expires, by the store's clock.
+    pub until: Timestamp,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestAnswer {
+    /// A server started the run.
+    Started {
+        /// Which one.
+        server: String,
+        /// The fence of its lease, by which its record is found.
+        fence: i64,
+    },
+    /// The key was held, so nothing was started.
+    Held {
+        /// By this server; unknown if another program holds the lock.
+        server: Option<String>,
+    },
+}
+
+/// The store's answer to an operator who wants a job forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ForgetReply {
+    /// Nothing is left of it.
+    Forgotten,
+    /// Somebody holds its key.
+    Held(Holder),
+    /// It was used until this instant, which is too recent: a server that comes late could run a tick again.
+    TooRecent(Timestamp),
+}
