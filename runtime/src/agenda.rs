@@ -75,7 +75,7 @@ impl Agenda {
                 takeovers: policy.allowed_takeovers(),
                 missed: policy.missed,
                 schedule: schedule.to_string(),
-                known_since: Timestamp::default(),
+                known_for: Duration::ZERO,
             },
             missed_after: (tick > first).then(|| entry.fired.max(first.minus(JUST_BEFORE))),
         };

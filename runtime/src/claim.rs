@@ -39,7 +39,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         token: Uuid::new_v4().to_string(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
-        what: What::Tick(TickClaim { known_since: server.known_since(), ..ask }),
+        what: What::Tick(TickClaim { known_for: server.begun.elapsed(), ..ask }),
         remember: server.remember,
     };
     let mut backoff = Backoff::new();
@@ -110,7 +110,7 @@ async fn won_at<'a>(
         ttl: claim.ttl,
         tick: match &claim.what {
             What::Tick(ask) => Some(ask.tick),
-            What::Now | What::Requested => None,
+            What::Now | What::Requested(_) => None,
         },
         attempt: won.attempt,
         fence: won.fence,

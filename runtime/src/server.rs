@@ -92,11 +92,6 @@ impl Server {
         result
     }
 
-    /// Since when this server schedules its jobs, by the store's clock.
-    pub(crate) fn known_since(&self) -> Timestamp {
-        self.time.now().minus(self.begun.elapsed())
-    }
-
     /// Ends this server, loudly.
     pub(crate) fn fail(&self, why: &str) {
         if !self.stop.is_cancelled() && !self.failed.is_cancelled() {

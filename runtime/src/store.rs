@@ -16,9 +16,9 @@ pub mod redis;
 pub use error::{StoreError, StoreErrorKind};
 pub use messages::{
     Announcement, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, ForgetReply, History,
-    Holder, JobInfo, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer, RunOutcome,
-    RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord, Stats, Taken, TickClaim, Unfinished,
-    Verdict, What, Won,
+    Holder, JobInfo, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer, RequestHint,
+    Requested, RunOutcome, RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord, Stats, Taken,
+    TickClaim, Unfinished, Verdict, What, Won,
 };
 
 /// What a store's methods return: a reply and the store's time at which it was decided.
@@ -68,15 +68,15 @@ pub trait Store: Send + Sync + 'static {
     /// Removes all that is known of a job that was not used for `quiet`.
     fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply>;
 
-    /// Asks for a run by hand on a server that has the job. Until it expires every announcement is told of
-    /// it. The reply is the request that counts: this one, or an earlier one that still waits.
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, RunRequest>;
+    /// Asks for a run by hand on a server that has the job. Every announcement is told of it until it expires.
+    /// The reply is the request that counts: this one, or an earlier one that still waits.
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested>;
 
     /// What is known of a job.
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History>;
 
-    /// A server says that it is there, and learns the keys of the jobs for which a run was requested.
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>>;
+    /// A server says that it is there, and learns which runs were requested.
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>>;
 
     /// A server says that it is gone.
     fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()>;

@@ -13,8 +13,8 @@ use crate::job::{Job, JobBuilder};
 use crate::server::Server;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RunOutcome,
-    RunRequest, ServerInfo, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
+    Requested, RunOutcome, RunRequest, ServerInfo, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
 };
 use crate::{Run, Timestamp, scheduler};
 
@@ -144,10 +144,10 @@ impl Store for Link {
     fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
         self.carry(move || self.store.forget(key, quiet))
     }
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, RunRequest> {
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
         self.carry(|| self.store.request(key, request))
     }
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>> {
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
         self.carry(|| self.store.announce(announcement))
     }
     fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {

@@ -12,7 +12,8 @@ use self::queue::{Lane, Queue};
 use super::model::{self, State};
 use super::{
     Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply,
-    RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict,
 };
 use crate::Timestamp;
 
@@ -205,7 +206,7 @@ impl Store for FileStore {
         self.step("forget", Lane::Newcomers, key, move |state, now| (model::forget(state, now, quiet), true))
     }
 
-    fn request<'a>(&'a self, _key: &'a str, _request: &'a RunRequest) -> StoreFuture<'a, RunRequest> {
+    fn request<'a>(&'a self, _key: &'a str, _request: &'a RunRequest) -> StoreFuture<'a, Requested> {
         unimplemented!()
     }
 
@@ -216,7 +217,7 @@ impl Store for FileStore {
         })
     }
 
-    fn announce<'a>(&'a self, _announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>> {
+    fn announce<'a>(&'a self, _announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
         unimplemented!()
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::model::{self, State};
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RunRequest,
-    ServerInfo, Stamped, Store, StoreFuture, Verdict,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
+    Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture, Verdict,
 };
 use crate::Timestamp;
 use crate::clock::{Clock, SystemClock};
@@ -32,7 +32,7 @@ struct Contents {
 #[derive(Default)]
 struct Fleet {
     servers: BTreeMap<String, (Timestamp, Arc<str>)>,
-    requested: BTreeMap<String, Timestamp>,
+    requested: BTreeMap<String, (Timestamp, String)>,
 }
 
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<Mutex<Contents>>>>> = LazyLock::new(Mutex::default);
@@ -99,7 +99,7 @@ impl MemoryStore {
         let fleet = contents.fleets.entry(self.prefix.clone()).or_default();
         let at = self.clock.now();
         fleet.servers.retain(|_, (until, _)| *until > at);
-        fleet.requested.retain(|_, until| *until > at);
+        fleet.requested.retain(|_, (until, _)| *until > at);
         stamped(at, step(fleet, at))
     }
 }
@@ -146,9 +146,14 @@ impl Store for MemoryStore {
         self.step(key, |state, now| model::forget(state, now, quiet))
     }
 
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, RunRequest> {
-        let counts = self.step(key, |state, now| model::request(state, now, request));
-        drop(self.fleet_step(|fleet, _| fleet.requested.insert(key.to_owned(), request.until)));
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
+        let mut hint = None;
+        let counts = self.step(key, |state, now| {
+            let counts = model::request(state, now, request);
+            hint = Some((counts.until, counts.id.clone()));
+            counts
+        });
+        drop(self.fleet_step(|fleet, _| fleet.requested.extend(hint.map(|hint| (key.to_owned(), hint)))));
         counts
     }
 
@@ -156,11 +161,15 @@ impl Store for MemoryStore {
         self.step(key, |state, now| model::history(state, now))
     }
 
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>> {
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
         self.fleet_step(|fleet, now| {
             let entry = (now.plus(announcement.ttl), announcement.about.clone());
             fleet.servers.insert(announcement.server.clone(), entry);
-            fleet.requested.keys().cloned().collect()
+            fleet
+                .requested
+                .iter()
+                .map(|(key, (_, id))| RequestHint { key: key.clone(), id: id.clone() })
+                .collect()
         })
     }
 

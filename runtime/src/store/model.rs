@@ -9,7 +9,7 @@ use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
 use super::messages::{
     Claim, ClaimReply, CurrentRun, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply,
-    RequestAnswer, RunRequest, Skip, TickClaim, Verdict, What,
+    RequestAnswer, Requested, RunOutcome, RunRequest, Skip, TickClaim, Verdict, What,
 };
 
 mod decide;
@@ -25,11 +25,13 @@ pub const UNKNOWN_FENCE: i64 = 0;
 pub fn claim(state: &mut State, now: Timestamp, claim: &Claim) -> Verdict {
     state.drop_expired_lock(now);
     if state.claimant.as_ref().is_some_and(|claimant| claimant.token == claim.token) {
-        return state.claimed_again(now).into();
+        let decision = state.claimed_again(now);
+        let unfinished = state.left_unfinished(now, claim, &decision);
+        return Verdict { decision, unfinished, other_schedule: None };
     }
     match &claim.what {
         What::Now => state.claimed_by_hand(now, claim).into(),
-        What::Requested => claim_requested(state, now, claim).into(),
+        What::Requested(id) => claim_requested(state, now, claim, id).into(),
         What::Tick(ask) => {
             let due = ask.tick.plus(ask.delay);
             if due > now {
@@ -37,8 +39,7 @@ pub fn claim(state: &mut State, now: Timestamp, claim: &Claim) -> Verdict {
             }
             let other_schedule = state.register(now, claim, ask);
             let decision = claim_tick(state, now, claim, ask);
-            let won = matches!(decision, ClaimReply::Won(_));
-            let unfinished = if won { None } else { state.unfinished(now, ask.takeovers) };
+            let unfinished = state.left_unfinished(now, claim, &decision);
             Verdict { decision, unfinished, other_schedule }
         }
     }
@@ -52,9 +53,9 @@ fn claim_tick(state: &mut State, now: Timestamp, claim: &Claim, ask: &TickClaim)
     if let Some(decided) = state.decided(now, ask.tick) {
         return decided;
     }
-    // The store's own knowledge; a server's counts only for ticks that it saw coming.
-    let registered = state.registered.as_ref().is_some_and(|registered| registered.at <= ask.tick);
-    if !registered && ask.known_since > ask.tick {
+    let registered = state.registered_before(ask);
+    let seen_coming = now.minus(ask.known_for) < ask.tick;
+    if !registered && !seen_coming {
         return ClaimReply::Unregistered;
     }
     if state.paused {
@@ -62,11 +63,14 @@ fn claim_tick(state: &mut State, now: Timestamp, claim: &Claim, ask: &TickClaim)
         return ClaimReply::Paused;
     }
     let due = ask.tick.plus(ask.delay);
-    if now > due.plus(ask.grace) && !(ask.missed == Missed::RunOnce && registered) {
+    let late = now > due.plus(ask.grace);
+    // Only what the store itself remembers shows that nobody ran it meanwhile: after a wipe it shows nothing.
+    if late && !(ask.missed == Missed::RunOnce && registered) {
         return ClaimReply::Late(now.since(due));
     }
     if let Some(holder) = state.holder(now) {
-        if ask.overlap == Overlap::Skip {
+        // A tick that was missed waits for its one chance.
+        if ask.overlap == Overlap::Skip && !late {
             state.skip(now, claim, ask.tick, Skip::Held);
         }
         return ClaimReply::Held(holder);
@@ -75,17 +79,17 @@ fn claim_tick(state: &mut State, now: Timestamp, claim: &Claim, ask: &TickClaim)
 }
 
 /// A run that another server asked for. Whoever comes first answers the request, in the same step.
-fn claim_requested(state: &mut State, now: Timestamp, claim: &Claim) -> ClaimReply {
-    if !state.is_requested(now) {
+fn claim_requested(state: &mut State, now: Timestamp, claim: &Claim, id: &str) -> ClaimReply {
+    if !state.waits_for(now).is_some_and(|request| request.id == id) {
         return ClaimReply::NotRequested;
     }
     let reply = state.claimed_by_hand(now, claim);
-    let answered = match &reply {
+    let answer = match &reply {
         ClaimReply::Held(holder) => RequestAnswer::Held { server: holder.server.clone() },
         _ => RequestAnswer::Started { server: claim.server.clone(), fence: state.fence },
     };
-    if let Some((_, answer)) = &mut state.request {
-        *answer = Some(answered);
+    if let Some(request) = &mut state.request {
+        request.answer = Some(answer);
     }
     reply
 }
@@ -137,6 +141,9 @@ pub fn release(state: &mut State, now: Timestamp, lease: &Lease, end: &Ending) -
             if let Some(started) = state.started.as_mut().filter(|s| Some(s.tick) == claimant.tick) {
                 started.finished |= finished;
             }
+            if end.outcome == RunOutcome::NotStarted {
+                state.ask_again();
+            }
             let progress = lease.progress.clone();
             let claimant = Claimant { released: true, progress, ..claimant };
             state.remember(now, &claimant, end);
@@ -169,13 +176,10 @@ pub fn set_paused(state: &mut State, now: Timestamp, paused: bool) {
     }
 }
 
-/// An operator takes back what lies in the future: ticks up to now stay decided, later ones become free.
+/// An operator takes back a mark from the future: ticks up to now stay decided, later ones become free.
 pub fn reset(state: &mut State, now: Timestamp) {
     if let Some(mark) = &mut state.mark {
         mark.tick = mark.tick.min(now);
-    }
-    if let Some(registered) = &mut state.registered {
-        registered.at = registered.at.min(now);
     }
 }
 
@@ -188,6 +192,9 @@ pub fn forget(state: &mut State, now: Timestamp, quiet: Duration) -> ForgetReply
     if let Some(holder) = state.holder(now) {
         return ForgetReply::Held(holder);
     }
+    if state.paused {
+        return ForgetReply::Paused;
+    }
     let mark = state.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
     let used = mark.max(Timestamp::from_micros(state.fence));
     if used.plus(quiet) > now {
@@ -198,11 +205,12 @@ pub fn forget(state: &mut State, now: Timestamp, quiet: Duration) -> ForgetReply
 }
 
 /// A server that does not have the job's function asks for a run; the reply is the request that counts now.
-pub fn request(state: &mut State, now: Timestamp, request: &RunRequest) -> RunRequest {
-    if !state.is_requested(now) {
-        state.request = Some((request.clone(), None));
+pub fn request(state: &mut State, now: Timestamp, request: &RunRequest) -> Requested {
+    if let Some(waiting) = state.waits_for(now) {
+        return waiting.clone();
     }
-    state.request.as_ref().map_or_else(|| request.clone(), |(pending, _)| pending.clone())
+    let RunRequest { id, by, ttl } = request.clone();
+    state.request.insert(Requested { id, by, until: now.plus(ttl), answer: None }).clone()
 }
 
 /// What is known of the job. A run whose lease is over without a word has crashed, though nobody has recorded it.

@@ -16,8 +16,9 @@ use ::redis::{Client, RedisError};
 use singleton_jobs_policy::{Overlap, check_name};
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RunRequest,
-    ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict, What,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
+    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
+    What,
 };
 use crate::Timestamp;
 use connection::Connection;
@@ -116,11 +117,9 @@ impl Store for RedisStore {
         } else {
             args.push(String::new());
         }
-        Box::pin(
-            self.step("claim", &script::CLAIM, key, args, move |reply| {
-                reply::claim(tick)(reply).map(Verdict::from)
-            }),
-        )
+        Box::pin(self.step("claim", &script::CLAIM, key, args, move |reply| {
+            reply::claim(tick)(reply).map(Verdict::from)
+        }))
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
@@ -155,11 +154,11 @@ impl Store for RedisStore {
         unimplemented!()
     }
 
-    fn request<'a>(&'a self, _key: &'a str, _request: &'a RunRequest) -> StoreFuture<'a, RunRequest> {
+    fn request<'a>(&'a self, _key: &'a str, _request: &'a RunRequest) -> StoreFuture<'a, Requested> {
         unimplemented!()
     }
 
-    fn announce<'a>(&'a self, _announcement: &'a Announcement) -> StoreFuture<'a, Vec<String>> {
+    fn announce<'a>(&'a self, _announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
         unimplemented!()
     }
 

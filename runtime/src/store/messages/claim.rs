@@ -27,8 +27,9 @@ pub enum What {
     Tick(TickClaim),
     /// Now, by hand: consumes no tick, and a paused job can still be run this way.
     Now,
-    /// The same, on behalf of a server that left a [request](super::RunRequest) because it does not have the job.
-    Requested,
+    /// The same, on behalf of a server that left the [request](super::RunRequest) with this id, because it
+    /// does not have the job.
+    Requested(String),
 }
 
 /// The tick a claim is for, and the part of the job's policy that decides the claim.
@@ -48,8 +49,8 @@ pub struct TickClaim {
     pub missed: Missed,
     /// The schedule that the tick comes from, as text.
     pub schedule: String,
-    /// Since when the asking server schedules the job, by the store's clock.
-    pub known_since: Timestamp,
+    /// For how long the asking server has been scheduling the job.
+    pub known_for: Duration,
 }
 
 /// The store's answer to a claim, and what it says about the job beside it.
@@ -74,7 +75,8 @@ impl From<ClaimReply> for Verdict {
 pub struct Unfinished {
     /// Which one.
     pub tick: Timestamp,
-    /// How long the key stays held unless extended: zero if it is free, `None` if nobody knows.
+    /// How long the key stays held unless extended: zero if it is free, `None` if nobody knows or the job is
+    /// paused.
     pub remaining: Option<Duration>,
 }
 
@@ -111,9 +113,10 @@ pub enum ClaimReply {
     Paused,
     /// The tick is older than its grace.
     Late(Duration),
-    /// Somebody holds the key. With [`Overlap::Skip`] the tick is skipped for all servers.
+    /// Somebody holds the key. With [`Overlap::Skip`], and within its grace, the tick is skipped for all
+    /// servers.
     Held(Holder),
-    /// Nobody has asked for a run by hand, or another server has taken it up.
+    /// No such request waits: it was answered, it expired, or it never was.
     NotRequested,
 }
 

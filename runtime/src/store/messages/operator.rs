@@ -1,17 +1,41 @@
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
 use super::Holder;
 
-/// A request to run a job by hand, left by a server that does not have its function.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A request to run a job by hand, by a server that does not have its function.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRequest {
     /// Tells it from other requests.
     pub id: String,
-    /// The server that left it.
+    /// The server that asks.
+    pub by: String,
+    /// How long it waits.
+    pub ttl: Duration,
+}
+
+/// A request as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requested {
+    /// Tells it from other requests.
+    pub id: String,
+    /// The server that asked.
     pub by: String,
     /// When it expires, by the store's clock.
     pub until: Timestamp,
+    /// What became of it.
+    pub answer: Option<RequestAnswer>,
+}
+
+/// That a run was requested; whoever has the job claims it by the id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestHint {
+    /// The job's key.
+    pub key: String,
+    /// The request's id.
+    pub id: String,
 }
 
 /// What became of a request.
@@ -40,6 +64,8 @@ pub enum ForgetReply {
     Forgotten,
     /// Somebody holds its key.
     Held(Holder),
+    /// It is paused, and forgetting that would let it run.
+    Paused,
     /// It was used until this instant, which is too recent: a server that comes late could run a tick again.
     TooRecent(Timestamp),
 }

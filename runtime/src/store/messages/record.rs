@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{FailedTry, Progress, Registered, RequestAnswer, RunRequest};
+use super::{FailedTry, Progress, Registered, Requested};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +180,6 @@ pub struct History {
     pub paused: bool,
     /// The schedule that servers follow; `None` if no tick was ever claimed.
     pub registered: Option<Registered>,
-    /// The last request to run the job by hand, and what became of it.
-    pub request: Option<(RunRequest, Option<RequestAnswer>)>,
+    /// The last request to run the job by hand.
+    pub request: Option<Requested>,
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use singleton_jobs_policy::Timestamp;
 
 use super::super::messages::{
-    Claim, ClaimReply, Holder, Registered, SkipRecord, Taken, TickClaim, Unfinished, Won,
+    Claim, ClaimReply, Holder, Registered, RequestAnswer, Requested, SkipRecord, Taken, TickClaim,
+    Unfinished, What, Won,
 };
 use super::{Lock, State};
 
@@ -69,11 +70,27 @@ impl State {
         self.started.filter(|_| free).map(|started| started.attempt)
     }
 
-    /// The last started tick, if it may have to be taken over.
+    /// The last started tick, if it may have to be taken over. A pause only puts that off.
     pub(super) fn unfinished(&self, now: Timestamp, takeovers: u32) -> Option<Unfinished> {
         let started = self.started.filter(|started| !started.finished && started.attempt <= takeovers)?;
         let remaining = self.holder(now).map_or(Some(Duration::ZERO), |holder| holder.remaining);
-        (!self.paused).then_some(Unfinished { tick: started.tick, remaining })
+        let remaining = remaining.filter(|_| !self.paused);
+        (started.tick <= now).then_some(Unfinished { tick: started.tick, remaining })
+    }
+
+    /// The same, for whoever did not win.
+    pub(super) fn left_unfinished(
+        &self,
+        now: Timestamp,
+        claim: &Claim,
+        decision: &ClaimReply,
+    ) -> Option<Unfinished> {
+        match (&claim.what, decision) {
+            (What::Tick(ask), refusal) if !matches!(refusal, ClaimReply::Won(_)) => {
+                self.unfinished(now, ask.takeovers)
+            }
+            _ => None,
+        }
     }
 
     /// The answer for a tick at or below the mark.
@@ -97,18 +114,42 @@ impl State {
         }))
     }
 
-    /// Remembers a schedule that the store does not know, and returns the one that it replaces.
+    /// Remembers the schedule of the newest server, and returns one that differs from the asking server's.
+    ///
+    /// While old and new servers run side by side the old ones change nothing.
     pub(super) fn register(&mut self, now: Timestamp, claim: &Claim, ask: &TickClaim) -> Option<Registered> {
-        if self.registered.as_ref().is_some_and(|registered| registered.schedule == ask.schedule) {
+        let new = Registered { schedule: ask.schedule.clone(), at: now, server: claim.server.clone() };
+        let Some(known) = &mut self.registered else {
+            self.registered = Some(new);
+            return None;
+        };
+        // The clock has gone back: no tick may count as unknown for it.
+        known.at = known.at.min(now);
+        if known.schedule == ask.schedule {
             return None;
         }
-        let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
-        self.registered.replace(Registered { schedule, at: now, server })
+        let newer = now.minus(ask.known_for) > known.at;
+        Some(if newer { std::mem::replace(known, new) } else { known.clone() })
     }
 
-    /// Whether a run by hand waits for a server that has the job.
-    pub(super) fn is_requested(&self, now: Timestamp) -> bool {
-        self.request.as_ref().is_some_and(|(request, answer)| answer.is_none() && request.until > now)
+    /// Whether the store knew the job, with this schedule, before this tick.
+    pub(super) fn registered_before(&self, ask: &TickClaim) -> bool {
+        let same = self.registered.as_ref().filter(|registered| registered.schedule == ask.schedule);
+        same.is_some_and(|registered| registered.at < ask.tick)
+    }
+
+    /// The request for a run by hand that no server has taken up yet.
+    pub(super) fn waits_for(&self, now: Timestamp) -> Option<&Requested> {
+        self.request.as_ref().filter(|request| request.answer.is_none() && request.until > now)
+    }
+
+    /// The newest lease started nothing: if it was for a request, that waits again.
+    pub(super) fn ask_again(&mut self) {
+        if let Some(request) = &mut self.request {
+            request.answer.take_if(
+                |answer| matches!(answer, RequestAnswer::Started { fence, .. } if *fence == self.fence),
+            );
+        }
     }
 
     pub(super) fn usual(&self) -> Option<Duration> {

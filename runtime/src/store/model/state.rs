@@ -3,9 +3,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::super::messages::{
-    Progress, Registered, RequestAnswer, RunRecord, RunRequest, Skip, SkipRecord, Stats,
-};
+use super::super::messages::{Progress, Registered, Requested, RunRecord, Skip, SkipRecord, Stats};
 
 /// The version of [`State`] that this crate writes. A store refuses a state with a newer one.
 pub const FORMAT: u32 = 1;
@@ -25,10 +23,10 @@ pub struct State {
     pub fence: i64,
     /// Whether ticks are skipped until further notice.
     pub paused: bool,
-    /// The schedule of the newest claim whose schedule differed from the one before.
+    /// The schedule of the newest server that claimed, and since when the store knows it.
     pub registered: Option<Registered>,
-    /// The last request to run the job by hand, and what became of it.
-    pub request: Option<(RunRequest, Option<RequestAnswer>)>,
+    /// The last request to run the job by hand.
+    pub request: Option<Requested>,
     /// Counts over all runs.
     pub stats: Stats,
     /// The lock other programs see; on Redis a key of its own, which they may set, too.
