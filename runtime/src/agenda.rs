@@ -5,9 +5,9 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::claim::{Ask, Purpose};
 use crate::job::Job;
-use crate::store::TickClaim;
-use crate::{Policy, Schedule, Timestamp};
+use crate::{Missed, OnCrash, Policy, Schedule, Timestamp};
 
 /// The next tick of every job, the earliest first. Pure: the time is passed in.
 pub(crate) struct Agenda {
@@ -19,27 +19,24 @@ pub(crate) struct Agenda {
 struct Entry {
     job: Arc<Job>,
     planned: Option<Timestamp>,
-    /// The newest tick that was fired: what lies before it was not missed.
-    fired: Timestamp,
 }
 
 /// A tick whose time has come.
 pub(crate) struct Due {
     pub(crate) index: usize,
     pub(crate) job: Arc<Job>,
-    pub(crate) ask: TickClaim,
-    /// After a gap: the ticks after this instant, up to the one that is asked for, were missed.
-    pub(crate) missed_after: Option<Timestamp>,
+    pub(crate) ask: Ask,
 }
 
 const JUST_BEFORE: Duration = Duration::from_micros(1);
 
 impl Agenda {
     pub(crate) fn new(jobs: Vec<Arc<Job>>, now: Timestamp) -> Self {
-        let entries = jobs.into_iter().map(|job| Entry { job, planned: None, fired: now });
+        let entries = jobs.into_iter().map(|job| Entry { job, planned: None });
         let mut agenda = Self { entries: entries.collect(), queue: BinaryHeap::new() };
         for index in 0..agenda.entries.len() {
-            agenda.plan(index, now);
+            let first = first_tick(&agenda.entries[index].job.policy, now);
+            agenda.set(index, first);
         }
         agenda
     }
@@ -63,23 +60,9 @@ impl Agenda {
         let policy = &entry.job.policy;
         let (first, schedule) = (entry.planned?, policy.schedule.as_ref()?);
         let (tick, next) = newest_due(policy, schedule, first, now);
-        entry.job.newest.send_replace(tick);
-        let due = Due {
-            index,
-            job: entry.job.clone(),
-            ask: TickClaim {
-                tick,
-                delay: policy.delay_of(tick),
-                grace: policy.grace_before(tick, next),
-                overlap: policy.overlap,
-                takeovers: policy.allowed_takeovers(),
-                missed: policy.missed,
-                schedule: schedule.to_string(),
-                known_for: Duration::ZERO,
-            },
-            missed_after: (tick > first).then(|| entry.fired.max(first.minus(JUST_BEFORE))),
-        };
-        entry.fired = entry.fired.max(tick);
+        entry.job.here.newest.send_replace(tick);
+        let ask = Ask { tick, grace: policy.grace_before(tick, next), purpose: Purpose::Due };
+        let due = Due { index, job: entry.job.clone(), ask };
         self.set(index, next);
         Some(due)
     }
@@ -119,6 +102,17 @@ impl Entry {
     fn due(&self) -> Option<Timestamp> {
         self.planned.map(|tick| tick.plus(self.job.policy.delay_of(tick)))
     }
+}
+
+/// The newest tick that has passed, if it may still have to run: nobody could start it, or whoever did may be gone.
+/// Else the next one.
+fn first_tick(policy: &Policy, now: Timestamp) -> Option<Timestamp> {
+    let schedule = policy.schedule.as_ref()?;
+    let worth_asking = |tick: Timestamp| {
+        let in_time = tick.plus(policy.delay_of(tick)).plus(policy.grace_of(tick));
+        in_time >= now || policy.missed == Missed::RunOnce || policy.on_crash == OnCrash::Retry
+    };
+    schedule.newest_at(now).filter(|tick| worth_asking(*tick)).or_else(|| schedule.next_after(now))
 }
 
 /// The tick to claim, and the one after it. After a gap (a suspended machine, a stalled process) only the

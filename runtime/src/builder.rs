@@ -9,12 +9,14 @@ use singleton_jobs_policy::check_name;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{StoreChoice, variable};
 use crate::error::StartError;
+use crate::event::Event;
 use crate::extract::States;
 use crate::handle::{Closed, Jobs};
+use crate::hook::Hook;
 use crate::host::{self, Plan};
 use crate::job::Job;
 use crate::roster::Roster;
-use crate::store::Store;
+use crate::store::{REMEMBERED, Store};
 
 /// Orchestrators kill a process 30 s after asking it to stop: time to finish, and to release.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(25);
@@ -41,6 +43,8 @@ pub struct Builder {
     start_degraded: bool,
     annotated: bool,
     clock: Arc<dyn Clock>,
+    remember: usize,
+    hooks: Vec<Hook>,
 }
 
 /// Begins to say how the jobs are started. [`start_all`](crate::start_all) is the shortest form.
@@ -57,6 +61,8 @@ pub fn builder() -> Builder {
         start_degraded: false,
         annotated: true,
         clock: Arc::new(SystemClock),
+        remember: REMEMBERED,
+        hooks: Vec::new(),
     }
 }
 
@@ -152,6 +158,19 @@ impl Builder {
         self
     }
 
+    /// How many runs, and how many skips, the store keeps per job. 100 by default.
+    pub fn remember(mut self, runs: usize) -> Self {
+        self.remember = runs;
+        self
+    }
+
+    /// Calls a function for every event on this server: to count, to alert. It is called on the application's runtime,
+    /// beside the jobs, and should be quick; [`Jobs::events`] is for what waits.
+    pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.hooks.push(Hook(Box::new(hook)));
+        self
+    }
+
     /// The machine's clock, for tests. Ticks follow the store's clock in any case.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -195,6 +214,8 @@ impl Builder {
             shutdown_grace: self.shutdown_grace,
             start_degraded: self.start_degraded,
             clock: self.clock,
+            remember: self.remember,
+            hooks: self.hooks,
         })
         .await
     }

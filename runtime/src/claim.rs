@@ -1,27 +1,60 @@
-//! The claim of a tick: asked with one token until the store has answered or the tick's grace is over.
+//! The claim of a tick: asked with one token until the store has decided, for as long as it is worth asking.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use singleton_jobs_policy::Missed;
 use uuid::Uuid;
 
 use crate::Timestamp;
+use crate::event::SkipReason;
 use crate::job::Job;
 use crate::lease::HeldLease;
+use crate::report;
 use crate::server::{Server, Slot};
-use crate::store::model::UNKNOWN_FENCE;
-use crate::store::{Claim, ClaimReply, Ending, Lease, TickClaim, What, Won};
+use crate::store::{Claim, ClaimReply, Ending, TickClaim, Unfinished, Verdict, What, Won};
 use crate::store_time::Moment;
-use crate::tick::{Skipped, TickOutcome};
+use crate::waiting::Waiting;
 
-pub(crate) enum Claimed<'a> {
-    Won(HeldLease, Slot<'a>),
-    No(TickOutcome),
+/// A tick that this server asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask {
+    pub(crate) tick: Timestamp,
+    pub(crate) grace: Duration,
+    pub(crate) purpose: Purpose,
 }
 
-impl From<Skipped> for Claimed<'_> {
-    fn from(why: Skipped) -> Self {
-        Self::No(TickOutcome::Skipped(why))
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Purpose {
+    /// The tick is due.
+    Due,
+    /// It was started, and its server may be gone.
+    TakeOver,
+}
+
+pub(crate) enum Claimed<'a> {
+    Won(Win<'a>),
+    No(NotWon),
+}
+
+/// A lease that was won, before its run.
+pub(crate) struct Win<'a> {
+    pub(crate) lease: HeldLease,
+    pub(crate) slot: Slot<'a>,
+    pub(crate) missed_after: Option<Timestamp>,
+    pub(crate) usual: Option<Duration>,
+}
+
+pub(crate) struct NotWon {
+    /// `None` if the tick is not due: the scheduler's clock was fast.
+    pub(crate) reason: Option<SkipReason>,
+    /// A tick that may have to be taken over.
+    pub(crate) unfinished: Option<Unfinished>,
+}
+
+impl From<SkipReason> for NotWon {
+    fn from(reason: SkipReason) -> Self {
+        Self { reason: Some(reason), unfinished: None }
     }
 }
 
@@ -32,62 +65,87 @@ const WORTH_WAITING: Duration = Duration::from_secs(1);
 ///
 /// Every request carries the same token, so a request whose reply was lost can be repeated: it wins again,
 /// or learns that it lost. Once the token is released no request with it is sent.
-pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask: TickClaim) -> Claimed<'a> {
-    let tick = ask.tick;
-    let last_start = tick.plus(ask.delay).plus(ask.grace);
+pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask: Ask) -> Claimed<'a> {
     let claim = Claim {
         token: Uuid::new_v4().to_string(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
-        what: What::Tick(TickClaim { known_for: server.begun.elapsed(), ..ask }),
+        what: What::Tick(tick_claim(server, job, ask)),
         remember: server.remember,
     };
-    let mut backoff = Backoff::new();
+    let mut waiting = Waiting::new(job, ask);
+    let mut released_here = job.here.released.subscribe();
     loop {
         // A busy server does not claim: it leaves the tick to the others. Nor is a place kept while waiting.
         let slot = tokio::select! {
             biased;
-            slot = server.slot(last_start) => slot,
-            () = server.stop.cancelled() => None,
-            () = job.superseded(tick) => None,
+            slot = server.slot(waiting.last_start()) => slot,
+            () = waiting.is_pointless(server) => None,
         };
-        let why_not = reason_to_stop(server, job, tick);
-        let slot = match (slot, why_not) {
+        let slot = match (slot, waiting.reason_to_stop(server)) {
             (Some(slot), None) => slot,
-            (_, why) => return given_up(server, job, claim, &backoff, why.unwrap_or(Skipped::Busy)),
+            (_, why) => {
+                if waiting.backoff.failed() {
+                    HeldLease::give_back(server, job, claim);
+                }
+                return Claimed::No(why.unwrap_or(SkipReason::Busy).into());
+            }
         };
         let sent = server.time.moment();
         let request = server.store.claim(&job.policy.key, &claim);
         let pause = match server.ask("claim", request_timeout(claim.ttl), request).await {
-            Ok(answer) => match answer.reply.decision {
-                ClaimReply::Won(won) => return won_at(server, job, slot, claim, won, sent, answer.at).await,
-                ClaimReply::Early(wait) if wait <= WORTH_WAITING => wait,
-                refusal => return Claimed::No(refused(refusal)),
-            },
-            Err(error) => {
-                let pause = backoff.next();
-                if !error.kind().may_pass_soon() || server.time.now().plus(pause) >= last_start {
-                    give_back(server, job, claim);
-                    return Claimed::No(TickOutcome::Unavailable(error));
+            Ok(answer) => {
+                let Verdict { decision, unfinished, other_schedule } = answer.reply;
+                if let Some(other) = other_schedule {
+                    report::other_schedule(server, job, &other);
                 }
-                pause
+                let wait = match &decision {
+                    ClaimReply::Early(wait) if *wait <= WORTH_WAITING => Some(*wait),
+                    ClaimReply::Held(holder) => waiting.time_to_wait_for(holder, answer.at),
+                    _ => None,
+                };
+                match (decision, wait) {
+                    (ClaimReply::Won(won), _) => {
+                        return won_at(server, job, slot, claim, won, sent, answer.at).await;
+                    }
+                    (_, Some(wait)) => wait,
+                    (refusal, None) => return Claimed::No(NotWon { reason: refused(refusal), unfinished }),
+                }
             }
+            Err(error) => match waiting.pause_after(server, &error) {
+                Some(pause) => pause,
+                None => {
+                    HeldLease::give_back(server, job, claim);
+                    return Claimed::No(SkipReason::StoreUnavailable(error.to_string()).into());
+                }
+            },
         };
         drop(slot);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = server.stop.cancelled() => {}
-            () = job.superseded(tick) => {}
+            () = waiting.is_pointless(server) => {}
+            _ = released_here.changed() => {}
         }
     }
 }
 
-fn reason_to_stop(server: &Server, job: &Job, tick: Timestamp) -> Option<Skipped> {
-    if server.stop.is_cancelled() {
-        return Some(Skipped::Stopping);
+fn tick_claim(server: &Server, job: &Job, ask: Ask) -> TickClaim {
+    let policy = &job.policy;
+    // A tick is taken over whatever its grace; but if the store knows nothing of it, it must not begin anew.
+    let (grace, missed) = match ask.purpose {
+        Purpose::Due => (ask.grace, policy.missed),
+        Purpose::TakeOver => (Duration::ZERO, Missed::Skip),
+    };
+    TickClaim {
+        tick: ask.tick,
+        delay: policy.delay_of(ask.tick),
+        grace,
+        overlap: policy.overlap,
+        takeovers: policy.allowed_takeovers(),
+        missed,
+        schedule: policy.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
+        known_for: server.begun.elapsed(),
     }
-    let newest = *job.newest.borrow();
-    (newest > tick).then_some(Skipped::Superseded(newest))
 }
 
 /// A request may take this long: several must fit into a lease.
@@ -104,99 +162,26 @@ async fn won_at<'a>(
     sent: Moment,
     at: Timestamp,
 ) -> Claimed<'a> {
-    let lease = Lease {
-        token: claim.token,
-        server: claim.server,
-        ttl: claim.ttl,
-        tick: match &claim.what {
-            What::Tick(ask) => Some(ask.tick),
-            What::Now | What::Requested(_) => None,
-        },
-        attempt: won.attempt,
-        fence: won.fence,
-        since: won.since,
-        until: won.until,
-        progress: None,
-    };
-    let held = HeldLease::new(server, job, lease, sent, won.until.since(at));
-    if held.proof().is_lost() || server.stop.is_cancelled() {
-        held.release(server, &Ending::not_started()).await;
-        let why = if server.stop.is_cancelled() { Skipped::Stopping } else { Skipped::WonTooLate };
-        return why.into();
+    let lease = HeldLease::won(server, job, claim, won, sent, at);
+    if lease.proof().is_lost() || server.stop.is_cancelled() {
+        lease.release(server, None, &Ending::not_started()).await;
+        let why = if server.stop.is_cancelled() { SkipReason::Stopping } else { SkipReason::WonTooLate };
+        return Claimed::No(why.into());
     }
-    Claimed::Won(held, slot)
+    Claimed::Won(Win { lease, slot, missed_after: won.missed_after, usual: won.usual })
 }
 
-fn refused(reply: ClaimReply) -> TickOutcome {
-    TickOutcome::Skipped(match reply {
-        ClaimReply::Early(_) => return TickOutcome::NotDue,
+fn refused(reply: ClaimReply) -> Option<SkipReason> {
+    Some(match reply {
+        ClaimReply::Early(_) => return None,
         // `Lost`: an earlier request of this claim had won, and its lease was over before we heard of it.
-        ClaimReply::Won(_) | ClaimReply::Lost => Skipped::WonTooLate,
-        ClaimReply::Unregistered | ClaimReply::NotRequested => Skipped::Unregistered,
-        ClaimReply::Taken(taken) => Skipped::Taken(taken),
-        ClaimReply::Superseded(mark) => Skipped::Superseded(mark),
-        ClaimReply::Ahead(mark) => Skipped::Ahead(mark),
-        ClaimReply::Paused => Skipped::Paused,
-        ClaimReply::Late(by) => Skipped::Late(by),
-        ClaimReply::Held(holder) => Skipped::Held(holder),
+        ClaimReply::Won(_) | ClaimReply::Lost => SkipReason::WonTooLate,
+        ClaimReply::Taken(taken) => SkipReason::Taken(taken),
+        ClaimReply::Superseded(mark) => SkipReason::Superseded(mark),
+        ClaimReply::Ahead(mark) => SkipReason::MarkAhead(mark),
+        ClaimReply::Unregistered | ClaimReply::NotRequested => SkipReason::Unregistered,
+        ClaimReply::Paused => SkipReason::Paused,
+        ClaimReply::Late(by) => SkipReason::Late(by),
+        ClaimReply::Held(holder) => SkipReason::Held(holder),
     })
-}
-
-fn given_up<'a>(
-    server: &Arc<Server>,
-    job: &Arc<Job>,
-    claim: Claim,
-    backoff: &Backoff,
-    why: Skipped,
-) -> Claimed<'a> {
-    if backoff.failed() {
-        give_back(server, job, claim);
-    }
-    why.into()
-}
-
-/// A request without an answer may have won: release whatever it won, beside everything else.
-fn give_back(server: &Arc<Server>, job: &Arc<Job>, claim: Claim) {
-    let (server, job) = (server.clone(), job.clone());
-    server.clone().ticks.spawn(async move {
-        let lease = Lease {
-            token: claim.token,
-            server: claim.server,
-            ttl: claim.ttl,
-            tick: None,
-            attempt: 0,
-            fence: UNKNOWN_FENCE,
-            since: Timestamp::default(),
-            until: Timestamp::default(),
-            progress: None,
-        };
-        let held = HeldLease::new(&server, &job, lease, server.time.moment(), Duration::ZERO);
-        held.release(&server, &Ending::not_started()).await;
-    });
-}
-
-/// Growing pauses with jitter, so that a fleet does not come back in the same millisecond.
-pub(crate) struct Backoff {
-    failures: u32,
-}
-
-impl Backoff {
-    pub(crate) fn new() -> Self {
-        Self { failures: 0 }
-    }
-
-    pub(crate) fn failed(&self) -> bool {
-        self.failures > 0
-    }
-
-    /// 25–50 ms, then doubling up to 1–2 s.
-    pub(crate) fn next(&mut self) -> Duration {
-        let base = Duration::from_millis(25) * 2_u32.pow(self.failures.min(5));
-        self.failures += 1;
-        base + base * u32::from(Uuid::new_v4().as_bytes()[0]) / 256
-    }
-
-    pub(crate) fn reset(&mut self) {
-        self.failures = 0;
-    }
 }

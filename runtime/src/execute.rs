@@ -1,23 +1,29 @@
 //! One run of a job's function on the application's runtime.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
+use std::time::Duration;
 
 use singleton_jobs_policy::OnLost;
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::sleep;
 
+use crate::event::{EventKind, RunRef};
 use crate::extract::Context;
 use crate::job::Job;
 use crate::outcome::{cut, describe_error};
 use crate::proof::Proof;
 use crate::registry::JobFuture;
+use crate::retry;
 use crate::run::Run;
 use crate::server::Server;
-use crate::store::{Ending, RunOutcome};
+use crate::store::{Ending, FailedTry, RunOutcome};
 
 /// The job's function on the application's runtime: `None` if it was not polled to its end because the lease
 /// was lost, and its error as text, since an error's own code may panic or block.
@@ -29,33 +35,134 @@ pub(crate) fn start(server: &Server, job: &Arc<Job>, run: &Run, proof: &Arc<Proo
     server.app.spawn(under_lease(job.clone(), context, proof.clone()))
 }
 
-/// Watches over a run, cancels it when it must end, and returns only when its future is gone.
-pub(crate) async fn watch(server: &Server, job: &Job, run: &Run, proof: &Proof, mut task: Running) -> Ending {
-    let mut timeout = pin!(async {
-        match job.policy.timeout {
-            Some(timeout) => tokio::time::sleep(timeout).await,
-            None => std::future::pending().await,
-        }
-    });
-    let mut goes_on = job.policy.on_lost == OnLost::Continue;
-    loop {
-        let stopped_by = tokio::select! {
-            ended = &mut task => {
-                if ended.as_ref().is_err_and(JoinError::is_cancelled) {
-                    server.fail("the application's runtime, on which jobs run, has ended");
-                }
-                return ending(ended, RunOutcome::Cancelled);
+/// How many failed tries are kept on record.
+const KEPT_TRIES: usize = 10;
+
+/// A run that goes on, and what it is watched by.
+pub(crate) struct Execution<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) job: &'a Arc<Job>,
+    pub(crate) id: RunRef,
+    pub(crate) proof: &'a Arc<Proof>,
+    /// How long the job usually takes, if that is known.
+    pub(crate) usual: Option<Duration>,
+}
+
+type How = (RunOutcome, Option<String>);
+
+impl Execution<'_> {
+    /// Watches over a run and repeats what failed. Returns only when its future is gone.
+    pub(crate) async fn watch(&self, run: &Run, first_try: Running) -> Ending {
+        let mut timeout = pin!(sleep_or_not(self.job.policy.timeout));
+        let mut overrun = pin!(self.tell_overrun());
+        let mut failed_tries = Vec::new();
+        let (mut run, mut task) = (run.clone(), first_try);
+        loop {
+            let (outcome, error) = self.watch_try(&run, task, timeout.as_mut(), overrun.as_mut()).await;
+            let retry = run.retry() + 1;
+            let failed = matches!(outcome, RunOutcome::Failed | RunOutcome::Panicked);
+            if !failed || retry > self.job.policy.retries || self.proof.is_lost() {
+                return self.ending(outcome, error, failed_tries);
             }
-            () = proof.lost(), if !run.is_cancelled() => RunOutcome::LeaseLost,
-            () = server.cancel_runs.cancelled() => RunOutcome::Cancelled,
-            () = &mut timeout => RunOutcome::TimedOut,
-        };
-        run.cancel();
-        if stopped_by == RunOutcome::LeaseLost && std::mem::take(&mut goes_on) {
-            continue;
+            let pause = retry::pause(self.job.policy.retry_delay, retry);
+            let text = error.clone().unwrap_or_default();
+            let (id, at) = (self.id, self.server.time.now());
+            if !self.server.stop.is_cancelled() {
+                self.tell(EventKind::Retrying { run: id, retry, error: text.clone(), pause });
+            }
+            let stopped_by = tokio::select! {
+                biased;
+                () = self.proof.lost() => Some(RunOutcome::LeaseLost),
+                // The tries that are left are for another server.
+                () = self.server.stop.cancelled() => Some(RunOutcome::Cancelled),
+                () = &mut timeout => Some(RunOutcome::TimedOut),
+                () = sleep(pause) => None,
+            };
+            if let Some(outcome) = stopped_by {
+                run.cancel();
+                return self.ending(outcome, error, failed_tries);
+            }
+            failed_tries.push(FailedTry { number: retry, at, error: text });
+            if failed_tries.len() > KEPT_TRIES {
+                failed_tries.remove(0);
+            }
+            run = run.next_try();
+            task = start(self.server, self.job, &run, self.proof);
         }
-        task.abort();
-        return ending(task.await, stopped_by);
+    }
+
+    /// Watches over one try, and cancels it when the run must end.
+    async fn watch_try(
+        &self,
+        run: &Run,
+        mut task: Running,
+        mut timeout: Pin<&mut impl Future<Output = ()>>,
+        mut overrun: Pin<&mut impl Future<Output = Infallible>>,
+    ) -> How {
+        let mut astray = None;
+        loop {
+            let stopped_by = tokio::select! {
+                ended = &mut task => {
+                    if ended.as_ref().is_err_and(JoinError::is_cancelled) {
+                        self.server.fail("the application's runtime, on which jobs run, has ended");
+                    }
+                    return how(ended, RunOutcome::Cancelled);
+                }
+                () = self.proof.lost(), if astray.is_none() => RunOutcome::LeaseLost,
+                () = self.server.cancel_runs.cancelled() => RunOutcome::Cancelled,
+                () = &mut timeout => RunOutcome::TimedOut,
+                never = &mut overrun => match never {},
+            };
+            run.cancel();
+            if stopped_by == RunOutcome::LeaseLost {
+                astray = Some(Astray::new(self.job));
+                if self.job.policy.on_lost == OnLost::Continue {
+                    continue;
+                }
+            }
+            task.abort();
+            return how(task.await, stopped_by);
+        }
+    }
+
+    /// Never ends: it tells once, and is there to be polled.
+    async fn tell_overrun(&self) -> Infallible {
+        if let Some(usual) = self.usual {
+            sleep(usual * 2).await;
+            self.tell(EventKind::Overrun { run: self.id, usual });
+        }
+        std::future::pending().await
+    }
+
+    fn tell(&self, kind: EventKind) {
+        self.server.tell(Some(self.job), kind);
+    }
+
+    fn ending(&self, outcome: RunOutcome, error: Option<String>, failed_tries: Vec<FailedTry>) -> Ending {
+        Ending { outcome, error, failed_tries, remember: self.server.remember }
+    }
+}
+
+async fn sleep_or_not(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => sleep(duration).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// While a run without a lease may still go on, its job is not claimed here.
+struct Astray<'a>(&'a Job);
+
+impl<'a> Astray<'a> {
+    fn new(job: &'a Job) -> Self {
+        job.here.astray.fetch_add(1, Ordering::SeqCst);
+        Self(job)
+    }
+}
+
+impl Drop for Astray<'_> {
+    fn drop(&mut self) {
+        self.0.here.astray.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -78,15 +185,14 @@ async fn under_lease(job: Arc<Job>, context: Context, proof: Arc<Proof>) -> Opti
     Some(ended.map_err(|error| describe_error(error.as_ref())))
 }
 
-fn ending(ended: Result<Option<Result<(), String>>, JoinError>, stopped_by: RunOutcome) -> Ending {
-    let (outcome, error) = match ended {
+fn how(ended: Result<Option<Result<(), String>>, JoinError>, stopped_by: RunOutcome) -> How {
+    match ended {
         Ok(Some(Ok(()))) => (RunOutcome::Succeeded, None),
         Ok(Some(Err(error))) => (RunOutcome::Failed, Some(error)),
         Ok(None) => (RunOutcome::LeaseLost, None),
         Err(gone) if gone.is_panic() => (RunOutcome::Panicked, Some(panic_message(gone.into_panic()))),
         Err(_) => (stopped_by, None),
-    };
-    Ending { outcome, error, failed_tries: Vec::new(), remember: crate::store::REMEMBERED }
+    }
 }
 
 fn panic_message(panic: Box<dyn Any + Send>) -> String {

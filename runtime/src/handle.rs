@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
+use crate::Timestamp;
+use crate::by_hand::{self, RunNow};
+use crate::event::Events;
 use crate::health::Health;
 use crate::server::Server;
-use crate::store::{History, Stamped, StoreError, StoreErrorKind};
+use crate::store::{ForgetReply, History, Holder, ServerInfo, Stamped, StoreError, StoreErrorKind};
 
 /// A running scheduler. Keep it for as long as jobs should run, and [shut it down](Jobs::shutdown) at the end.
 ///
@@ -31,11 +34,37 @@ pub enum Closed {
     Failed,
 }
 
+/// Whether a job was forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Forgotten {
+    /// Nothing is left of it.
+    Yes,
+    /// No: this server still has it.
+    Scheduled(String),
+    /// No: somebody holds its key.
+    Held(Holder),
+    /// No: it is paused, and forgetting that would let it run. Resume it first.
+    Paused,
+    /// No: it was used at this instant, less than an hour ago.
+    TooRecent(Timestamp),
+}
+
 /// After the grace: how long cancelled runs may take to go.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(3);
 
 /// How long a question to the store may take.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
+
+/// A job must have been unused for so long before it can be forgotten.
+const QUIET: Duration = Duration::from_secs(3600);
+
+/// One question to the store, within its time.
+macro_rules! ask {
+    ($server:ident, $step:ident($($argument:expr),*)) => {
+        $server.ask(stringify!($step), ASK_WITHIN, $server.store.$step($($argument),*)).await
+    };
+}
 
 impl Jobs {
     pub(crate) fn new(
@@ -86,23 +115,103 @@ impl Jobs {
         }
     }
 
-    /// The newest runs and skips of a job, newest first: up to 100 of each.
+    /// Everything that happens on this server from now on.
+    pub fn events(&self) -> Events {
+        self.server.events.subscribe()
+    }
+
+    /// What the store knows of a job: the run that goes on, the newest runs and skips, counts over all runs.
     pub async fn history(&self, key: &str) -> Result<History, StoreError> {
         let key = key.to_owned();
-        self.ask("history", move |server| async move {
-            server.ask("history", ASK_WITHIN, server.store.history(&key)).await
-        })
-        .await
+        self.ask("history", move |server| async move { ask!(server, history(&key)) }).await
+    }
+
+    /// The servers that share this store and namespace: what they schedule, and what runs there.
+    ///
+    /// A server announces itself every 20 s, and is gone from the list 45 s after it died.
+    pub async fn servers(&self) -> Result<Vec<ServerInfo>, StoreError> {
+        self.ask("servers", move |server| async move { ask!(server, servers()) }).await
+    }
+
+    /// Makes every server skip the job's ticks until it is [resumed](Jobs::resume). A run that goes on is left alone,
+    /// and the job can still be [run by hand](Jobs::run_now).
+    pub async fn pause(&self, key: &str) -> Result<(), StoreError> {
+        self.set_paused("pause", key, true).await
+    }
+
+    /// Lets the job's ticks run again. Those that passed meanwhile were skipped, not missed.
+    pub async fn resume(&self, key: &str) -> Result<(), StoreError> {
+        self.set_paused("resume", key, false).await
+    }
+
+    /// Runs a job now, by hand: under its lock, beside no other run, and without consuming a tick. Returns when the
+    /// run has ended; dropping the future does not stop it.
+    ///
+    /// If this program does not have the job, or it is disabled here, another server is asked: within about 20 s one
+    /// that has it takes the request up, when it announces itself.
+    pub async fn run_now(&self, key: &str) -> Result<RunNow, StoreError> {
+        let server = self.server.clone();
+        let job = server.jobs.get(key).cloned();
+        self.must_be_known("run_now", key).await?;
+        let key = key.to_owned();
+        let (done, outcome) = oneshot::channel();
+        let run = async move {
+            let outcome = match job {
+                Some(job) => by_hand::run_here(&server, &job).await,
+                None => by_hand::run_elsewhere(&server, &key).await,
+            };
+            let _caller_is_gone = done.send(outcome);
+        };
+        self.server.spawn(run);
+        outcome.await.unwrap_or_else(|_| Err(self.ended("run_now")))
     }
 
     /// Makes a job run again whose mark lies in the future of the store's clock: the log says so when a tick
     /// is skipped for it. Ticks between now and that mark may then run a second time.
     pub async fn reset(&self, key: &str) -> Result<(), StoreError> {
         let key = key.to_owned();
-        self.ask("reset", move |server| async move {
-            server.ask("reset", ASK_WITHIN, server.store.reset(&key)).await
+        self.ask("reset", move |server| async move { ask!(server, reset(&key)) }).await
+    }
+
+    /// Removes all that the store knows of a job that no server has any more.
+    ///
+    /// It is refused while the job is held or paused, while a server that is alive has it, and within an hour of its
+    /// last use: without its mark a server that comes late could run a tick again.
+    pub async fn forget(&self, key: &str) -> Result<Forgotten, StoreError> {
+        let scheduled = |server: &ServerInfo| server.jobs.iter().any(|job| job.key == key);
+        if let Some(server) = self.servers().await?.into_iter().find(scheduled) {
+            return Ok(Forgotten::Scheduled(server.id));
+        }
+        let key = key.to_owned();
+        let reply =
+            self.ask("forget", move |server| async move { ask!(server, forget(&key, QUIET)) }).await?;
+        Ok(match reply {
+            ForgetReply::Forgotten => Forgotten::Yes,
+            ForgetReply::Held(holder) => Forgotten::Held(holder),
+            ForgetReply::Paused => Forgotten::Paused,
+            ForgetReply::TooRecent(used) => Forgotten::TooRecent(used),
         })
-        .await
+    }
+
+    async fn set_paused(&self, step: &'static str, key: &str, paused: bool) -> Result<(), StoreError> {
+        self.must_be_known(step, key).await?;
+        let key = key.to_owned();
+        self.ask(step, move |server| async move { ask!(server, set_paused(&key, paused)) }).await
+    }
+
+    /// A typing mistake must not look like success.
+    async fn must_be_known(&self, step: &'static str, key: &str) -> Result<(), StoreError> {
+        if self.server.jobs.contains_key(key) || self.history(key).await? != History::default() {
+            return Ok(());
+        }
+        let announced = |server: ServerInfo| server.jobs.iter().any(|job| job.key == key);
+        if self.servers().await?.into_iter().any(announced) {
+            return Ok(());
+        }
+        let why = format!(
+            "there is no job \"{key}\": neither here, nor on the store, nor on a server that is alive"
+        );
+        Err(StoreError::new(StoreErrorKind::NoSuchJob, step, self.server.store.location(), why))
     }
 
     /// Asks the store on the scheduler's thread, where its connection lives.
@@ -114,11 +223,13 @@ impl Jobs {
     {
         match self.runtime.spawn(question(self.server.clone())).await {
             Ok(answer) => answer.map(|stamped| stamped.reply),
-            Err(_) => {
-                let location = self.server.store.location();
-                Err(StoreError::new(StoreErrorKind::Unreachable, step, location, "the scheduler has ended"))
-            }
+            Err(_) => Err(self.ended(step)),
         }
+    }
+
+    fn ended(&self, step: &'static str) -> StoreError {
+        let location = self.server.store.location();
+        StoreError::new(StoreErrorKind::Unreachable, step, location, "the scheduler has ended")
     }
 }
 

@@ -31,10 +31,8 @@ impl Health {
     }
 }
 
-pub(crate) struct HealthCell {
-    location: String,
-    trouble: Mutex<Option<Trouble>>,
-}
+#[derive(Default)]
+pub(crate) struct HealthCell(Mutex<Option<Trouble>>);
 
 #[derive(Clone)]
 struct Trouble {
@@ -46,21 +44,16 @@ struct Trouble {
 }
 
 impl HealthCell {
-    pub(crate) fn new(location: String) -> Self {
-        Self { location, trouble: Mutex::new(None) }
-    }
-
-    /// A full store still extends and releases; only a claim shows that jobs can start again.
-    pub(crate) fn store_answered(&self, step: &'static str) {
+    /// Whether that ends a trouble. A full store still extends and releases; only a claim shows that jobs can
+    /// start again.
+    pub(crate) fn store_answered(&self, step: &'static str) -> bool {
         let over =
             |trouble: &mut Trouble| trouble.refused.is_none_or(|refused| refused == step || step == "claim");
-        if let Some(Trouble { since, .. }) = self.trouble().take_if(over) {
-            tracing::info!(target: "jobs", store = %self.location, unavailable_since = %since, "the store is back");
-        }
+        self.trouble().take_if(over).is_some()
     }
 
-    /// One warning when the trouble begins; what each tick suffers from it is logged by the tick.
-    pub(crate) fn store_failed(&self, step: &'static str, error: &StoreError) {
+    /// Whether that begins a trouble; what each tick suffers from it is told by the tick.
+    pub(crate) fn store_failed(&self, step: &'static str, error: &StoreError) -> bool {
         let answered = !matches!(error.kind(), StoreErrorKind::Unreachable | StoreErrorKind::TimedOut);
         let mut trouble = self.trouble();
         let since = trouble.as_ref().map_or_else(Timestamp::now, |trouble| trouble.since);
@@ -70,10 +63,7 @@ impl HealthCell {
             error: error.to_string(),
             refused: answered.then_some(step),
         };
-        if trouble.replace(new).is_none() {
-            drop(trouble);
-            tracing::warn!(target: "jobs", store = %self.location, %error, "the store is unavailable; trying on");
-        }
+        trouble.replace(new).is_none()
     }
 
     pub(crate) fn get(&self) -> Health {
@@ -84,6 +74,6 @@ impl HealthCell {
     }
 
     fn trouble(&self) -> std::sync::MutexGuard<'_, Option<Trouble>> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,16 +7,20 @@ use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use crate::claim::Backoff;
+use crate::backoff::Backoff;
 use crate::clock::Clock;
+use crate::clock_watch::watch_clock;
 use crate::config::Chosen;
 use crate::error::StartError;
 use crate::extract::States;
 use crate::handle::{Closed, Jobs};
+use crate::hook::Hook;
 use crate::job::Job;
+use crate::place::Place;
+use crate::presence;
 use crate::roster::Checked;
 use crate::scheduler;
-use crate::server::{Server, server_id};
+use crate::server::{Server, Setup, server_id};
 
 pub(crate) struct Plan {
     pub(crate) jobs: Checked,
@@ -28,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) shutdown_grace: Duration,
     pub(crate) start_degraded: bool,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) remember: usize,
+    pub(crate) hooks: Vec<Hook>,
 }
 
 /// How long an unreachable store is tried at start.
@@ -64,9 +70,22 @@ pub(crate) async fn start(plan: Plan) -> Result<Jobs, StartError> {
 }
 
 async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
-    let id = server_id(plan.server_name.as_deref());
-    let server = Server::new(id, plan.chosen.store, plan.clock, plan.states, plan.app, plan.max_concurrent);
-    let server = Arc::new(server);
+    let handle = runtime::Handle::current();
+    let disabled = plan.jobs.disabled;
+    let server = Arc::new(Server::new(Setup {
+        id: server_id(plan.server_name.as_deref()),
+        store: plan.chosen.store,
+        clock: plan.clock,
+        jobs: plan.jobs.jobs,
+        states: plan.states,
+        host: Place::runtime(handle.clone()),
+        app: Place::runtime(plan.app),
+        max_concurrent: plan.max_concurrent,
+        remember: plan.remember,
+    }));
+    for hook in plan.hooks {
+        drop(server.app.spawn(hook.listen(server.events.subscribe())));
+    }
     if let Err(error) = reach(&server).await {
         if !plan.start_degraded {
             let _ = ready.send(Err(StartError::Store { source: plan.chosen.source, error })); // as above
@@ -74,23 +93,30 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
         }
         tracing::error!(target: "jobs", %error, "starting without the store; no job runs until it answers");
     }
-    announce(&server, &plan.chosen.source, &plan.jobs);
-
-    let jobs = plan.jobs.jobs.into_iter().map(Arc::new).collect();
-    let schedule = tokio::spawn(scheduler::schedule(server.clone(), jobs));
-    let watch = tokio::spawn(scheduler::watch_clock(server.clone()));
-    let handle = runtime::Handle::current();
+    introduce(&server, &plan.chosen.source, &disabled);
     if ready.send(Ok((server.clone(), handle))).is_err() {
         server.stop.cancel(); // `start_all` was dropped while it waited
     }
+    serve(&server, plan.shutdown_grace).await
+}
 
+/// Schedules until the server is stopped or fails, and lets its runs finish.
+pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Closed {
+    let jobs = server.jobs.values().cloned().collect();
+    let tasks = [
+        server.host.spawn(scheduler::schedule(server.clone(), jobs)),
+        server.host.spawn(watch_clock(server.clone())),
+        server.host.spawn(presence::announce(server.clone())),
+    ];
     tokio::select! {
         () = server.stop.cancelled() => {}
         () = server.failed.cancelled() => server.stop.cancel(),
     }
-    schedule.abort();
-    watch.abort();
-    finish(&server, plan.shutdown_grace).await;
+    for task in tasks {
+        task.abort();
+    }
+    finish(server, shutdown_grace).await;
+    presence::leave(server).await;
     if server.failed.is_cancelled() { Closed::Failed } else { Closed::ShutDown }
 }
 
@@ -120,19 +146,21 @@ pub(crate) async fn finish(server: &Server, grace: Duration) {
     server.ticks.wait().await;
 }
 
-fn announce(server: &Server, source: &str, jobs: &Checked) {
+fn introduce(server: &Server, source: &str, disabled: &[Job]) {
     let store = server.store.location();
     tracing::info!(target: "jobs", server = server.id, "store {store}, from {source}");
-    for job in &jobs.jobs {
-        announce_job(server, job);
+    let mut jobs: Vec<_> = server.jobs.values().collect();
+    jobs.sort_by(|one, other| one.policy.key.cmp(&other.policy.key));
+    for job in jobs {
+        introduce_job(server, job);
     }
-    for job in &jobs.disabled {
+    for job in disabled {
         let (key, place) = (&job.policy.key, &job.place);
         tracing::info!(target: "jobs", key, place, "[{key}] is disabled on this server");
     }
 }
 
-fn announce_job(server: &Server, job: &Job) {
+fn introduce_job(server: &Server, job: &Job) {
     let (key, place) = (&job.policy.key, &job.place);
     let about = (!job.description.is_empty()).then_some(&job.description);
     match &job.policy.schedule {
@@ -144,8 +172,5 @@ fn announce_job(server: &Server, job: &Job) {
                 schedule.next_after(server.time.now()).map(|next| next.to_string()).unwrap_or_default();
             tracing::info!(target: "jobs", key, place, about, "[{key}] {schedule}, next at {next}");
         }
-    }
-    for argument in job.policy.not_in_effect() {
-        tracing::warn!(target: "jobs", key, place, "[{key}] `{argument}` is checked but not acted on by this version");
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use singleton_jobs_policy::{Missed, OnCrash, OnLost, Overlap, Policy, Schedule, ScheduleError};
@@ -40,8 +41,22 @@ pub struct Job {
     pub(crate) place: String,
     pub(crate) needs: Vec<Need>,
     pub(crate) call: JobFn,
-    /// The newest tick that this server has fired.
+    pub(crate) here: Here,
+}
+
+/// What this server knows of a job's ticks and runs here.
+#[derive(Default)]
+pub(crate) struct Here {
+    /// The newest tick that was fired.
     pub(crate) newest: watch::Sender<Timestamp>,
+    /// How many runs were released.
+    pub(crate) released: watch::Sender<u64>,
+    /// How many runs go on although their lease is lost: because they block, or were told to.
+    pub(crate) astray: AtomicUsize,
+    /// Whether somebody waits for the end of a run, to take its tick over.
+    pub(crate) watched: AtomicBool,
+    /// The last schedule of another server that was told of.
+    pub(crate) other_schedule: Mutex<String>,
 }
 
 impl Job {
@@ -63,7 +78,7 @@ impl Job {
 
     /// Resolves when a newer tick was fired here: whoever still waits with an older one need not go on.
     pub(crate) async fn superseded(&self, tick: Timestamp) {
-        let mut newest = self.newest.subscribe();
+        let mut newest = self.here.newest.subscribe();
         // It fails only when the sender is gone, and `self` keeps it.
         let _newer = newest.wait_for(|newest| *newest > tick).await;
     }
@@ -184,7 +199,7 @@ impl JobBuilder {
             place: self.place,
             needs: Vec::new(),
             call: Arc::new(call),
-            newest: watch::Sender::default(),
+            here: Here::default(),
         }
     }
 }

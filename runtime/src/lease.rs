@@ -6,13 +6,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::claim::{Backoff, request_timeout};
+use crate::backoff::Backoff;
+use crate::claim::request_timeout;
+use crate::event::RunRef;
 use crate::job::Job;
 use crate::proof::Proof;
 use crate::server::Server;
 use crate::store::model::UNKNOWN_FENCE;
-use crate::store::{Ending, ExtendReply, Lease, ReleaseReply};
+use crate::store::{Claim, Ending, ExtendReply, Lease, ReleaseReply, What, Won};
 use crate::store_time::Moment;
+use crate::{Run, Timestamp};
 
 pub(crate) struct HeldLease {
     job: Arc<Job>,
@@ -27,24 +30,63 @@ const LOOK: Duration = Duration::from_secs(1);
 const RELEASE_FOR: Duration = Duration::from_secs(600);
 
 impl HeldLease {
-    pub(crate) fn new(
+    /// A claim was won, by the answer to a request that was sent then.
+    pub(crate) fn won(
         server: &Server,
         job: &Arc<Job>,
-        lease: Lease,
+        claim: Claim,
+        won: Won,
         sent: Moment,
-        remaining: Duration,
+        at: Timestamp,
     ) -> Self {
+        let tick = match &claim.what {
+            What::Tick(ask) => Some(ask.tick),
+            What::Now | What::Requested(_) => None,
+        };
+        let lease = Lease {
+            token: claim.token,
+            server: claim.server,
+            ttl: claim.ttl,
+            tick,
+            attempt: won.attempt,
+            fence: won.fence,
+            since: won.since,
+            until: won.until,
+            progress: None,
+        };
+        Self::new(server, job, lease, sent, won.until.since(at))
+    }
+
+    /// A request without an answer may have won: releases whatever it won, beside everything else.
+    pub(crate) fn give_back(server: &Arc<Server>, job: &Arc<Job>, claim: Claim) {
+        let (server, job) = (server.clone(), job.clone());
+        server.clone().spawn(async move {
+            let unknown = Timestamp::default();
+            let won = Won {
+                fence: UNKNOWN_FENCE,
+                attempt: 0,
+                since: unknown,
+                until: unknown,
+                missed_after: None,
+                usual: None,
+            };
+            let held = Self::won(&server, &job, claim, won, server.time.moment(), unknown);
+            held.release(&server, None, &Ending::not_started()).await;
+        });
+    }
+
+    fn new(server: &Server, job: &Arc<Job>, lease: Lease, sent: Moment, remaining: Duration) -> Self {
         let margin = (lease.ttl / 10).max(Duration::from_millis(200));
         let proof = Proof::new(server.time.wall().clone(), job.policy.keep_alive, margin, sent, remaining);
         Self { job: job.clone(), lease, proof: Arc::new(proof) }
     }
 
-    pub(crate) fn fence(&self) -> i64 {
-        self.lease.fence
+    pub(crate) fn run_ref(&self) -> RunRef {
+        RunRef { tick: self.lease.tick, fence: self.lease.fence, attempt: self.lease.attempt }
     }
 
-    pub(crate) fn attempt(&self) -> u32 {
-        self.lease.attempt
+    pub(crate) fn since(&self) -> Timestamp {
+        self.lease.since
     }
 
     pub(crate) fn proof(&self) -> Arc<Proof> {
@@ -52,8 +94,8 @@ impl HeldLease {
     }
 
     /// Extends the lease every third of its ttl until the run has ended or the lease is lost. A failed
-    /// extension is tried again until the proof runs out.
-    pub(crate) async fn keep_alive(&mut self, server: &Server, ended: &Notify) {
+    /// extension is tried again until the proof runs out. What the run says of itself goes along.
+    pub(crate) async fn keep_alive(&mut self, server: &Server, run: &Run, ended: &Notify) {
         if !self.job.policy.keep_alive {
             return self.wait_for_the_end(ended).await;
         }
@@ -75,6 +117,7 @@ impl HeldLease {
             if Instant::now() < due {
                 continue;
             }
+            self.lease.progress = run.said();
             due = match self.extend(server).await {
                 Ok(true) => {
                     backoff.reset();
@@ -125,7 +168,8 @@ impl HeldLease {
     }
 
     /// Ends the lease and records its run. Only for a run whose future is gone.
-    pub(crate) async fn release(self, server: &Server, ending: &Ending) {
+    pub(crate) async fn release(mut self, server: &Server, run: Option<&Run>, ending: &Ending) {
+        self.lease.progress = run.and_then(Run::said);
         let key = &self.job.policy.key;
         // Of a claim that may have won nobody needs a record: after a ttl there is nothing left to release.
         let abandoned = self.lease.fence == UNKNOWN_FENCE;

@@ -66,22 +66,30 @@ extern crate self as jobs;
 #[path = "private.rs"]
 pub mod __private;
 mod agenda;
+mod backoff;
 mod builder;
+mod by_hand;
 mod claim;
 pub mod clock;
+mod clock_watch;
 mod config;
 mod error;
+mod event;
 mod execute;
 mod extract;
 mod handle;
 mod health;
+mod hook;
 mod host;
 mod job;
 mod lease;
 mod outcome;
+mod place;
+mod presence;
 mod proof;
 mod registry;
 mod report;
+mod retry;
 mod roster;
 mod run;
 mod running;
@@ -90,15 +98,19 @@ mod server;
 mod signal;
 pub mod store;
 mod store_time;
+mod takeover;
 mod tick;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
 
 pub use builder::{Builder, builder};
+pub use by_hand::RunNow;
 pub use error::{JobProblem, StartError};
+pub use event::{Event, EventKind, Events, RunRef, SkipReason};
 pub use extract::{FromRun, State};
-pub use handle::{Closed, Jobs};
+pub use handle::{Closed, Forgotten, Jobs};
 pub use health::Health;
 pub use job::{Job, JobBuilder};
 pub use outcome::{BoxError, IntoOutcome, JobError};
@@ -107,7 +119,10 @@ pub use singleton_jobs_macros::singleton_job;
 pub use singleton_jobs_policy::{
     Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError, Timestamp,
 };
-pub use store::{History, RunOutcome, RunRecord, Skip, SkipRecord, Store, StoreError};
+pub use store::{
+    CurrentRun, History, Progress, RunOutcome, RunRecord, ServerInfo, Skip, SkipRecord, Stats, Store,
+    StoreError,
+};
 
 /// Starts every annotated job of this program on the configured store. The short form of
 /// `jobs::builder().start_all()`.

@@ -50,7 +50,7 @@ impl Registration {
             place,
             needs: needs.0,
             call: std::sync::Arc::new(self.call),
-            newest: tokio::sync::watch::Sender::default(),
+            here: crate::job::Here::default(),
         })
     }
 }

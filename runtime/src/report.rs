@@ -1,127 +1,247 @@
-//! One log line for everything that happens to a tick on this server.
+//! What happens is told in one place: a log line for every event, and which events follow from what became of a
+//! tick.
 
+use std::sync::PoisonError;
+
+use singleton_jobs_policy::Overlap;
 use tracing::{debug, error, info, warn};
 
 use crate::Timestamp;
+use crate::event::{EventKind, RunRef, SkipReason};
 use crate::job::Job;
 use crate::server::Server;
-use crate::store::{Holder, RunOutcome, Skip, Taken};
-use crate::tick::{Skipped, TickOutcome};
+use crate::store::{Holder, Registered, RunOutcome, RunRecord, Skip, Taken};
 
-/// Logs with the fields that every line about a tick has.
+/// A run has ended.
+pub(crate) fn ended(server: &Server, job: &Job, run: RunRef, record: &RunRecord) {
+    let error = || record.error.clone().unwrap_or_default();
+    let kind = match record.outcome {
+        RunOutcome::Succeeded => EventKind::Succeeded { run, took: record.duration() },
+        RunOutcome::Failed => EventKind::Failed { run, error: error() },
+        RunOutcome::Panicked => EventKind::Panicked { run, error: error() },
+        RunOutcome::TimedOut => EventKind::TimedOut(run),
+        RunOutcome::LeaseLost => EventKind::LeaseLost(run),
+        _ => EventKind::Cancelled(run),
+    };
+    server.tell(Some(job), kind);
+}
+
+/// A tick did not run here.
+pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipReason) {
+    let overdue = match &reason {
+        // Had anybody started it, the store would have said so.
+        SkipReason::Late(_) | SkipReason::WonTooLate | SkipReason::StoreUnavailable(_) => true,
+        SkipReason::Held(_) => job.policy.overlap == Overlap::Queue,
+        _ => false,
+    };
+    server.tell(Some(job), EventKind::Skipped { tick, reason });
+    if overdue {
+        server.tell(Some(job), EventKind::Overdue { tick });
+    }
+}
+
+/// How many missed ticks are counted.
+const COUNTED: usize = 1000;
+
+/// The ticks after `decided`, up to, not including, the one that was won, were run by nobody.
+pub(crate) fn missed(server: &Server, job: &Job, decided: Option<Timestamp>, won: Timestamp) {
+    let (Some(schedule), Some(decided)) = (&job.policy.schedule, decided) else { return };
+    let ticks = std::iter::successors(schedule.next_after(decided), |tick| schedule.next_after(*tick));
+    let mut missed = ticks.take_while(|tick| *tick < won).take(COUNTED).peekable();
+    if let Some(first) = missed.peek().copied() {
+        server.tell(Some(job), EventKind::Missed { count: missed.count(), first, won });
+    }
+}
+
+/// Another server follows another schedule; told once for each.
+pub(crate) fn other_schedule(server: &Server, job: &Job, other: &Registered) {
+    let mut told = job.here.other_schedule.lock().unwrap_or_else(PoisonError::into_inner);
+    if *told != other.schedule {
+        told.clone_from(&other.schedule);
+        drop(told);
+        let here = job.policy.schedule.as_ref().map(ToString::to_string).unwrap_or_default();
+        let (there, by) = (other.schedule.clone(), other.server.clone());
+        server.tell(Some(job), EventKind::SchedulesDiffer { here, there, server: by });
+    }
+}
+
+/// Logs with the fields that every line about a job has.
 macro_rules! line {
-    ($level:ident, $server:expr, $job:expr, $tick:expr, $outcome:expr, $($rest:tt)+) => {
+    ($level:ident, $server:expr, $key:expr, $outcome:expr, $($rest:tt)+) => {
+        $level!(target: "jobs", key = $key, server = $server.id, outcome = $outcome, $($rest)+)
+    };
+}
+
+/// The same for a run: its tick, if it has one, and its fence.
+macro_rules! run_line {
+    ($level:ident, $server:expr, $key:expr, $run:expr, $outcome:expr, $($rest:tt)+) => {
         $level!(
             target: "jobs",
-            key = $job.policy.key, tick = %$tick, server = $server.id, outcome = $outcome, $($rest)+
+            key = $key, tick = $run.tick.map(tracing::field::display), server = $server.id, outcome = $outcome,
+            fence = $run.fence, $($rest)+
         )
     };
 }
 
-pub(crate) fn tick(server: &Server, job: &Job, tick: Timestamp, outcome: &TickOutcome) {
-    let key = &job.policy.key;
-    match outcome {
-        TickOutcome::Ran { fence, ending } => {
-            let (word, error) = (ending.outcome.as_str(), ending.error.as_deref().unwrap_or_default());
-            match ending.outcome {
-                RunOutcome::Succeeded => line!(info, server, job, tick, word, fence, "[{key}] succeeded"),
-                RunOutcome::Failed => {
-                    line!(error, server, job, tick, word, fence, error, "[{key}] failed: {error}");
-                }
-                RunOutcome::Panicked => {
-                    line!(error, server, job, tick, word, fence, error, "[{key}] panicked: {error}");
-                }
-                RunOutcome::TimedOut => line!(
-                    error,
-                    server,
-                    job,
-                    tick,
-                    word,
-                    fence,
-                    "[{key}] took longer than its timeout and was cancelled"
-                ),
-                RunOutcome::LeaseLost => line!(
-                    error,
-                    server,
-                    job,
-                    tick,
-                    word,
-                    fence,
-                    "[{key}] its lease could not be proved any longer, so the run was cancelled; look for a store \
-                     that was away, or a job that goes without an await for longer than its ttl"
-                ),
-                _ => line!(warn, server, job, tick, word, fence, "[{key}] was cancelled by the shutdown"),
-            }
-        }
-        TickOutcome::Skipped(skipped) => skip(server, job, tick, skipped),
-        TickOutcome::NotDue => line!(
-            debug,
+/// One log line for an event.
+pub(crate) fn log(server: &Server, job: Option<&Job>, kind: &EventKind) {
+    let key = job.map(|job| job.policy.key.as_str()).unwrap_or_default();
+    match kind {
+        EventKind::Started(run) => run_line!(debug, server, key, run, "started", "[{key}] started"),
+        EventKind::TakenOver(run) => run_line!(
+            warn,
             server,
-            job,
-            tick,
-            "early",
-            "[{key}] not due yet by the store's clock; planning anew"
+            key,
+            run,
+            "taken_over",
+            attempt = run.attempt,
+            "[{key}] was left unfinished, and is taken over here: attempt {}",
+            run.attempt
         ),
-        TickOutcome::Unavailable(error) => line!(
-            error, server, job, tick, "store_unavailable", %error,
-            "[{key}] skipped: the store did not decide this tick while it could still start: {error}"
+        EventKind::Skipped { tick, reason } => skip(server, key, *tick, reason),
+        EventKind::Succeeded { run, took } => {
+            run_line!(info, server, key, run, "succeeded", ?took, "[{key}] succeeded");
+        }
+        EventKind::Failed { run, error } => {
+            run_line!(error, server, key, run, "failed", error, "[{key}] failed: {error}");
+        }
+        EventKind::Panicked { run, error } => {
+            run_line!(error, server, key, run, "panicked", error, "[{key}] panicked: {error}");
+        }
+        EventKind::Retrying { run, retry, error, pause } => run_line!(
+            warn,
+            server,
+            key,
+            run,
+            "retrying",
+            retry,
+            ?pause,
+            error,
+            "[{key}] failed, and is tried again in {:.1} s: {error}",
+            pause.as_secs_f32()
         ),
+        EventKind::TimedOut(run) => run_line!(
+            error,
+            server,
+            key,
+            run,
+            "timed_out",
+            "[{key}] took longer than its timeout and was cancelled"
+        ),
+        EventKind::Cancelled(run) => {
+            run_line!(warn, server, key, run, "cancelled", "[{key}] was cancelled by the shutdown");
+        }
+        EventKind::LeaseLost(run) => run_line!(
+            error,
+            server,
+            key,
+            run,
+            "lease_lost",
+            "[{key}] its lease could not be proved any longer, so the run was cancelled; look for a store \
+             that was away, or a job that goes without an await for longer than its ttl"
+        ),
+        EventKind::Overrun { run, usual } => run_line!(
+            warn,
+            server,
+            key,
+            run,
+            "overrun",
+            ?usual,
+            "[{key}] takes more than twice as long as usual ({:.1} s)",
+            usual.as_secs_f32()
+        ),
+        EventKind::Overdue { tick } => {
+            line!(warn, server, key, "overdue", %tick, "[{key}] nobody started this tick within its grace");
+        }
+        EventKind::Missed { count, first, won } => {
+            let more = if *count == COUNTED { "at least " } else { "" };
+            line!(
+                warn, server, key, "missed", missed = count, tick = %won,
+                "[{key}] no server was there for {more}{count} tick(s) since {first}; going on with the newest"
+            );
+        }
+        EventKind::SchedulesDiffer { here, there, server: other } => line!(
+            warn,
+            server,
+            key,
+            "schedules_differ",
+            here,
+            there,
+            other,
+            "[{key}] is due {here} here, but was {there} on {other}; in a deploy that passes, else one of them is \
+             out of date"
+        ),
+        EventKind::ClockDiffers { ahead_micros } => warn!(
+            target: "jobs", server = server.id, ahead_micros,
+            "this machine's clock differs from the store's by more than a second; ticks follow the store's"
+        ),
+        EventKind::StoreUnavailable { error } => {
+            let store = server.store.location();
+            warn!(target: "jobs", store, error, "the store is unavailable; trying on");
+        }
+        EventKind::StoreBack => {
+            let store = server.store.location();
+            info!(target: "jobs", store, "the store is back");
+        }
+        // It is told to one listener.
+        EventKind::EventsLost(_) => {}
     }
 }
 
-fn skip(server: &Server, job: &Job, tick: Timestamp, skipped: &Skipped) {
-    let key = &job.policy.key;
-    match skipped {
-        Skipped::Held(holder) => {
+fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
+    match reason {
+        SkipReason::Held(holder) => {
             let holder = name_holder(server, holder);
-            line!(info, server, job, tick, "held", "[{key}] {holder}, skipping");
+            line!(info, server, key, "held", %tick, "[{key}] {holder}, skipping");
         }
-        Skipped::Taken(Taken::Started { server: winner, .. }) if *winner == server.id => {
-            line!(debug, server, job, tick, "taken", "[{key}] already started here, skipping");
+        SkipReason::Taken(Taken::Started { server: winner, .. }) if *winner == server.id => {
+            line!(debug, server, key, "taken", %tick, "[{key}] already started here, skipping");
         }
-        Skipped::Taken(Taken::Started { server: winner, .. }) => {
-            line!(debug, server, job, tick, "taken", winner, "[{key}] another server has it, skipping");
+        SkipReason::Taken(Taken::Started { server: winner, .. }) => {
+            line!(debug, server, key, "taken", %tick, winner, "[{key}] another server has it, skipping");
         }
-        Skipped::Taken(Taken::Skipped(record)) => {
+        SkipReason::Taken(Taken::Skipped(record)) => {
             let why = match record.reason {
                 Skip::Held => "the last run was still going",
                 Skip::Paused => "the job is paused",
             };
-            line!(debug, server, job, tick, "taken", "[{key}] skipped by all servers: {why}");
+            line!(debug, server, key, "taken", %tick, "[{key}] skipped by all servers: {why}");
         }
-        Skipped::Superseded(mark) => {
-            line!(debug, server, job, tick, "superseded", %mark, "[{key}] a newer tick was decided, skipping");
+        SkipReason::Superseded(mark) => {
+            line!(debug, server, key, "superseded", %tick, %mark, "[{key}] a newer tick was decided, skipping");
         }
-        Skipped::Unregistered => {
-            line!(debug, server, job, tick, "unregistered", "[{key}] this tick was before the job was known");
-        }
-        Skipped::Ahead(mark) => line!(
-            error, server, job, tick, "ahead", %mark,
+        SkipReason::MarkAhead(mark) => line!(
+            error, server, key, "ahead", %tick, %mark,
             "[{key}] skipped: a tick in the future of the store's clock was already claimed, so the clock has gone \
              back; the job runs again at {mark}, or at once after `jobs.reset(\"{key}\")`"
         ),
-        Skipped::Paused => line!(info, server, job, tick, "paused", "[{key}] the job is paused, skipping"),
-        Skipped::Late(by) => {
-            line!(warn, server, job, tick, "late", ?by, "[{key}] too late to start this tick, skipping");
+        SkipReason::Unregistered => {
+            line!(debug, server, key, "unregistered", %tick, "[{key}] this tick was before the job was known");
         }
-        Skipped::Busy => line!(
-            warn,
-            server,
-            job,
-            tick,
-            "busy",
+        SkipReason::Paused => {
+            line!(info, server, key, "paused", %tick, "[{key}] the job is paused, skipping")
+        }
+        SkipReason::Late(by) => {
+            line!(warn, server, key, "late", %tick, ?by, "[{key}] too late to start this tick, skipping");
+        }
+        SkipReason::Busy => line!(
+            warn, server, key, "busy", %tick,
             "[{key}] left to other servers: every place among this server's runs stayed taken"
         ),
-        Skipped::WonTooLate => line!(
-            warn,
-            server,
-            job,
-            tick,
-            "not_started",
+        SkipReason::WonTooLate => line!(
+            warn, server, key, "not_started", %tick,
             "[{key}] won, but the store's answer came too late to start safely; skipping"
         ),
-        Skipped::Stopping => {
-            line!(info, server, job, tick, "stopping", "[{key}] this server is shutting down, skipping");
+        SkipReason::StillRunning => line!(
+            warn, server, key, "still_running", %tick,
+            "[{key}] left to other servers: a run that has lost its lease still goes on here"
+        ),
+        SkipReason::StoreUnavailable(error) => line!(
+            error, server, key, "store_unavailable", %tick, error,
+            "[{key}] skipped: the store did not decide this tick while it could still start: {error}"
+        ),
+        SkipReason::Stopping => {
+            line!(info, server, key, "stopping", %tick, "[{key}] this server is shutting down, skipping");
         }
     }
 }
@@ -136,27 +256,4 @@ fn name_holder(server: &Server, holder: &Holder) -> String {
         Some(holder) => format!("the last run is still going on {holder}{left}"),
         None => format!("another program holds the lock{left}"),
     }
-}
-
-/// How many missed ticks are counted before "more than" is said.
-const COUNTED: usize = 1000;
-
-/// After a gap: the ticks after `seen`, up to, not including, the one that is claimed.
-pub(crate) fn missed(server: &Server, job: &Job, seen: Timestamp, claimed: Timestamp) {
-    let Some(schedule) = &job.policy.schedule else { return };
-    let ticks = std::iter::successors(schedule.next_after(seen), |tick| schedule.next_after(*tick));
-    let mut missed = ticks.take_while(|tick| *tick < claimed).take(COUNTED).peekable();
-    let Some(first) = missed.peek().copied() else { return };
-    let missed = missed.count();
-    let more = if missed == COUNTED { "at least " } else { "" };
-    let key = &job.policy.key;
-    line!(
-        warn,
-        server,
-        job,
-        claimed,
-        "missed",
-        missed,
-        "[{key}] this server was not there for {more}{missed} tick(s) since {first}; going on with the newest"
-    );
 }

@@ -1,10 +1,11 @@
 //! What a job's function can learn about the run it is in.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
+use crate::store::Progress;
 
 /// The run that a job's function is in: which tick, under which lease, and whether to stop.
 ///
@@ -20,6 +21,7 @@ use crate::Timestamp;
 #[derive(Clone, Debug)]
 pub struct Run {
     inner: Arc<Inner>,
+    retry: u32,
 }
 
 #[derive(Debug)]
@@ -31,11 +33,15 @@ pub(crate) struct Inner {
     pub(crate) server: String,
     pub(crate) cancelled: CancellationToken,
     pub(crate) stopping: CancellationToken,
+    pub(crate) progress: Mutex<Option<Progress>>,
 }
+
+/// How much of a status is kept.
+const LONGEST_STATUS: usize = 200;
 
 impl Run {
     pub(crate) fn new(inner: Inner) -> Self {
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(inner), retry: 0 }
     }
 
     /// A run outside any scheduler, for calling a job's function in a unit test. Its fence is 1.
@@ -48,6 +54,7 @@ impl Run {
             server: "detached".to_owned(),
             cancelled: CancellationToken::new(),
             stopping: CancellationToken::new(),
+            progress: Mutex::default(),
         })
     }
 
@@ -73,6 +80,11 @@ impl Run {
     /// 1 for a tick's first run, 2 when another server took it over, and so on.
     pub fn attempt(&self) -> u32 {
         self.inner.attempt
+    }
+
+    /// 0 for the first try, 1 for the first retry under the same lease, and so on.
+    pub fn retry(&self) -> u32 {
+        self.retry
     }
 
     /// The server this run is on.
@@ -101,6 +113,36 @@ impl Run {
     /// reach a good place to stop.
     pub async fn stopping(&self) {
         self.inner.stopping.cancelled().await;
+    }
+
+    /// Says how far this run is, for [`Jobs::history`](crate::Jobs::history) on every server. A `total` of 0
+    /// means that it is not known.
+    ///
+    /// It costs no trip to the store: it travels with the next keep-alive, a third of the ttl later at most,
+    /// and is part of the run's record.
+    pub fn progress(&self, done: u64, total: u64) {
+        let mut progress = self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let progress = progress.get_or_insert_default();
+        (progress.done, progress.total) = (done, total);
+    }
+
+    /// Says in words what this run is doing; it travels like [`progress`](Run::progress). 200 characters are kept.
+    pub fn status(&self, status: impl Into<String>) {
+        let mut status = status.into();
+        if let Some((end, _)) = status.char_indices().nth(LONGEST_STATUS) {
+            status.truncate(end);
+        }
+        let mut progress = self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.get_or_insert_default().status = status;
+    }
+
+    pub(crate) fn said(&self) -> Option<Progress> {
+        self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The same run, for another try of its function.
+    pub(crate) fn next_try(&self) -> Self {
+        Self { inner: self.inner.clone(), retry: self.retry + 1 }
     }
 
     pub(crate) fn cancel(&self) {

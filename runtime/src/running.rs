@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::job::Job;
+use crate::store::RunningInfo;
 
 /// Which jobs run here at the moment.
 #[derive(Default)]
@@ -13,21 +14,27 @@ pub(crate) struct Running(Mutex<Runs>);
 struct Runs {
     /// Two jobs may have the same fence, so runs are numbered.
     next: u64,
-    jobs: HashMap<u64, Arc<Job>>,
+    jobs: HashMap<u64, (Arc<Job>, i64)>,
 }
 
 impl Running {
     /// Counts a run until the returned value is dropped.
-    pub(crate) fn enter(&self, job: &Arc<Job>) -> Entered<'_> {
+    pub(crate) fn enter(&self, job: &Arc<Job>, fence: i64) -> Entered<'_> {
         let mut runs = self.runs();
         let number = runs.next;
         runs.next += 1;
-        runs.jobs.insert(number, job.clone());
+        runs.jobs.insert(number, (job.clone(), fence));
         Entered { running: self, number }
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
-        self.runs().jobs.values().map(|job| job.policy.key.clone()).collect()
+        self.infos().into_iter().map(|run| run.key).collect()
+    }
+
+    pub(crate) fn infos(&self) -> Vec<RunningInfo> {
+        let info =
+            |(job, fence): &(Arc<Job>, i64)| RunningInfo { key: job.policy.key.clone(), fence: *fence };
+        self.runs().jobs.values().map(info).collect()
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {

@@ -1,7 +1,6 @@
 //! Fires ticks when they are due.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -9,7 +8,8 @@ use crate::agenda::{Agenda, Due};
 use crate::job::Job;
 use crate::report;
 use crate::server::{NeverSilently, Server};
-use crate::tick::{self, TickOutcome};
+use crate::takeover;
+use crate::tick::{self, Outcome};
 
 /// Fires the jobs' ticks until the server stops. Runs go on beside it.
 pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
@@ -38,45 +38,20 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
 }
 
 fn fire(server: &Arc<Server>, not_due: &UnboundedSender<usize>, due: Due) {
-    if let Some(seen) = due.missed_after {
-        report::missed(server, &due.job, seen, due.ask.tick);
-    }
-    let (server, not_due, tick) = (server.clone(), not_due.clone(), due.ask.tick);
-    server.clone().ticks.spawn(async move {
+    let (server, not_due) = (server.clone(), not_due.clone());
+    server.clone().spawn(async move {
         let _never_silently = NeverSilently(server.clone());
-        let outcome = tick::run(&server, &due.job, due.ask).await;
-        if matches!(outcome, TickOutcome::NotDue) {
-            let _scheduler_has_ended = not_due.send(due.index);
-        }
-        report::tick(&server, &due.job, tick, &outcome);
-    });
-}
-
-/// How often the machine's two clocks are compared, and the store is asked for its time.
-const COMPARE: Duration = Duration::from_secs(5);
-const ASK: Duration = Duration::from_secs(60);
-const SUSPICIOUS: Duration = Duration::from_millis(250);
-
-/// Notices that the machine was suspended or its clock was set, and asks the store what time it is.
-pub(crate) async fn watch_clock(server: Arc<Server>) {
-    let _never_silently = NeverSilently(server.clone());
-    let mut seen = server.time.moment();
-    let mut asked = seen.steady;
-    let mut jumped = false;
-    loop {
-        tokio::time::sleep(COMPARE).await;
-        let now = server.time.moment();
-        let (steady, shown) = (now.steady.duration_since(seen.steady), now.wall.since(seen.wall));
-        jumped |= shown.abs_diff(steady) > SUSPICIOUS || now.wall < seen.wall;
-        seen = now;
-        if jumped || asked.elapsed() >= ASK {
-            asked = now.steady;
-            // A failure is noted in the server's health; after a jump the next round asks again.
-            let answer = server.ask("ping", Duration::from_secs(2), server.store.ping()).await;
-            if jumped && answer.is_ok() {
-                jumped = false;
-                server.time.wake_sleepers();
+        let Due { index, job, ask } = due;
+        let (outcome, unfinished) = tick::run(&server, &job, ask).await;
+        match outcome {
+            Outcome::Ran(_) => {}
+            Outcome::Skipped(reason) => report::skipped(&server, &job, ask.tick, reason),
+            Outcome::NotDue => {
+                let _scheduler_has_ended = not_due.send(index);
             }
         }
-    }
+        if let Some(unfinished) = unfinished {
+            takeover::wait(&server, &job, unfinished).await;
+        }
+    });
 }

@@ -1,5 +1,6 @@
 //! One running instance of the scheduler: what all its ticks share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,12 @@ use uuid::Uuid;
 
 use crate::Timestamp;
 use crate::clock::Clock;
+use crate::event::{Event, EventKind, EventSender};
 use crate::extract::States;
 use crate::health::HealthCell;
+use crate::job::Job;
+use crate::place::Place;
+use crate::report;
 use crate::running::Running;
 use crate::store::{Stamped, Store, StoreError, StoreErrorKind, StoreFuture};
 use crate::store_time::StoreTime;
@@ -25,12 +30,16 @@ pub(crate) struct Server {
     pub(crate) begun: Instant,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) time: StoreTime,
+    pub(crate) jobs: HashMap<String, Arc<Job>>,
     pub(crate) states: Arc<States>,
+    /// Where the scheduler's own tasks run.
+    pub(crate) host: Place,
     /// Where jobs run: the application's runtime, not the scheduler's.
-    pub(crate) app: tokio::runtime::Handle,
+    pub(crate) app: Place,
     pub(crate) slots: Option<Semaphore>,
     pub(crate) health: HealthCell,
     pub(crate) running: Running,
+    pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) remember: usize,
     /// No further tick is claimed.
@@ -43,31 +52,53 @@ pub(crate) struct Server {
     pub(crate) ticks: TaskTracker,
 }
 
+/// What a server is made of.
+pub(crate) struct Setup {
+    pub(crate) id: String,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) states: States,
+    pub(crate) host: Place,
+    pub(crate) app: Place,
+    pub(crate) max_concurrent: Option<usize>,
+    pub(crate) remember: usize,
+}
+
 impl Server {
-    pub(crate) fn new(
-        id: String,
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        states: States,
-        app: tokio::runtime::Handle,
-        max_concurrent: Option<usize>,
-    ) -> Self {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let jobs = setup.jobs.into_iter().map(|job| (job.policy.key.clone(), Arc::new(job)));
         Self {
-            id,
+            id: setup.id,
             begun: Instant::now(),
-            health: HealthCell::new(store.location()),
-            store,
-            time: StoreTime::new(clock),
-            states: Arc::new(states),
-            app,
-            slots: max_concurrent.map(Semaphore::new),
+            health: HealthCell::default(),
+            store: setup.store,
+            time: StoreTime::new(setup.clock),
+            jobs: jobs.collect(),
+            states: Arc::new(setup.states),
+            host: setup.host,
+            app: setup.app,
+            slots: setup.max_concurrent.map(Semaphore::new),
             running: Running::default(),
-            remember: crate::store::REMEMBERED,
+            events: EventSender::new(),
+            remember: setup.remember,
             stop: CancellationToken::new(),
             cancel_runs: CancellationToken::new(),
             failed: CancellationToken::new(),
             ticks: TaskTracker::new(),
         }
+    }
+
+    /// A task that a shutdown waits for.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        drop(self.host.spawn(self.ticks.track_future(future)));
+    }
+
+    /// Something happened: it is logged, and whoever listens is told.
+    pub(crate) fn tell(&self, job: Option<&Job>, kind: EventKind) {
+        report::log(self, job, &kind);
+        let key = || job.map(|job| job.policy.key.clone()).unwrap_or_default();
+        self.events.send(|| Event { at: self.time.now(), key: key(), kind });
     }
 
     /// A step on the store within this time. Learns the store's clock and health from how it goes.
@@ -85,9 +116,15 @@ impl Server {
         match &result {
             Ok(stamped) => {
                 self.time.learn(sent, stamped.at);
-                self.health.store_answered(step);
+                if self.health.store_answered(step) {
+                    self.tell(None, EventKind::StoreBack);
+                }
             }
-            Err(error) => self.health.store_failed(step, error),
+            Err(error) => {
+                if self.health.store_failed(step, error) {
+                    self.tell(None, EventKind::StoreUnavailable { error: error.to_string() });
+                }
+            }
         }
         result
     }
@@ -101,9 +138,14 @@ impl Server {
     }
 
     /// A place among the runs of this server, if one comes free in time.
-    pub(crate) async fn slot(&self, until: Timestamp) -> Option<Slot<'_>> {
+    pub(crate) async fn slot(&self, until: Option<Timestamp>) -> Option<Slot<'_>> {
         let Some(slots) = &self.slots else { return Some(None) };
-        let permit = tokio::time::timeout_at(self.time.instant_of(until), slots.acquire()).await.ok()?;
+        let permit = match until {
+            None => slots.acquire().await,
+            Some(until) => {
+                tokio::time::timeout_at(self.time.instant_of(until), slots.acquire()).await.ok()?
+            }
+        };
         permit.ok().map(Some)
     }
 }

@@ -8,13 +8,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
+use crate::clock_watch::watch_clock;
 use crate::extract::States;
 use crate::job::{Job, JobBuilder};
-use crate::server::Server;
+use crate::place::Place;
+use crate::server::{Server, Setup};
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunOutcome, RunRequest, ServerInfo, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, REMEMBERED, ReleaseReply,
+    RequestHint, Requested, RunOutcome, RunRequest, ServerInfo, Store, StoreError, StoreErrorKind,
+    StoreFuture, Verdict,
 };
 use crate::{Run, Timestamp, scheduler};
 
@@ -165,10 +168,22 @@ fn server(name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
 }
 
 fn server_with(name: &str, link: &Link, clock: Arc<TestClock>, max_concurrent: Option<usize>) -> Arc<Server> {
-    let app = tokio::runtime::Handle::current();
-    let server =
-        Server::new(name.to_owned(), Arc::new(link.clone()), clock, States::default(), app, max_concurrent);
-    Arc::new(server)
+    Arc::new(Server::new(Setup { max_concurrent, ..setup(name, link, clock) }))
+}
+
+fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> Setup {
+    let here = Place::runtime(tokio::runtime::Handle::current());
+    Setup {
+        id: name.to_owned(),
+        store: Arc::new(link.clone()),
+        clock,
+        jobs: Vec::new(),
+        states: States::default(),
+        host: here.clone(),
+        app: here,
+        max_concurrent: None,
+        remember: REMEMBERED,
+    }
 }
 
 /// Schedules a job on a server, as the host does.

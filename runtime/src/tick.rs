@@ -5,79 +5,103 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::Timestamp;
-use crate::claim::{self, Claimed};
-use crate::execute;
+use crate::claim::{self, Ask, Claimed, NotWon, Win};
+use crate::event::{EventKind, SkipReason};
+use crate::execute::{self, Execution};
 use crate::job::Job;
+use crate::report;
 use crate::run::{self, Run};
 use crate::server::Server;
-use crate::store::{Ending, Holder, StoreError, Taken, TickClaim};
+use crate::store::{RunOutcome, RunRecord, Unfinished};
 
-/// How a tick ended on this server.
-pub(crate) enum TickOutcome {
-    /// It ran here.
-    Ran { fence: i64, ending: Ending },
+/// What became of a tick on this server.
+pub(crate) enum Outcome {
+    /// It ran here, and this is its record.
+    Ran(RunRecord),
     /// It did not run here, and that is no error.
-    Skipped(Skipped),
-    /// The scheduler's clock was fast; it will come back.
+    Skipped(SkipReason),
+    /// The scheduler's clock was fast.
     NotDue,
-    /// The store could not be asked while the tick could still start.
-    Unavailable(StoreError),
 }
 
-/// Why a tick did not run here.
-pub(crate) enum Skipped {
-    Held(Holder),
-    Taken(Taken),
-    Superseded(Timestamp),
-    /// It lies before the job was known.
-    Unregistered,
-    Ahead(Timestamp),
-    Paused,
-    Late(std::time::Duration),
-    /// Every place among this server's runs was taken until the tick's grace was over.
-    Busy,
-    /// It was won, but the answer came too late to start it safely.
-    WonTooLate,
-    /// The server was asked to stop.
-    Stopping,
-}
-
-/// One tick of one job on this server.
-pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: TickClaim) -> TickOutcome {
-    let tick = ask.tick;
-    let (mut lease, slot) = match claim::claim_tick(server, job, ask).await {
-        Claimed::Won(lease, slot) => (lease, slot),
-        Claimed::No(outcome) => return outcome,
+/// One tick of one job on this server, and a tick that is unfinished afterwards.
+pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -> (Outcome, Option<Unfinished>) {
+    let outcome = match claim::claim_tick(server, job, ask).await {
+        Claimed::Won(win) => {
+            report::missed(server, job, win.missed_after, ask.tick);
+            Outcome::Ran(under_lease(server, job, win).await)
+        }
+        Claimed::No(NotWon { unfinished: Some(unfinished), reason }) => {
+            return (reason.map_or(Outcome::NotDue, Outcome::Skipped), Some(unfinished));
+        }
+        Claimed::No(NotWon { reason, .. }) => reason.map_or(Outcome::NotDue, Outcome::Skipped),
     };
+    let unfinished = Unfinished { tick: ask.tick, remaining: None };
+    let may_be_taken_over = job.policy.allowed_takeovers() > 0 && outcome.may_be_unfinished();
+    (outcome, may_be_taken_over.then_some(unfinished))
+}
 
-    let fence = lease.fence();
-    let _running = server.running.enter(job);
+/// A run, from the lease that was won for it to its record.
+pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'_>) -> RunRecord {
+    let Win { mut lease, slot, usual, .. } = win;
+    let id = lease.run_ref();
+    let _running = server.running.enter(job, id.fence);
     let run = Run::new(run::Inner {
         key: job.policy.key.clone(),
-        tick: Some(tick),
-        fence,
-        attempt: lease.attempt(),
+        tick: id.tick,
+        fence: id.fence,
+        attempt: id.attempt,
         server: server.id.clone(),
         cancelled: CancellationToken::new(),
         stopping: server.stop.clone(),
+        progress: std::sync::Mutex::default(),
     });
     let proof = lease.proof();
-    let task = execute::start(server, job, &run, &proof);
+    let execution = Execution { server, job, id, proof: &proof, usual };
+    let first_try = execute::start(server, job, &run, &proof);
     // The job runs. When thousands are due together, watching over it comes after starting the others.
     tokio::task::yield_now().await;
+    server.tell(Some(job), if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });
 
     let ended = Notify::new();
     let (ending, ()) = tokio::join!(
         async {
-            let ending = execute::watch(server, job, &run, &proof, task).await;
+            let ending = execution.watch(&run, first_try).await;
             ended.notify_one();
             ending
         },
-        lease.keep_alive(server, &ended),
+        lease.keep_alive(server, &run, &ended),
     );
     drop(slot);
+    let record = RunRecord {
+        tick: id.tick,
+        server: server.id.clone(),
+        fence: id.fence,
+        attempt: id.attempt,
+        started: lease.since(),
+        ended: server.time.now(),
+        outcome: ending.outcome,
+        error: ending.error.clone(),
+        failed_tries: ending.failed_tries.clone(),
+        progress: run.said(),
+    };
     // The job's future is gone and keep-alive has ended: now, and not before, the lease can go.
-    lease.release(server, &ending).await;
-    TickOutcome::Ran { fence, ending }
+    lease.release(server, Some(&run), &ending).await;
+    job.here.released.send_modify(|released| *released += 1);
+    report::ended(server, job, id, &record);
+    record
+}
+
+impl Outcome {
+    /// Whether the store may have it as started and not finished, and nobody else may know.
+    fn may_be_unfinished(&self) -> bool {
+        match self {
+            Self::Ran(record) => record.outcome == RunOutcome::LeaseLost,
+            Self::Skipped(reason) => matches!(
+                reason,
+                SkipReason::WonTooLate | SkipReason::StoreUnavailable(_) | SkipReason::StillRunning
+            ),
+            Self::NotDue => false,
+        }
+    }
 }

@@ -138,15 +138,9 @@ impl Policy {
         Duration::from_millis(fnv1a(&bytes) % millis)
     }
 
-    /// The arguments of this policy that are checked, but not yet acted on.
-    pub fn not_in_effect(&self) -> Vec<&'static str> {
-        let set = [
-            ("retries", self.retries > 0),
-            ("overlap = \"queue\"", self.overlap == Overlap::Queue),
-            ("missed = \"run_once\"", self.missed == Missed::RunOnce),
-            ("on_crash = \"retry\"", self.on_crash == OnCrash::Retry),
-        ];
-        set.into_iter().filter(|(_, set)| *set).map(|(argument, _)| argument).collect()
+    /// Differs between servers whose schedule or policy of the job differ.
+    pub fn fingerprint(&self) -> String {
+        format!("{:016x}", fnv1a(format!("{self:?}").as_bytes()))
     }
 
     /// How many attempts beyond the first an unfinished tick may get.

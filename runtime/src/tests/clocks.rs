@@ -39,7 +39,7 @@ async fn after_a_jump_the_store_is_asked_until_it_answers() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("sleeper", &link, clock.clone());
-    tokio::spawn(scheduler::watch_clock(server.clone()));
+    tokio::spawn(watch_clock(server.clone()));
     seconds(61).await;
     link.cut.store(true, Ordering::SeqCst);
     clock.step_secs(3600);

@@ -43,7 +43,7 @@ async fn after_a_suspend_only_the_newest_tick_is_claimed() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("sleeper", &link, clock.clone());
-    tokio::spawn(scheduler::watch_clock(server.clone()));
+    tokio::spawn(watch_clock(server.clone()));
     let runs = Runs::default();
     schedule(&server, runs.noting(job("60s", 30)));
     seconds(61).await;
@@ -57,7 +57,7 @@ async fn a_store_clock_that_steps_back_reruns_nothing_and_says_so() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock.clone());
-    tokio::spawn(scheduler::watch_clock(server.clone()));
+    tokio::spawn(watch_clock(server.clone()));
     let runs = Runs::default();
     schedule(&server, runs.noting(job("60s", 30)));
     seconds(301).await;

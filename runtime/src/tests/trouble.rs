@@ -101,8 +101,8 @@ async fn a_server_whose_application_runtime_has_ended_leaves_ticks_to_others() {
     let link = Link::new(clock.clone());
     let gone =
         std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().handle().clone()).join().unwrap();
-    let (store, states) = (Arc::new(link.clone()), States::default());
-    let dead = Arc::new(Server::new("dead".to_owned(), store, clock.clone(), states, gone, None));
+    let app = Place::runtime(gone);
+    let dead = Arc::new(Server::new(Setup { app, ..setup("dead", &link, clock.clone()) }));
     let runs = Runs::default();
     schedule(&dead, runs.noting(job("60s", 30)));
     seconds(61).await;

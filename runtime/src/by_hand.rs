@@ -1,0 +1,154 @@
+//! Runs that no schedule asked for: here, or on a server that has the job.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+use crate::backoff::Backoff;
+use crate::claim::{Win, request_timeout};
+use crate::job::Job;
+use crate::lease::HeldLease;
+use crate::server::Server;
+use crate::store::{
+    Claim, ClaimReply, Ending, Holder, RequestAnswer, RequestHint, RunRecord, RunRequest, StoreError,
+    StoreErrorKind, What,
+};
+use crate::tick;
+
+/// What became of a run by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunNow {
+    /// It ran, here or on another server, and this is its record: whether it succeeded is in there.
+    Ran(RunRecord),
+    /// Somebody holds the job's key, so it was not started.
+    Held(Holder),
+    /// This program does not have the job, and no server that has it came forward.
+    NoServer,
+}
+
+/// How long the store is tried.
+const TRY_FOR: Duration = Duration::from_secs(10);
+
+/// Servers hear of a request when they announce themselves.
+const REQUEST_FOR: Duration = Duration::from_secs(45);
+
+/// How often a requester looks what became of its request.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Runs the job on this server, now.
+pub(crate) async fn run_here(server: &Arc<Server>, job: &Arc<Job>) -> Result<RunNow, StoreError> {
+    Ok(claim_and_run(server, job, What::Now).await?.unwrap_or(RunNow::NoServer))
+}
+
+/// Another server asked for a run of a job that this one has.
+pub(crate) fn take_up(server: &Arc<Server>, hint: RequestHint) {
+    let Some(job) = server.jobs.get(&hint.key).cloned() else { return };
+    let server = server.clone();
+    server.clone().spawn(async move {
+        let key = &hint.key;
+        match claim_and_run(&server, &job, What::Requested(hint.id)).await {
+            Ok(_) => {}
+            Err(error) => tracing::warn!(target: "jobs", key, %error, "[{key}] a run that was asked for was not started"),
+        }
+    });
+}
+
+/// `None` if the request was taken up by another server.
+async fn claim_and_run(
+    server: &Arc<Server>,
+    job: &Arc<Job>,
+    what: What,
+) -> Result<Option<RunNow>, StoreError> {
+    let slot = tokio::select! {
+        slot = server.slot(None) => slot,
+        () = server.stop.cancelled() => None,
+    };
+    let slot = slot.ok_or_else(|| stopping(server))?;
+    if job.here.astray.load(Ordering::SeqCst) > 0 {
+        let holder = Holder { server: Some(server.id.clone()), since: None, remaining: None };
+        return Ok(Some(RunNow::Held(holder)));
+    }
+    let claim = Claim {
+        token: Uuid::new_v4().to_string(),
+        server: server.id.clone(),
+        ttl: job.policy.ttl,
+        what,
+        remember: server.remember,
+    };
+    let give_up = Instant::now() + TRY_FOR;
+    let mut backoff = Backoff::new();
+    loop {
+        let sent = server.time.moment();
+        let request = server.store.claim(&job.policy.key, &claim);
+        let answer = match server.ask("claim", request_timeout(claim.ttl), request).await {
+            Ok(answer) => answer,
+            Err(error) if Instant::now() < give_up && error.kind().may_pass_soon() => {
+                sleep(backoff.next()).await;
+                continue;
+            }
+            Err(error) => {
+                HeldLease::give_back(server, job, claim);
+                return Err(error);
+            }
+        };
+        let won = match answer.reply.decision {
+            ClaimReply::Won(won) => won,
+            ClaimReply::Held(holder) => return Ok(Some(RunNow::Held(holder))),
+            ClaimReply::NotRequested => return Ok(None),
+            // An earlier request had won, and its lease was over before its reply came.
+            _ => return Err(too_late(server)),
+        };
+        let lease = HeldLease::won(server, job, claim, won, sent, answer.at);
+        if lease.proof().is_lost() || server.stop.is_cancelled() {
+            lease.release(server, None, &Ending::not_started()).await;
+            return Err(if server.stop.is_cancelled() { stopping(server) } else { too_late(server) });
+        }
+        let win = Win { lease, slot, missed_after: None, usual: won.usual };
+        return Ok(Some(RunNow::Ran(tick::under_lease(server, job, win).await)));
+    }
+}
+
+/// Asks the servers that have the job, and waits for the record of the run.
+pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<RunNow, StoreError> {
+    let within = Duration::from_secs(5);
+    let id = Uuid::new_v4().simple().to_string();
+    let request = RunRequest { id, by: server.id.clone(), ttl: REQUEST_FOR };
+    let counts = server.ask("request", within, server.store.request(key, &request)).await?.reply;
+    loop {
+        sleep(LOOK).await;
+        let seen = server.ask("history", within, server.store.history(key)).await?;
+        let history = seen.reply;
+        match history.request.filter(|request| request.id == counts.id).map(|request| request.answer) {
+            Some(Some(RequestAnswer::Started { fence, .. })) => {
+                let goes_on = history.current.is_some_and(|run| run.fence == fence);
+                let record = history.runs.into_iter().find(|run| run.fence == fence);
+                match record {
+                    Some(record) => return Ok(RunNow::Ran(record)),
+                    None if goes_on => {}
+                    None => return Err(error(server, "its record is gone")),
+                }
+            }
+            Some(Some(RequestAnswer::Held { server })) => {
+                return Ok(RunNow::Held(Holder { server, since: None, remaining: None }));
+            }
+            Some(None) if seen.at < counts.until => {}
+            _ => return Ok(RunNow::NoServer),
+        }
+    }
+}
+
+fn stopping(server: &Server) -> StoreError {
+    error(server, "this server is shutting down")
+}
+
+fn too_late(server: &Server) -> StoreError {
+    error(server, "its answer came too late to start the run safely; ask again")
+}
+
+fn error(server: &Server, why: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unreachable, "run_now", server.store.location(), why)
+}

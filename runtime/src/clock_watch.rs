@@ -1,0 +1,30 @@
+//! Notices that the machine was suspended or its clock was set.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::server::{NeverSilently, Server};
+
+/// How often the machine's two clocks are compared.
+const COMPARE: Duration = Duration::from_secs(5);
+const SUSPICIOUS: Duration = Duration::from_millis(250);
+
+/// Compares the clock that stands still in a suspended machine with the one that can be set. When they disagree,
+/// asks the store what time it is. (Otherwise every announcement asks.)
+pub(crate) async fn watch_clock(server: Arc<Server>) {
+    let _never_silently = NeverSilently(server.clone());
+    let mut seen = server.time.moment();
+    let mut jumped = false;
+    loop {
+        tokio::time::sleep(COMPARE).await;
+        let now = server.time.moment();
+        let (steady, shown) = (now.steady.duration_since(seen.steady), now.wall.since(seen.wall));
+        jumped |= shown.abs_diff(steady) > SUSPICIOUS || now.wall < seen.wall;
+        seen = now;
+        // A failure is noted in the server's health, and the next round asks again.
+        if jumped && server.ask("ping", Duration::from_secs(2), server.store.ping()).await.is_ok() {
+            jumped = false;
+            server.time.wake_sleepers();
+        }
+    }
+}

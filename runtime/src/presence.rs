@@ -1,0 +1,71 @@
+//! This server's word that it is there, and what it hears in return.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Timestamp;
+use crate::by_hand;
+use crate::event::EventKind;
+use crate::server::{NeverSilently, Server};
+use crate::store::{Announcement, JobInfo};
+
+/// Three times a minute, and two may get lost: a dead server is gone within a minute.
+const EVERY: Duration = Duration::from_secs(20);
+const COUNTS_FOR: Duration = Duration::from_secs(45);
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// A clock that differs by more is told of.
+const NOTABLE: i64 = 1_000_000;
+
+/// Announces this server until it stops.
+pub(crate) async fn announce(server: Arc<Server>) {
+    let _never_silently = NeverSilently(server.clone());
+    let mut jobs: Vec<_> = server.jobs.values().map(|job| &job.policy).collect();
+    jobs.sort_by(|one, other| one.key.cmp(&other.key));
+    let jobs = jobs.iter().map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
+    // Ten thousand jobs are a long text, and it does not change.
+    let jobs = serde_json::json!(jobs.collect::<Vec<_>>()).to_string();
+    let mut differs = false;
+    loop {
+        let about = about(&server, &jobs).into();
+        let announcement = Announcement { server: server.id.clone(), about, ttl: COUNTS_FOR };
+        let answer = server.ask("announce", ANSWER_WITHIN, server.store.announce(&announcement)).await;
+        // A failure is noted in the server's health; the next announcement comes anyway.
+        if let Ok(answer) = answer {
+            answer.reply.into_iter().for_each(|hint| by_hand::take_up(&server, hint));
+            tell_if_clock_differs(&server, &mut differs);
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// Says that this server is gone: others need not wait until its announcement expires.
+pub(crate) async fn leave(server: &Server) {
+    let _expires_by_itself = server.ask("leave", ANSWER_WITHIN, server.store.leave(&server.id)).await;
+}
+
+fn about(server: &Server, jobs: &str) -> String {
+    let started = server.time.now().minus(server.begun.elapsed());
+    let running = serde_json::json!(server.running.infos());
+    let (id, version) = (serde_json::json!(server.id), env!("CARGO_PKG_VERSION"));
+    let (started, ahead) = (started.as_micros(), clock_ahead(server));
+    format!(
+        "{{\"id\":{id},\"started\":{started},\"version\":\"{version}\",\"jobs\":{jobs},\
+         \"clock_ahead_micros\":{ahead},\"running\":{running}}}"
+    )
+}
+
+fn clock_ahead(server: &Server) -> i64 {
+    let wall: Timestamp = server.time.wall().now();
+    wall.as_micros().saturating_sub(server.time.now().as_micros())
+}
+
+fn tell_if_clock_differs(server: &Server, differs: &mut bool) {
+    let ahead_micros = clock_ahead(server);
+    let now_differs = ahead_micros.abs() > NOTABLE;
+    if now_differs && !*differs {
+        server.tell(None, EventKind::ClockDiffers { ahead_micros });
+    }
+    *differs = now_differs;
+}

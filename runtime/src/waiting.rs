@@ -1,0 +1,100 @@
+//! For how long a claim is worth repeating.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use singleton_jobs_policy::{Missed, Overlap};
+
+use crate::Timestamp;
+use crate::backoff::Backoff;
+use crate::claim::{Ask, Purpose};
+use crate::event::{EventKind, SkipReason};
+use crate::job::Job;
+use crate::server::Server;
+use crate::store::{Holder, StoreError};
+
+/// A store that refuses will not change its mind in a moment.
+const AFTER_A_REFUSAL: Duration = Duration::from_secs(15);
+
+/// How long after the end of a lease its successors ask: so that a holder who is about to extend comes first.
+pub(crate) fn slack(ttl: Duration) -> Duration {
+    (ttl / 10).min(Duration::from_millis(200))
+}
+
+/// One claim that may have to wait.
+pub(crate) struct Waiting<'a> {
+    job: &'a Job,
+    ask: Ask,
+    in_time: Timestamp,
+    told_overdue: bool,
+    pub(crate) backoff: Backoff,
+}
+
+impl<'a> Waiting<'a> {
+    pub(crate) fn new(job: &'a Job, ask: Ask) -> Self {
+        let in_time = ask.tick.plus(job.policy.delay_of(ask.tick)).plus(ask.grace);
+        Self { job, ask, in_time, told_overdue: false, backoff: Backoff::new() }
+    }
+
+    /// A missed tick that runs once, and one that is taken over, may start at any time.
+    pub(crate) fn last_start(&self) -> Option<Timestamp> {
+        let bounded = self.ask.purpose == Purpose::Due && self.job.policy.missed == Missed::Skip;
+        bounded.then_some(self.in_time)
+    }
+
+    /// Resolves when there is a reason to stop.
+    pub(crate) async fn is_pointless(&self, server: &Server) {
+        tokio::select! {
+            () = server.stop.cancelled() => {}
+            () = self.job.superseded(self.ask.tick), if self.ask.purpose == Purpose::Due => {}
+        }
+    }
+
+    pub(crate) fn reason_to_stop(&self, server: &Server) -> Option<SkipReason> {
+        if server.stop.is_cancelled() {
+            return Some(SkipReason::Stopping);
+        }
+        // Its lease is gone, so the store would let this server in beside its own run.
+        if self.job.here.astray.load(Ordering::SeqCst) > 0 {
+            return Some(SkipReason::StillRunning);
+        }
+        let newest = *self.job.here.newest.borrow();
+        let newer = newest > self.ask.tick && self.ask.purpose == Purpose::Due;
+        newer.then_some(SkipReason::Superseded(newest))
+    }
+
+    /// How long until the holder may be gone; `None` if this tick does not wait for it.
+    ///
+    /// A run that ends on this server is noticed at once. Of others only the end of the lease is known; servers
+    /// that take a tick over come first then.
+    pub(crate) fn time_to_wait_for(&self, holder: &Holder, now: Timestamp) -> Option<Duration> {
+        let missed = self.last_start().is_none() && now > self.in_time;
+        if !missed && self.job.policy.overlap == Overlap::Skip {
+            return None;
+        }
+        let ttl = self.job.policy.ttl;
+        let wait = holder.remaining.unwrap_or(ttl).min(ttl) + 2 * slack(ttl);
+        match self.last_start() {
+            None => Some(wait),
+            // One last question while the tick can still start.
+            Some(last) => Some(wait.min(last.minus(slack(ttl)).since(now))).filter(|wait| !wait.is_zero()),
+        }
+    }
+
+    /// How long until the store is asked again; `None` if that would be too late.
+    pub(crate) fn pause_after(&mut self, server: &Server, error: &StoreError) -> Option<Duration> {
+        let soon = error.kind().may_pass_soon();
+        let pause = if soon { self.backoff.next() } else { self.backoff.next().max(AFTER_A_REFUSAL) };
+        let now = server.time.now();
+        match self.last_start() {
+            Some(last) => Some(pause).filter(|pause| soon && now.plus(*pause) < last),
+            None => {
+                if self.ask.purpose == Purpose::Due && now > self.in_time && !self.told_overdue {
+                    self.told_overdue = true;
+                    server.tell(Some(self.job), EventKind::Overdue { tick: self.ask.tick });
+                }
+                Some(pause)
+            }
+        }
+    }
+}
