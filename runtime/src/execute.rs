@@ -14,6 +14,7 @@ use singleton_jobs_policy::OnLost;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::sleep;
 
+use crate::current;
 use crate::event::{EventKind, RunRef};
 use crate::extract::Context;
 use crate::job::Job;
@@ -179,6 +180,7 @@ async fn under_lease(job: Arc<Job>, context: Context, proof: Arc<Proof>) -> Opti
                 Poll::Pending => return Poll::Pending,
             }
         }
+        let _current = current::enter(&context.run);
         future.get_or_insert_with(|| (job.call)(&context)).as_mut().poll(polling).map(Some)
     })
     .await?;

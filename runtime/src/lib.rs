@@ -73,6 +73,7 @@ mod claim;
 pub mod clock;
 mod clock_watch;
 mod config;
+mod current;
 mod error;
 mod event;
 mod execute;
@@ -99,6 +100,7 @@ mod signal;
 pub mod store;
 mod store_time;
 mod takeover;
+pub mod testing;
 mod tick;
 mod waiting;
 
@@ -107,6 +109,7 @@ mod tests;
 
 pub use builder::{Builder, builder};
 pub use by_hand::RunNow;
+pub use current::assert_locked;
 pub use error::{JobProblem, StartError};
 pub use event::{Event, EventKind, Events, RunRef, SkipReason};
 pub use extract::{FromRun, State};

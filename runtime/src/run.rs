@@ -58,6 +58,12 @@ impl Run {
         })
     }
 
+    /// The run that this code is in, however deep; `None` outside of jobs, and in tasks and threads that a job
+    /// spawned: pass them a clone.
+    pub fn current() -> Option<Self> {
+        crate::current::get()
+    }
+
     /// The job's key.
     pub fn key(&self) -> &str {
         &self.inner.key

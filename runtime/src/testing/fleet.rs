@@ -1,0 +1,222 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::TestClock;
+use super::link::Link;
+use super::server::{Part, TestServer};
+use crate::Timestamp;
+use crate::clock::Clock;
+use crate::error::StartError;
+use crate::extract::States;
+use crate::job::Job;
+use crate::registry;
+use crate::roster::Roster;
+use crate::store::memory::MemoryStore;
+use crate::store::{History, Store};
+
+/// Noon of 15 January 2027, UTC.
+const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
+
+/// Servers that share a store in memory, in one process. See the [module](super).
+pub struct Fleet {
+    plan: FleetBuilder,
+    clock: TestClock,
+    store: MemoryStore,
+    servers: Vec<TestServer>,
+    started: usize,
+}
+
+/// Says what a fleet is like; [`start`](FleetBuilder::start) starts it.
+#[must_use = "nothing is started before `start`"]
+pub struct FleetBuilder {
+    servers: usize,
+    begins_at: Timestamp,
+    clocks_off: BTreeMap<usize, i64>,
+    states: Vec<Box<dyn Fn(&mut States) + Send + Sync>>,
+    jobs: Vec<Box<dyn Fn() -> Job + Send + Sync>>,
+    annotated: bool,
+    only: Vec<String>,
+    max_concurrent: Option<usize>,
+    shutdown_grace: Duration,
+}
+
+impl Fleet {
+    /// A fleet of so many servers.
+    pub fn of(servers: usize) -> FleetBuilder {
+        FleetBuilder {
+            servers,
+            begins_at: NOON,
+            clocks_off: BTreeMap::new(),
+            states: Vec::new(),
+            jobs: Vec::new(),
+            annotated: false,
+            only: Vec::new(),
+            max_concurrent: None,
+            shutdown_grace: Duration::from_secs(25),
+        }
+    }
+
+    /// Lets time pass.
+    pub async fn run_for(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    /// The store's time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The store's clock, which can be set.
+    pub fn clock(&self) -> &TestClock {
+        &self.clock
+    }
+
+    /// The server of this number, from 0 in the order of their starts.
+    #[track_caller]
+    pub fn server(&self, number: usize) -> &TestServer {
+        &self.servers[number]
+    }
+
+    /// All of them.
+    pub fn servers(&self) -> &[TestServer] {
+        &self.servers
+    }
+
+    /// The server on which a run of this job goes on, if there is one.
+    pub async fn running(&self, key: &str) -> Option<&TestServer> {
+        let current = self.history(key).await.current?;
+        self.servers.iter().find(|server| server.server() == current.server)
+    }
+
+    /// What the store knows of a job.
+    pub async fn history(&self, key: &str) -> History {
+        self.store.history(key).await.expect("memory always answers").reply
+    }
+
+    /// Takes the store away from all servers, or gives it back.
+    pub fn cut_off_the_store(&self, cut: bool) {
+        self.servers.iter().for_each(|server| server.cut_off(cut));
+    }
+
+    /// Makes the store forget everything about a job, as a restart without persistence does.
+    pub fn wipe(&self, key: &str) {
+        self.store.tamper(key, |state| *state = crate::store::model::State::default());
+    }
+
+    /// Starts another server, as a deploy or a restart after a crash does, and returns its number.
+    pub async fn add_server(&mut self) -> Result<usize, StartError> {
+        let server = self.plan.server(self.started, &self.clock, &self.store).await?;
+        self.servers.push(server);
+        self.started += 1;
+        Ok(self.servers.len() - 1)
+    }
+
+    /// Shuts a server down as a deploy does, and takes it out of the fleet: later ones move up by one number.
+    pub async fn shut_down(&mut self, number: usize) {
+        self.servers.remove(number).shutdown().await;
+    }
+}
+
+impl FleetBuilder {
+    /// Adds a job; the function is called for each server.
+    pub fn job(mut self, job: impl Fn() -> Job + Send + Sync + 'static) -> Self {
+        self.jobs.push(Box::new(job));
+        self
+    }
+
+    /// Adds all annotated jobs of the program, or of the test binary.
+    pub fn annotated_jobs(mut self) -> Self {
+        self.annotated = true;
+        self
+    }
+
+    /// Adds one annotated job.
+    pub fn annotated_job(mut self, key: impl Into<String>) -> Self {
+        self.only.push(key.into());
+        self
+    }
+
+    /// A value that jobs take as [`State<T>`](crate::State), cloned for each server.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.push(Box::new(move |states| states.insert(value.clone())));
+        self
+    }
+
+    /// What the store's clock shows at the start. Noon of 15 January 2027, UTC, unless set.
+    pub fn begins_at(mut self, time: Timestamp) -> Self {
+        self.begins_at = time;
+        self
+    }
+
+    /// Makes a server's clock wrong by so many milliseconds: ahead of the store's, or behind it if negative.
+    pub fn clock_off_by(mut self, server: usize, millis: i64) -> Self {
+        self.clocks_off.insert(server, millis);
+        self
+    }
+
+    /// How many jobs may run on each server at the same time.
+    pub fn max_concurrent(mut self, runs: usize) -> Self {
+        self.max_concurrent = Some(runs);
+        self
+    }
+
+    /// How long a shutdown waits for runs before it cancels them.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.shutdown_grace = grace;
+        self
+    }
+
+    /// Checks the jobs as [`start_all`](crate::start_all) does, and starts the servers.
+    pub async fn start(self) -> Result<Fleet, StartError> {
+        let clock = TestClock::starting_at(self.begins_at);
+        let store = MemoryStore::new(Arc::new(clock.clone()));
+        let (count, servers) = (self.servers, Vec::new());
+        let mut fleet = Fleet { plan: self, clock, store, servers, started: 0 };
+        for _ in 0..count {
+            fleet.add_server().await?;
+        }
+        Ok(fleet)
+    }
+
+    async fn server(
+        &self,
+        number: usize,
+        clock: &TestClock,
+        store: &MemoryStore,
+    ) -> Result<TestServer, StartError> {
+        let mut states = States::default();
+        self.states.iter().for_each(|insert| insert(&mut states));
+        let mut built: Vec<_> = self.jobs.iter().map(|job| job()).collect();
+        for key in &self.only {
+            built.push(annotated(key)?);
+        }
+        let roster = Roster {
+            annotated: self.annotated,
+            built,
+            schedules: BTreeMap::new(),
+            disabled: Vec::new(),
+            schedules_from_outside: None,
+            disabled_from_outside: None,
+        };
+        let jobs = roster.check(&states)?.jobs;
+        Ok(TestServer::start(Part {
+            id: format!("server-{number}"),
+            link: Arc::new(Link::new(store.clone())),
+            clock: clock.off_by(self.clocks_off.get(&number).copied().unwrap_or(0)),
+            jobs,
+            states,
+            max_concurrent: self.max_concurrent,
+            shutdown_grace: self.shutdown_grace,
+        })
+        .await)
+    }
+}
+
+fn annotated(key: &str) -> Result<Job, StartError> {
+    let found = registry::registered().into_iter().flatten().find(|job| job.policy.key == key);
+    found.ok_or_else(|| StartError::Config {
+        source: "the fleet's `annotated_job`".to_owned(),
+        message: format!("there is no annotated job \"{key}\""),
+    })
+}

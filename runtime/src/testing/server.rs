@@ -1,0 +1,118 @@
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::TestClock;
+use super::link::Link;
+use crate::extract::States;
+use crate::handle::Jobs;
+use crate::host;
+use crate::job::Job;
+use crate::place::{Place, Stage};
+use crate::server::{Server, Setup};
+use crate::store::REMEMBERED;
+
+/// One server of a [`Fleet`](super::Fleet): a [`Jobs`] handle, and what can happen to its process.
+pub struct TestServer {
+    jobs: Jobs,
+    stage: Arc<Stage>,
+    link: Arc<Link>,
+    clock: TestClock,
+}
+
+pub(super) struct Part {
+    pub(super) id: String,
+    pub(super) link: Arc<Link>,
+    pub(super) clock: TestClock,
+    pub(super) jobs: Vec<Job>,
+    pub(super) states: States,
+    pub(super) max_concurrent: Option<usize>,
+    pub(super) shutdown_grace: Duration,
+}
+
+impl TestServer {
+    /// Starts as the host does, but on the test's runtime.
+    pub(super) async fn start(part: Part) -> Self {
+        let Part { id, link, clock, jobs, states, max_concurrent, shutdown_grace } = part;
+        let stage = Arc::<Stage>::default();
+        let place = Place::staged(Handle::current(), stage.clone());
+        let server = Arc::new(Server::new(Setup {
+            id,
+            store: link.clone(),
+            clock: Arc::new(clock.clone()),
+            jobs,
+            states,
+            host: place.clone(),
+            app: place.clone(),
+            max_concurrent,
+            remember: REMEMBERED,
+        }));
+        // A store that is away is no reason not to start: `start_degraded`.
+        let _answer = server.ask("ping", Duration::from_secs(3), server.store.ping()).await;
+        let (closing, closed) = watch::channel(None);
+        let serving = server.clone();
+        drop(place.spawn(async move {
+            let reason = host::serve(&serving, shutdown_grace).await;
+            closing.send_replace(Some(reason));
+        }));
+        let jobs = Jobs::new(server, Handle::current(), closed, shutdown_grace);
+        Self { jobs, stage, link, clock }
+    }
+
+    /// Kills the server like a process by SIGKILL: its runs end at the `await` they are at, and nobody releases their
+    /// leases. Tasks that a job has spawned by itself go on.
+    pub fn crash(&self) {
+        self.stage.kill();
+    }
+
+    /// Whether it has crashed.
+    pub fn has_crashed(&self) -> bool {
+        self.stage.is_killed()
+    }
+
+    /// Stops the server like a process by SIGSTOP: nothing on it goes on, and time passes.
+    pub fn freeze(&self) {
+        self.stage.stop();
+    }
+
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) {
+        self.stage.go_on();
+    }
+
+    /// Cuts its connection to the store, or restores it.
+    pub fn cut_off(&self, cut: bool) {
+        self.link.change(|weather| weather.cut = cut);
+    }
+
+    /// Lets its requests arrive and be carried out, but no reply come back.
+    pub fn lose_replies(&self, lost: bool) {
+        self.link.change(|weather| weather.replies_lost = lost);
+    }
+
+    /// How long each of its requests is on its way to the store. Nothing, unless set.
+    pub fn set_latency(&self, latency: Duration) {
+        self.link.change(|weather| weather.latency = latency);
+    }
+
+    /// This server's own clock, which can be set. Ticks follow the store's.
+    pub fn clock(&self) -> &TestClock {
+        &self.clock
+    }
+
+    /// Shuts the server down as a deploy does.
+    pub async fn shutdown(self) {
+        self.jobs.shutdown().await;
+    }
+}
+
+impl Deref for TestServer {
+    type Target = Jobs;
+
+    fn deref(&self) -> &Jobs {
+        &self.jobs
+    }
+}
