@@ -25,7 +25,7 @@
 //! };
 //!
 //! let fleet = Fleet::of(10).job(import).clock_off_by(3, -5_000).start().await.unwrap();
-//! fleet.run_for(Duration::from_secs(3 * 3600)).await;
+//! fleet.run_for(Duration::from_secs(3 * 3600 + 60)).await;
 //! assert_eq!(*imported.lock().unwrap(), 3, "once an hour, not ten times");
 //! # }
 //! ```
