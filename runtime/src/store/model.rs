@@ -80,7 +80,7 @@ fn claim_tick(state: &mut State, now: Timestamp, claim: &Claim, ask: &TickClaim)
 
 /// A run that another server asked for. Whoever comes first answers the request, in the same step.
 fn claim_requested(state: &mut State, now: Timestamp, claim: &Claim, id: &str) -> ClaimReply {
-    if !state.waits_for(now).is_some_and(|request| request.id == id) {
+    if state.waits_for(now).is_none_or(|request| request.id != id) {
         return ClaimReply::NotRequested;
     }
     let reply = state.claimed_by_hand(now, claim);
@@ -197,7 +197,7 @@ pub fn forget(state: &mut State, now: Timestamp, quiet: Duration) -> ForgetReply
     }
     let mark = state.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
     let used = mark.max(Timestamp::from_micros(state.fence));
-    if used.plus(quiet) > now {
+    if used.plus(quiet) >= now {
         return ForgetReply::TooRecent(used);
     }
     *state = State::default();
