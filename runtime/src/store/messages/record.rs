@@ -81,6 +81,7 @@ pub struct RunRecord {
     /// The error's text, if there was one.
     pub error: Option<String>,
     /// The tries before the last one, oldest first; only the newest are kept.
+    #[serde(default)]
     pub failed_tries: Vec<FailedTry>,
     /// How far it said it was.
     pub progress: Option<Progress>,

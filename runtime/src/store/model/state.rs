@@ -28,6 +28,7 @@ pub struct State {
     /// The last request to run the job by hand.
     pub request: Option<Requested>,
     /// Counts over all runs.
+    #[serde(default)]
     pub stats: Stats,
     /// The lock other programs see; on Redis a key of its own, which they may set, too.
     pub lock: Option<Lock>,
