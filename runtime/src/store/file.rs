@@ -18,6 +18,7 @@ use super::{
 use crate::Timestamp;
 
 mod disk;
+mod fleet;
 mod folder;
 mod name;
 mod queue;
@@ -29,8 +30,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 /// A folder on a local disk that every server on this machine opens.
 ///
 /// Each key has a state file, which is replaced as a whole, and a lock file, which is never deleted. What
-/// was acknowledged survives a killed process and a power cut. A folder on a network share is not
-/// supported: locks and clocks differ there from machine to machine.
+/// was acknowledged survives a killed process and a power cut, but for the servers' announcements, which
+/// are repeated anyway. A folder on a network share is not supported: locks and clocks differ there from
+/// machine to machine.
 ///
 /// Its methods need a Tokio runtime with time enabled.
 #[derive(Clone)]
@@ -116,11 +118,11 @@ impl FileStore {
         })
     }
 
-    /// A look at the folder that needs neither a lock nor a write.
+    /// A look at the folder, or a note put into it, that needs neither a lock nor a flush.
     fn look<'a, T: Send + 'static>(
         &'a self,
         step: &'static str,
-        look: impl FnOnce(&Path) -> Result<T, Failure> + Send + 'static,
+        look: impl FnOnce(&Path, Timestamp) -> Result<T, Failure> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let room = self.queue.room(Lane::Newcomers).await;
@@ -128,7 +130,8 @@ impl FileStore {
             let looked = spawn_blocking(move || {
                 let _room = room;
                 std::fs::read_dir(&folder).map_err(|error| Failure::io("open", &folder, &error))?;
-                Ok(Stamped { reply: look(&folder)?, at: Timestamp::now() })
+                let at = Timestamp::now();
+                Ok(Stamped { reply: look(&folder, at)?, at })
             });
             let looked = looked.await.map_err(|error| self.error(step, broken_off(&error)))?;
             looked.map_err(|failure| self.error(step, failure))
@@ -156,7 +159,7 @@ impl Store for FileStore {
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {
-        self.look("ping", |_| Ok(()))
+        self.look("ping", |_, _| Ok(()))
     }
 
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
@@ -203,29 +206,45 @@ impl Store for FileStore {
     }
 
     fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        self.step("forget", Lane::Newcomers, key, move |state, now| (model::forget(state, now, quiet), true))
+        self.step("forget", Lane::Newcomers, key, move |state, now| {
+            let reply = model::forget(state, now, quiet);
+            let forgotten = reply == ForgetReply::Forgotten;
+            (reply, forgotten)
+        })
     }
 
-    fn request<'a>(&'a self, _key: &'a str, _request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        unimplemented!()
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
+        Box::pin(async move {
+            let request = request.clone();
+            let transition = move |state: &mut State, now| (model::request(state, now, &request), true);
+            let counts = self.step("request", Lane::Newcomers, key, transition).await?;
+            // Only now: whoever reads the hint finds the request.
+            let hint = RequestHint { key: key.to_owned(), id: counts.reply.id.clone() };
+            let until = counts.reply.until;
+            self.look("request", move |folder, _| fleet::hint(folder, until, &hint)).await?;
+            Ok(counts)
+        })
     }
 
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
         let key = key.to_owned();
-        self.look("history", move |folder| {
-            Ok(model::history(&KeyFiles::new(folder, &key).read()?, Timestamp::now()))
+        self.look("history", move |folder, now| Ok(model::history(&KeyFiles::new(folder, &key).read()?, now)))
+    }
+
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
+        let Announcement { server, about, ttl } = announcement.clone();
+        self.look("announce", move |folder, now| {
+            fleet::servers(folder).put(&server, now.plus(ttl), &about)?;
+            fleet::requests(folder).living(now)
         })
     }
 
-    fn announce<'a>(&'a self, _announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        unimplemented!()
-    }
-
-    fn leave<'a>(&'a self, _server: &'a str) -> StoreFuture<'a, ()> {
-        unimplemented!()
+    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
+        let server = server.to_owned();
+        self.look("leave", move |folder, _| fleet::servers(folder).remove(&server))
     }
 
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        unimplemented!()
+        self.look("servers", |folder, now| fleet::servers(folder).living(now))
     }
 }

@@ -98,7 +98,7 @@ impl KeyFiles {
         let before = state.clone();
         let (reply, relied_on) = transition(&mut state, at);
         if relied_on || state != before {
-            self.replace(&state)?;
+            self.keep(&state)?;
         }
         Ok(Stamped { at, reply })
     }
@@ -127,15 +127,33 @@ impl KeyFiles {
     }
 
     /// Whenever the process is killed or the power fails: the old state is there, or the new one.
+    fn keep(&self, state: &State) -> Result<(), Failure> {
+        if *state == State::default() {
+            self.remove()?;
+        } else {
+            self.replace(state)?;
+        }
+        sync_folder(&self.folder).map_err(|error| Failure::io("flush", &self.folder, &error))
+    }
+
     fn replace(&self, state: &State) -> Result<(), Failure> {
         let bytes = serde_json::to_vec(state).expect("a state is plain data");
         let temporary = temporary(&self.folder, &self.name);
         let written = write_through(&temporary, &bytes).and_then(|()| fs::rename(&temporary, &self.state));
-        if let Err(error) = written {
+        written.map_err(|error| {
             let _ = fs::remove_file(&temporary);
-            return Err(Failure::io("write", &self.state, &error));
+            Failure::io("write", &self.state, &error)
+        })
+    }
+
+    /// No file says the same as a state without content. The lock file stays: others may have it open.
+    fn remove(&self) -> Result<(), Failure> {
+        match fs::remove_file(&self.state) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Failure::io("remove", &self.state, &error))
+            }
+            _ => Ok(()),
         }
-        sync_folder(&self.folder).map_err(|error| Failure::io("flush", &self.folder, &error))
     }
 }
 

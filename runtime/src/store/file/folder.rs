@@ -8,6 +8,7 @@ use uuid::Uuid;
 use uuid::fmt::Simple;
 
 use super::disk::{Failure, sync_folder, temporary};
+use super::fleet;
 
 /// No step takes this long between creating its temporary file and renaming it; a stopped process that
 /// still does loses its write, gets an error, and harms nobody.
@@ -33,7 +34,9 @@ pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
     usable
         .and_then(|()| sync_folder(folder))
         .map_err(|error| Failure::io("write to and lock files in the folder", folder, &error))?;
-    remove_abandoned(folder);
+    for folder in [folder, fleet::servers(folder).folder(), fleet::requests(folder).folder()] {
+        remove_abandoned(folder);
+    }
     Ok(())
 }
 
