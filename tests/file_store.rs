@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use jobs::store::file::FileStore;
-use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, Store, StoreErrorKind};
+use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, Store, StoreErrorKind, Won};
 use proptest::prelude::*;
 use support::folder::TempFolder;
 use support::server::{SUCCEEDED, claim_now, lease_of, win};
@@ -17,6 +17,11 @@ mod support {
     pub mod folder;
     pub mod server;
 }
+
+#[path = "files/fleet.rs"]
+mod fleet;
+#[path = "files/state.rs"]
+mod state;
 
 fn file_name(store: &FileStore, key: &str) -> String {
     store.state_file(key).file_name().unwrap().to_str().unwrap().to_owned()
@@ -28,10 +33,16 @@ async fn a_tick_goes_its_way_and_a_second_process_sees_it() {
     let (here, there) =
         (FileStore::open(folder.path(), None).unwrap(), FileStore::open(folder.path(), None).unwrap());
     let claim = claim_now();
-    let ClaimReply::Won(won) = here.claim("import", &claim).await.unwrap().reply else { panic!("not won") };
+    let ClaimReply::Won(won) = here.claim("import", &claim).await.unwrap().reply.decision else {
+        panic!("not won")
+    };
     let lease = lease_of(&claim, won);
-    assert!(matches!(there.claim("import", &claim_now()).await.unwrap().reply, ClaimReply::Held(_)));
-    assert_eq!(there.claim("import", &claim).await.unwrap().reply, ClaimReply::Won(won), "a repeated claim");
+    assert!(matches!(there.claim("import", &claim_now()).await.unwrap().reply.decision, ClaimReply::Held(_)));
+    assert_eq!(
+        there.claim("import", &claim).await.unwrap().reply.decision,
+        ClaimReply::Won(Won { missed_after: None, ..won }),
+        "a repeated claim"
+    );
     assert!(matches!(here.extend("import", &lease).await.unwrap().reply, ExtendReply::Kept(_)));
     assert_eq!(here.release("import", &lease, &SUCCEEDED).await.unwrap().reply, ReleaseReply::Released);
     let history = there.history("import").await.unwrap().reply;
@@ -139,18 +150,20 @@ async fn a_folder_that_cannot_be_made_or_has_gone_is_named_in_the_error() {
 fn opening_removes_what_killed_processes_left_and_nothing_else() {
     let folder = TempFolder::new();
     let id = "0123456789abcdef0123456789abcdef";
-    let [abandoned, young, foreign] =
-        [format!("a.{id}.tmp"), format!("b.{id}.tmp"), "holiday.tmp".to_owned()].map(|name| {
+    fs::create_dir(folder.path().join("servers")).unwrap();
+    let names = [format!("a.{id}.tmp"), format!("servers/a.{id}.tmp"), format!("b.{id}.tmp")];
+    let [abandoned, announced, young, foreign] =
+        [&names[0], &names[1], &names[2], "holiday.tmp"].map(|name| {
             let path = folder.path().join(name);
             File::create(&path).unwrap();
             path
         });
-    for old in [&abandoned, &foreign] {
+    for old in [&abandoned, &announced, &foreign] {
         let then = SystemTime::now() - Duration::from_secs(120);
         File::options().write(true).open(old).unwrap().set_modified(then).unwrap();
     }
     FileStore::open(folder.path(), None).unwrap();
-    assert_eq!([abandoned.exists(), young.exists(), foreign.exists()], [false, true, true]);
+    assert_eq!([abandoned, announced, young, foreign].map(|path| path.exists()), [false, false, true, true]);
 }
 
 #[test]
@@ -220,7 +233,7 @@ async fn many_claims_of_one_tick_in_one_process_have_one_winner() {
         let (store, what) = (store.clone(), tick.clone());
         claims.spawn(async move {
             let claim = jobs::store::Claim { what, ..claim_now() };
-            matches!(store.claim("import", &claim).await.unwrap().reply, ClaimReply::Won(_))
+            matches!(store.claim("import", &claim).await.unwrap().reply.decision, ClaimReply::Won(_))
         });
     }
     assert_eq!(claims.join_all().await.into_iter().filter(|won| *won).count(), 1);

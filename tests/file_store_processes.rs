@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use jobs::Timestamp;
 use jobs::store::file::FileStore;
 use jobs::store::model::State;
-use jobs::store::{ClaimReply, Store, StoreError, StoreErrorKind};
+use jobs::store::{Announcement, ClaimReply, Store, StoreError, StoreErrorKind};
 use support::child::{Child, role, tell, wait_for_parent};
 use support::folder::TempFolder;
 use support::in_place::InPlaceStore;
@@ -44,6 +44,7 @@ async fn a_server_alone_wins_every_tick() {
             tell("locked");
             wait_for_parent();
         }
+        "announce" => announce_for_ever(&FileStore::open(folder, None).unwrap()).await,
         "claim without room" => {
             let store = FileStore::open(folder, None).unwrap();
             let error = store.claim(KEY, &claim_now()).await.expect_err("there is no room to write");
@@ -73,7 +74,7 @@ async fn claim_each(store: &FileStore, ticks: &[Timestamp]) -> usize {
     for tick in ticks {
         let claim = claim_of(*tick, Duration::from_secs(1));
         loop {
-            match store.claim(KEY, &claim).await.unwrap().reply {
+            match store.claim(KEY, &claim).await.unwrap().reply.decision {
                 ClaimReply::Won(won) => {
                     wins += 1;
                     store.release(KEY, &lease_of(&claim, won), &SUCCEEDED).await.unwrap();
@@ -123,7 +124,7 @@ async fn work_for_ever(store: &dyn Store) {
 
 async fn work_once(store: &dyn Store, tick: Timestamp) -> Result<(), StoreError> {
     let claim = claim_of(tick, Duration::from_millis(5));
-    if let ClaimReply::Won(won) = store.claim(KEY, &claim).await?.reply {
+    if let ClaimReply::Won(won) = store.claim(KEY, &claim).await?.reply.decision {
         tell(&format!("won {} {}", tick.as_micros(), won.fence));
         let lease = lease_of(&claim, won);
         store.extend(KEY, &lease).await?;
@@ -254,4 +255,46 @@ async fn a_full_disk_is_an_error_that_leaves_the_state_alone() {
     assert_eq!(fs::read(store.state_file(KEY)).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "state and lock, no temporary file");
     win(&store, KEY).await;
+}
+
+/// Tells its id once it has announced itself.
+async fn announce_for_ever(store: &FileStore) {
+    let server = std::process::id().to_string();
+    let about = format!(
+        r#"{{"id":"{server}","started":0,"version":"1","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
+    );
+    let announcement = Announcement { server: server.clone(), about: about.into(), ttl: ANNOUNCED };
+    store.announce(&announcement).await.unwrap();
+    tell(&server);
+    loop {
+        tokio::time::sleep(ANNOUNCED / 20).await;
+        store.announce(&announcement).await.unwrap();
+    }
+}
+
+const ANNOUNCED: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn ten_processes_that_announce_themselves_are_listed_until_they_are_killed() {
+    let folder = TempFolder::new();
+    let store = FileStore::open(folder.path(), None).unwrap();
+    let mut servers: Vec<_> = (0..10).map(|_| Child::spawn(ENTRY, "announce", folder.path())).collect();
+    let mut ids: Vec<_> = servers.iter_mut().map(|server| server.told().unwrap()).collect();
+    ids.sort();
+    let listed = async || {
+        let listed = store.servers().await.unwrap().reply;
+        listed.into_iter().map(|server| server.id).collect::<Vec<_>>()
+    };
+    assert_eq!(listed().await, ids);
+
+    let mut killed = servers.pop().unwrap();
+    killed.kill();
+    let death = Instant::now();
+    ids.retain(|id| *id != killed.id());
+    while listed().await != ids {
+        assert!(death.elapsed() < ANNOUNCED * 2, "{:?} are not {ids:?}", listed().await);
+        tokio::time::sleep(ANNOUNCED / 20).await;
+    }
+    assert_eq!(ids.len(), 9);
+    assert_eq!(fs::read_dir(folder.path().join("servers")).unwrap().count(), 9, "nothing is left of it");
 }

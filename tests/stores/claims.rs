@@ -11,8 +11,8 @@ pub async fn an_early_claim_is_told_how_long_to_wait(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.now().await.plus(Duration::from_secs(10));
     let claim = claim("a", tick);
-    let answer = bench.store.claim(&bench.key, &claim).await.expect("claim");
-    assert_eq!(answer.reply, ClaimReply::Early(tick.since(answer.at)));
+    let answer = bench.answer(&claim).await;
+    assert_eq!(answer.reply.decision, ClaimReply::Early(tick.since(answer.at)));
 }
 
 pub async fn a_delayed_tick_is_early_until_its_delay_is_over(subject: &Subject) {
@@ -29,8 +29,8 @@ pub async fn a_late_claim_is_told_how_late_it_is(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(Duration::from_secs(60)).await;
     let late = claim("a", tick);
-    let answer = bench.store.claim(&bench.key, &late).await.expect("claim");
-    assert_eq!(answer.reply, ClaimReply::Late(answer.at.since(tick)));
+    let answer = bench.answer(&late).await;
+    assert_eq!(answer.reply.decision, ClaimReply::Late(answer.at.since(tick)));
     // Lateness is each server's own affair: a longer grace can still start the tick.
     let patient = TickClaim { grace: Duration::from_secs(120), ..ask(tick) };
     bench.win(&claim_with("b", LONG, patient)).await;
@@ -74,13 +74,13 @@ pub async fn a_held_key_names_its_holder_and_the_remaining_time(subject: &Subjec
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     let second = claim("b", bench.tick_ago(SHORT).await);
-    let answer = bench.store.claim(&bench.key, &second).await.expect("claim");
+    let answer = bench.answer(&second).await;
     let expected = Holder {
         server: Some("a".to_owned()),
         since: Some(lease.since),
         remaining: Some(lease.until.since(answer.at)),
     };
-    assert_eq!(answer.reply, ClaimReply::Held(expected));
+    assert_eq!(answer.reply.decision, ClaimReply::Held(expected));
 }
 
 pub async fn a_strangers_lock_is_held_by_nobody_known(subject: &Subject) {

@@ -5,15 +5,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use jobs::store::{
-    Claim, ClaimReply, Ending, ExtendReply, History, Holder, Lease, ReleaseReply, RunOutcome, Store, Taken,
-    TickClaim, What, Won,
+    Claim, ClaimReply, Ending, ExtendReply, ForgetReply, History, Holder, Lease, REMEMBERED, ReleaseReply,
+    Requested, RunOutcome, RunRequest, Stamped, Store, Taken, TickClaim, Verdict, What, Won,
 };
-use jobs::{Overlap, Timestamp};
+use jobs::{Missed, Overlap, Timestamp};
 
 use super::subject::{Subject, Tamper};
 
 pub const SHORT: Duration = Duration::from_millis(150);
 pub const LONG: Duration = Duration::from_secs(30);
+/// Enough for two instants of the store's clock to differ.
+pub const MOMENT: Duration = Duration::from_millis(3);
+pub const DAY: Duration = Duration::from_secs(86_400);
+pub const SCHEDULE: &str = "0 * * * * UTC";
 
 /// One key of a store, and what is done to it.
 pub struct Bench {
@@ -41,16 +45,44 @@ impl Bench {
         self.now().await.minus(ago)
     }
 
+    /// A tick of this very instant, which is over when this returns.
+    pub async fn tick_now(&self) -> Timestamp {
+        tokio::time::sleep(MOMENT).await;
+        let tick = self.now().await;
+        tokio::time::sleep(MOMENT).await;
+        tick
+    }
+
+    pub async fn answer(&self, claim: &Claim) -> Stamped<Verdict> {
+        self.store.claim(&self.key, claim).await.expect("claim")
+    }
+
+    pub async fn verdict(&self, claim: &Claim) -> Verdict {
+        self.answer(claim).await.reply
+    }
+
     pub async fn claim(&self, claim: &Claim) -> ClaimReply {
-        self.store.claim(&self.key, claim).await.expect("claim").reply
+        self.verdict(claim).await.decision
+    }
+
+    pub async fn won(&self, claim: &Claim) -> Won {
+        match self.claim(claim).await {
+            ClaimReply::Won(won) => won,
+            reply => panic!("the claim should have won, but: {reply:?}"),
+        }
     }
 
     /// Claims, and must win.
     pub async fn win(&self, claim: &Claim) -> Lease {
-        match self.claim(claim).await {
-            ClaimReply::Won(won) => lease(claim, won),
-            reply => panic!("the claim should have won, but: {reply:?}"),
-        }
+        lease(claim, self.won(claim).await)
+    }
+
+    /// Makes the store know the job, and decides no tick: returns when that was.
+    pub async fn register(&self) -> Timestamp {
+        let long_ago = self.tick_ago(DAY / 2).await;
+        let answer = self.answer(&claim("a", long_ago)).await;
+        assert!(matches!(answer.reply.decision, ClaimReply::Late(_)), "{answer:?}");
+        answer.at
     }
 
     pub async fn extend(&self, lease: &Lease) -> ExtendReply {
@@ -66,8 +98,11 @@ impl Bench {
     }
 
     pub async fn release(&self, lease: &Lease, outcome: RunOutcome) -> ReleaseReply {
-        let end = Ending { outcome, error: None };
-        self.store.release(&self.key, lease, &end).await.expect("release").reply
+        self.release_with(lease, &ending(outcome)).await
+    }
+
+    pub async fn release_with(&self, lease: &Lease, end: &Ending) -> ReleaseReply {
+        self.store.release(&self.key, lease, end).await.expect("release").reply
     }
 
     /// Wins and finishes a tick.
@@ -83,6 +118,16 @@ impl Bench {
 
     pub async fn reset(&self) {
         self.store.reset(&self.key).await.expect("reset");
+    }
+
+    pub async fn forget(&self, quiet: Duration) -> ForgetReply {
+        self.store.forget(&self.key, quiet).await.expect("forget").reply
+    }
+
+    /// Another server asks for a run by hand.
+    pub async fn request(&self, id: &str, ttl: Duration) -> Requested {
+        let request = RunRequest { id: id.to_owned(), by: "asker".to_owned(), ttl };
+        self.store.request(&self.key, &request).await.expect("request").reply
     }
 
     pub async fn history(&self) -> History {
@@ -113,27 +158,46 @@ impl Bench {
     /// Waits until the lease is over by the store's clock.
     pub async fn outlive(&self, lease: &Lease) {
         let rest = lease.until.since(self.now().await);
-        tokio::time::sleep(rest + Duration::from_millis(3)).await;
+        tokio::time::sleep(rest + MOMENT).await;
         assert!(self.now().await > lease.until);
     }
 }
 
-/// A claim of a tick with a token of its own: 30 s of lease and grace, skipped if held, no takeovers.
+/// A claim of a tick with a token of its own, by a server that has been there for long: 30 s of lease and
+/// grace, skipped if held or missed, no takeovers.
 pub fn claim(server: &str, tick: Timestamp) -> Claim {
     claim_with(server, LONG, ask(tick))
 }
 
 pub fn ask(tick: Timestamp) -> TickClaim {
-    TickClaim { tick, delay: Duration::ZERO, grace: LONG, overlap: Overlap::Skip, takeovers: 0 }
+    TickClaim {
+        tick,
+        delay: Duration::ZERO,
+        grace: LONG,
+        overlap: Overlap::Skip,
+        takeovers: 0,
+        missed: Missed::Skip,
+        schedule: SCHEDULE.to_owned(),
+        known_for: DAY,
+    }
 }
 
 pub fn claim_with(server: &str, ttl: Duration, ask: TickClaim) -> Claim {
-    Claim { token: token(server), server: server.to_owned(), ttl, what: What::Tick(ask) }
+    claim_what(server, ttl, What::Tick(ask))
 }
 
 /// A claim by hand.
 pub fn claim_now(server: &str, ttl: Duration) -> Claim {
-    Claim { token: token(server), server: server.to_owned(), ttl, what: What::Now }
+    claim_what(server, ttl, What::Now)
+}
+
+/// A claim of a run that another server asked for.
+pub fn claim_requested(server: &str, id: &str) -> Claim {
+    claim_what(server, LONG, What::Requested(id.to_owned()))
+}
+
+fn claim_what(server: &str, ttl: Duration, what: What) -> Claim {
+    Claim { token: token(server), server: server.to_owned(), ttl, what, remember: REMEMBERED }
 }
 
 fn token(server: &str) -> String {
@@ -143,13 +207,17 @@ fn token(server: &str) -> String {
 
 /// The lease that a server knows after it won.
 pub fn lease(claim: &Claim, won: Won) -> Lease {
-    let Claim { token, server, ttl, what } = claim.clone();
+    let Claim { token, server, ttl, what, .. } = claim.clone();
     let tick = match what {
         What::Tick(ask) => Some(ask.tick),
-        What::Now => None,
+        What::Now | What::Requested(_) => None,
     };
-    let Won { fence, attempt, since, until } = won;
-    Lease { token, server, ttl, tick, attempt, fence, since, until }
+    let Won { fence, attempt, since, until, .. } = won;
+    Lease { token, server, ttl, tick, attempt, fence, since, until, progress: None }
+}
+
+pub fn ending(outcome: RunOutcome) -> Ending {
+    Ending { outcome, error: None, failed_tries: Vec::new(), remember: REMEMBERED }
 }
 
 pub fn started(server: &str, since: Timestamp, finished: bool) -> ClaimReply {

@@ -75,8 +75,12 @@ impl Child {
     }
 
     pub fn signal(&self, signal: &str) {
-        let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &self.id()]).status().unwrap().success());
+    }
+
+    /// As the child itself says it.
+    pub fn id(&self) -> String {
+        self.process.id().to_string()
     }
 
     /// SIGKILL: not one more instruction.

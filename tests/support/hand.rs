@@ -1,11 +1,12 @@
 //! A hand on the test's Redis server: what another program, or an operator, does to it.
 
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimReply, Store, TickClaim, What};
+use jobs::store::{ClaimReply, Store, TickClaim};
 use jobs::{History, Overlap, Timestamp};
 use redis::{Cmd, FromRedisValue};
 use std::time::Duration;
 
+use super::bench::{ask, claim_with};
 use super::fleet::send_signal;
 use super::redis_server::RedisServer;
 use super::worker::KEY;
@@ -61,19 +62,9 @@ impl Hand {
 
     /// A late server asks for a tick, with all the grace of the world.
     pub fn claim(&self, tick: Timestamp) -> ClaimReply {
-        let claim = Claim {
-            token: "late".to_owned(),
-            server: "late".to_owned(),
-            ttl: Duration::from_secs(1),
-            what: What::Tick(TickClaim {
-                tick,
-                delay: Duration::ZERO,
-                grace: Duration::from_secs(3600),
-                overlap: Overlap::Queue,
-                takeovers: 0,
-            }),
-        };
-        self.ask(async |store| store.claim(KEY, &claim).await.expect("an answer").reply)
+        let patient = TickClaim { grace: Duration::from_secs(3600), overlap: Overlap::Queue, ..ask(tick) };
+        let claim = claim_with("late", Duration::from_secs(1), patient);
+        self.ask(async |store| store.claim(KEY, &claim).await.expect("an answer").reply.decision)
     }
 
     fn ask<T>(&self, question: impl AsyncFnOnce(RedisStore) -> T) -> T {

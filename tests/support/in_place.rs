@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jobs::Timestamp;
 use jobs::store::model::{self, State};
 use jobs::store::{
-    Claim, ClaimReply, Ending, ExtendReply, History, Lease, ReleaseReply, Stamped, Store, StoreError,
-    StoreErrorKind, StoreFuture,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
+    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
 };
 
 pub struct InPlaceStore {
@@ -51,7 +52,7 @@ impl Store for InPlaceStore {
         self.step("ping", |_, _| ())
     }
 
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, ClaimReply> {
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
         self.step(key, |state, now| model::claim(state, now, claim))
     }
 
@@ -69,7 +70,7 @@ impl Store for InPlaceStore {
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.step(key, |state, _| model::set_paused(state, paused))
+        self.step(key, |state, now| model::set_paused(state, now, paused))
     }
 
     fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
@@ -77,6 +78,27 @@ impl Store for InPlaceStore {
     }
 
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        self.step(key, |state, _| state.history())
+        self.step(key, |state, now| model::history(state, now))
+    }
+
+    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
+        self.step(key, |state, now| model::forget(state, now, quiet))
+    }
+
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
+        self.step(key, |state, now| model::request(state, now, request))
+    }
+
+    // Of the fleet it knows nothing.
+    fn announce<'a>(&'a self, _: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
+        self.step("fleet", |_, _| Vec::new())
+    }
+
+    fn leave<'a>(&'a self, _: &'a str) -> StoreFuture<'a, ()> {
+        self.step("fleet", |_, _| ())
+    }
+
+    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
+        self.step("fleet", |_, _| Vec::new())
     }
 }

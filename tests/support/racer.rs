@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimReply, Ending, Lease, RunOutcome, Store, TickClaim, What, Won};
+use jobs::store::{ClaimReply, RunOutcome, Store, TickClaim};
 use jobs::{Overlap, Timestamp};
 use redis::aio::MultiplexedConnection;
 
+use super::bench::{ask, claim_with, ending, lease};
 use super::worker::{KEY, number, orders, tell};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -70,22 +71,15 @@ async fn plain_pattern(client: &mut MultiplexedConnection, tick: Timestamp) -> b
 }
 
 async fn claim(store: &RedisStore, tick: Timestamp) -> bool {
-    let ask = TickClaim {
-        tick,
-        delay: Duration::ZERO,
-        grace: Duration::from_secs(60),
-        // A machine that stalls in the middle of a run must not cost the next tick.
-        overlap: Overlap::Queue,
-        takeovers: 0,
-    };
-    let server = std::process::id().to_string();
-    let claim = Claim { token: token(tick), server, ttl: TTL, what: What::Tick(ask) };
+    // A machine that stalls in the middle of a run must not cost the next tick.
+    let patient = TickClaim { grace: Duration::from_secs(60), overlap: Overlap::Queue, ..ask(tick) };
+    let claim = claim_with(&std::process::id().to_string(), TTL, patient);
     loop {
-        match store.claim(KEY, &claim).await.expect("an answer").reply {
+        match store.claim(KEY, &claim).await.expect("an answer").reply.decision {
             ClaimReply::Won(won) => {
                 the_job().await;
-                let end = Ending { outcome: RunOutcome::Succeeded, error: None };
-                store.release(KEY, &lease(&claim, tick, won), &end).await.expect("an answer");
+                let end = ending(RunOutcome::Succeeded);
+                store.release(KEY, &lease(&claim, won), &end).await.expect("an answer");
                 return true;
             }
             ClaimReply::Early(wait) => tokio::time::sleep(wait).await,
@@ -94,10 +88,4 @@ async fn claim(store: &RedisStore, tick: Timestamp) -> bool {
             other => panic!("{other:?}"),
         }
     }
-}
-
-fn lease(claim: &Claim, tick: Timestamp, won: Won) -> Lease {
-    let Claim { token, server, ttl, .. } = claim.clone();
-    let Won { fence, attempt, since, until } = won;
-    Lease { token, server, ttl, tick: Some(tick), attempt, fence, since, until }
 }

@@ -4,11 +4,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use jobs::store::{
-    Claim, ClaimReply, Ending, Lease, RunOutcome, Stamped, Store, StoreError, TickClaim, What, Won,
+    Claim, ClaimReply, Ending, Lease, REMEMBERED, RunOutcome, Store, StoreError, TickClaim, What, Won,
 };
-use jobs::{Overlap, Timestamp};
+use jobs::{Missed, Overlap, Timestamp};
 
-pub const SUCCEEDED: Ending = Ending { outcome: RunOutcome::Succeeded, error: None };
+pub const SUCCEEDED: Ending =
+    Ending { outcome: RunOutcome::Succeeded, error: None, failed_tries: Vec::new(), remember: REMEMBERED };
 
 pub fn random() -> u64 {
     RandomState::new().hash_one(())
@@ -21,12 +22,16 @@ pub fn claim_of(tick: Timestamp, ttl: Duration) -> Claim {
         grace: Duration::from_secs(3600),
         overlap: Overlap::Queue,
         takeovers: 0,
+        missed: Missed::Skip,
+        schedule: "* * * * * UTC".to_owned(),
+        known_for: Duration::from_secs(3600),
     };
     Claim {
         token: format!("{:016x}", random()),
         server: std::process::id().to_string(),
         ttl,
         what: What::Tick(ask),
+        remember: REMEMBERED,
     }
 }
 
@@ -38,7 +43,7 @@ pub fn claim_now() -> Claim {
 pub fn lease_of(claim: &Claim, won: Won) -> Lease {
     let tick = match &claim.what {
         What::Tick(ask) => Some(ask.tick),
-        What::Now => None,
+        What::Now | What::Requested(_) => None,
     };
     Lease {
         token: claim.token.clone(),
@@ -49,13 +54,14 @@ pub fn lease_of(claim: &Claim, won: Won) -> Lease {
         fence: won.fence,
         since: won.since,
         until: won.until,
+        progress: None,
     }
 }
 
 pub async fn win(store: &dyn Store, key: &str) -> Lease {
     let claim = claim_now();
-    match store.claim(key, &claim).await {
-        Ok(Stamped { reply: ClaimReply::Won(won), .. }) => lease_of(&claim, won),
+    match store.claim(key, &claim).await.map(|answer| answer.reply.decision) {
+        Ok(ClaimReply::Won(won)) => lease_of(&claim, won),
         other => panic!("expected to win {key}: {other:?}"),
     }
 }
@@ -63,7 +69,7 @@ pub async fn win(store: &dyn Store, key: &str) -> Lease {
 #[allow(dead_code, reason = "not every test binary needs it")]
 pub async fn win_and_release(store: &dyn Store, key: &str) -> Result<Option<Won>, StoreError> {
     let claim = claim_now();
-    let ClaimReply::Won(won) = store.claim(key, &claim).await?.reply else { return Ok(None) };
+    let ClaimReply::Won(won) = store.claim(key, &claim).await?.reply.decision else { return Ok(None) };
     store.release(key, &lease_of(&claim, won), &SUCCEEDED).await?;
     Ok(Some(won))
 }

@@ -1,0 +1,100 @@
+//! The files that tell who is there.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use jobs::store::file::FileStore;
+use jobs::store::{Announcement, Store, StoreErrorKind};
+
+use super::support::folder::TempFolder;
+
+const LONG: Duration = Duration::from_secs(60);
+
+async fn announce(store: &FileStore, server: &str, ttl: Duration) {
+    let about = format!(
+        r#"{{"id":"{server}","started":0,"version":"1","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
+    );
+    let announcement = Announcement { server: server.to_owned(), about: about.into(), ttl };
+    store.announce(&announcement).await.unwrap();
+}
+
+async fn listed(store: &FileStore) -> Vec<String> {
+    store.servers().await.unwrap().reply.into_iter().map(|server| server.id).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn what_expired_is_removed_a_part_at_a_time_and_nothing_else_is() {
+    let folder = TempFolder::in_memory();
+    let store = FileStore::open(folder.path(), None).unwrap();
+    announce(&store, "living", LONG).await;
+    let servers = folder.path().join("servers");
+    let foreign = ["empty.json", "half.json", "newer.json", "notes.txt"];
+    for (name, text) in foreign.iter().zip(["", "{\"until\":1,\"abo", "{\"format\":9}", "\"until\":1"]) {
+        fs::write(servers.join(name), text).unwrap();
+    }
+    for number in 0..150 {
+        announce(&store, &format!("gone-{number}"), Duration::ZERO).await;
+    }
+    for left in [50, 0] {
+        assert_eq!(listed(&store).await, ["living"]);
+        let names = names(&servers);
+        assert_eq!(names.iter().filter(|name| name.starts_with("gone-")).count(), left);
+    }
+    assert_eq!(names(&servers), ["empty.json", "half.json", "living.json", "newer.json", "notes.txt"]);
+}
+
+#[tokio::test]
+async fn a_folder_that_has_gone_does_not_come_back_with_an_announcement() {
+    let folder = TempFolder::new();
+    let below = folder.path().join("store");
+    let store = FileStore::open(&below, None).unwrap();
+    announce(&store, "a", LONG).await;
+    fs::remove_dir_all(&below).unwrap();
+    let announcement = Announcement { server: "a".to_owned(), about: "{}".into(), ttl: LONG };
+    let errors = [store.announce(&announcement).await.err(), store.servers().await.err()];
+    for error in errors {
+        assert_eq!(error.expect("the folder is gone").kind(), StoreErrorKind::Unreachable);
+    }
+    assert!(!below.exists());
+}
+
+/// Readers that find an announcement expired race with its server, which renews it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_announcement_that_is_renewed_just_when_it_is_removed_stays() {
+    let folder = TempFolder::in_memory();
+    let store = FileStore::open(folder.path(), None).unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (store, over) = (store.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    store.servers().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for round in 0..500 {
+        announce(&store, "a", Duration::ZERO).await;
+        announce(&store, "a", LONG).await;
+        let begun = Instant::now();
+        while listed(&store).await.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(1), "it was gone after round {round}");
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    assert_eq!(names(&folder.path().join("servers")), ["a.json"]);
+}
