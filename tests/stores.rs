@@ -7,6 +7,10 @@ mod support;
 
 #[path = "stores/claims.rs"]
 mod claims;
+#[path = "stores/fleet.rs"]
+mod fleet;
+#[path = "stores/forgetting.rs"]
+mod forgetting;
 #[path = "stores/healing.rs"]
 mod healing;
 #[path = "stores/keys.rs"]
@@ -17,8 +21,18 @@ mod leases;
 mod marks;
 #[path = "stores/memory_clock.rs"]
 mod memory_clock;
+#[path = "stores/missed.rs"]
+mod missed;
 #[path = "stores/records.rs"]
 mod records;
+#[path = "stores/registration.rs"]
+mod registration;
+#[path = "stores/requests.rs"]
+mod requests;
+#[path = "stores/statistics.rs"]
+mod statistics;
+#[path = "stores/takeovers.rs"]
+mod takeovers;
 
 macro_rules! every_store {
     ($($promises:ident::$promise:ident;)+) => {
@@ -90,12 +104,87 @@ every_store! {
     healing::a_strangers_lock_ends_the_lease_and_is_never_touched;
     healing::fences_grow_across_a_wipe;
 
+    registration::a_tick_before_the_job_was_known_is_not_run;
+    registration::a_tick_that_the_server_saw_coming_is_run;
+    registration::a_tick_that_the_store_knew_of_is_run_by_a_new_server;
+    registration::the_first_claim_registers_the_schedule_whatever_its_answer;
+    registration::an_early_claim_and_a_claim_by_hand_register_nothing;
+    registration::a_newer_servers_schedule_counts_and_each_side_is_told_of_the_other;
+    registration::a_changed_schedule_has_missed_nothing;
+    registration::a_schedule_that_is_no_longer_registered_vouches_for_no_tick;
+    registration::two_schedules_side_by_side_start_each_tick_at_most_once;
+
+    missed::a_missed_tick_is_run_beyond_its_grace_and_once;
+    missed::without_run_once_a_tick_beyond_its_grace_is_late;
+    missed::nothing_was_missed_before_the_job_was_registered;
+    missed::after_a_wipe_nothing_was_missed;
+    missed::a_lease_that_heals_the_store_does_not_register_the_job;
+    missed::a_tick_that_was_skipped_was_not_missed;
+    missed::what_fell_into_a_pause_was_not_missed;
+    missed::resuming_a_job_that_is_not_paused_forgets_nothing_that_was_missed;
+    missed::pausing_again_forgets_nothing_that_was_missed;
+    missed::a_missed_tick_is_not_skipped_while_the_key_is_held;
+    missed::a_winner_is_told_after_which_tick_nothing_was_decided;
+    missed::takeovers_replays_and_runs_by_hand_are_told_of_no_missed_ticks;
+    missed::a_missed_tick_that_queues_starts_when_the_last_run_ends;
+
+    takeovers::a_loser_is_told_of_the_unfinished_tick_and_how_long_its_key_is_held;
+    takeovers::an_unfinished_tick_that_is_free_is_told_with_no_time_remaining;
+    takeovers::a_crashed_tick_is_told_with_no_time_remaining;
+    takeovers::a_strangers_lock_without_an_expiry_leaves_the_time_open;
+    takeovers::a_finished_tick_is_not_told;
+    takeovers::a_pause_puts_a_takeover_off;
+    takeovers::a_tick_is_told_only_to_whom_may_take_it_over;
+    takeovers::who_lost_its_lease_is_told_of_its_own_tick;
+    takeovers::an_unfinished_tick_from_the_future_is_not_told;
+    takeovers::claims_by_hand_are_told_of_no_tick;
+
     records::a_release_records_its_run_in_the_same_step;
     records::a_release_is_recorded_once_however_often_it_is_sent;
-    records::a_crashed_run_is_recorded_by_the_next_claim;
-    records::an_error_is_recorded_word_for_word;
-    records::the_newest_runs_and_skips_are_kept;
+    records::a_crash_is_shown_before_anybody_records_it_and_recorded_the_same;
+    records::a_run_that_goes_on_is_shown_with_its_progress;
+    records::after_a_wipe_the_progress_is_put_back;
+    records::errors_and_failed_tries_are_recorded_word_for_word;
+    records::as_many_runs_and_skips_are_kept_as_the_newest_step_asks_for;
+    records::a_crash_is_recorded_beside_as_many_runs_as_the_claim_asks_for;
     records::nothing_is_remembered_of_an_unknown_key;
+
+    statistics::every_outcome_is_counted_but_what_was_not_started;
+    statistics::a_release_is_counted_once_however_often_it_is_sent;
+    statistics::a_crash_is_counted_once;
+    statistics::a_run_whose_end_was_put_back_is_counted;
+    statistics::successful_runs_tell_how_long_they_take;
+    statistics::counts_outlive_the_runs_on_record;
+    statistics::the_usual_duration_is_told_after_three_successes;
+    statistics::a_run_that_began_in_the_future_took_no_time;
+
+    requests::a_request_is_kept_until_it_is_taken_up;
+    requests::a_request_is_taken_up_by_one_server_only;
+    requests::what_nobody_asked_for_is_not_started;
+    requests::an_expired_request_is_neither_told_nor_taken_up;
+    requests::a_request_for_a_held_key_is_answered;
+    requests::a_second_request_is_told_of_the_one_that_waits;
+    requests::a_paused_job_can_be_requested;
+    requests::a_requested_run_consumes_no_tick;
+    requests::a_requested_run_that_was_not_started_waits_again;
+    requests::every_announcement_is_told_of_every_request;
+
+    forgetting::nothing_is_remembered_of_a_forgotten_job;
+    forgetting::a_forgotten_job_has_missed_nothing;
+    forgetting::a_held_key_is_not_forgotten;
+    forgetting::a_job_whose_last_holder_crashed_is_forgotten;
+    forgetting::a_paused_job_is_not_forgotten;
+    forgetting::a_job_that_was_run_recently_is_not_forgotten;
+    forgetting::a_job_whose_tick_was_skipped_recently_is_not_forgotten;
+    forgetting::a_mark_from_the_future_is_not_forgotten;
+    forgetting::fences_grow_across_forgetting;
+
+    fleet::an_announced_server_is_listed_with_all_that_it_said;
+    fleet::a_server_that_left_is_gone_and_may_come_back;
+    fleet::a_server_that_falls_silent_is_gone;
+    fleet::namespaces_have_fleets_of_their_own;
+    fleet::an_announcement_that_cannot_be_read_hides_no_other;
+    fleet::odd_servers_are_servers_of_their_own;
 
     keys::odd_keys_are_keys_of_their_own;
     keys::namespaces_are_separate;

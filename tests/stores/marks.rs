@@ -139,7 +139,8 @@ pub async fn a_finished_tick_is_never_taken_over(subject: &Subject) {
 
 pub async fn reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else(subject: &Subject) {
     let bench = Bench::of(subject);
-    mark_ahead(&bench, Duration::from_secs(3_600)).await;
+    let ahead = mark_ahead(&bench, Duration::from_secs(3_600)).await;
+    assert_eq!(bench.claim(&claim("b", bench.tick_ago(SHORT).await)).await, ClaimReply::Ahead(ahead));
     bench.pause(true).await;
     let runs = bench.history().await;
     bench.reset().await;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::clock::Clock;
 use jobs::store::memory::MemoryStore;
-use jobs::store::{ClaimReply, TickClaim};
+use jobs::store::{Claim, ClaimReply, ForgetReply, TickClaim};
 
-use super::support::bench::{Bench, LONG, ask, claim, claim_with};
+use super::support::bench::{Bench, LONG, ask, claim, claim_now, claim_with};
 
 const NOON: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -22,11 +22,15 @@ impl Clock for SetClock {
     }
 }
 
-#[tokio::test]
-async fn a_clock_that_steps_back_reruns_nothing() {
+fn set_clock() -> (Arc<SetClock>, Bench) {
     let clock = Arc::new(SetClock(AtomicI64::new(NOON.as_micros())));
     let store = MemoryStore::new(clock.clone());
-    let bench = Bench { store: Arc::new(store.clone()), tamper: Arc::new(store), key: "import".to_owned() };
+    (clock, Bench { store: Arc::new(store.clone()), tamper: Arc::new(store), key: "import".to_owned() })
+}
+
+#[tokio::test]
+async fn a_clock_that_steps_back_reruns_nothing() {
+    let (clock, bench) = set_clock();
     let ticks = [3, 2, 1, 0].map(|back| NOON.minus(back * HOUR));
     for tick in ticks {
         let patient = TickClaim { grace: 4 * HOUR, ..ask(tick) };
@@ -45,4 +49,42 @@ async fn a_clock_that_steps_back_reruns_nothing() {
     // The operator's remedy frees what is still to come, and nothing that is over.
     bench.reset().await;
     assert_eq!(bench.claim(&claim("b", ticks[2])).await, ClaimReply::Superseded(stepped_back));
+}
+
+/// A server that has just started asks for a tick.
+fn newcomer(tick: Timestamp) -> Claim {
+    claim_with("new", LONG, TickClaim { known_for: Duration::ZERO, ..ask(tick) })
+}
+
+/// A wiped store and a server that starts at the tick's very instant know nothing of what came before.
+#[tokio::test]
+async fn a_job_is_known_only_after_the_instant_of_its_registration() {
+    let (clock, bench) = set_clock();
+    for _ in 0..2 {
+        assert_eq!(bench.claim(&newcomer(NOON)).await, ClaimReply::Unregistered);
+    }
+    let next = NOON.plus(Duration::from_micros(1));
+    clock.0.store(next.as_micros(), Ordering::Relaxed);
+    bench.win(&newcomer(next)).await;
+}
+
+#[tokio::test]
+async fn a_clock_that_steps_back_makes_no_job_unknown() {
+    let (clock, bench) = set_clock();
+    assert_eq!(bench.claim(&newcomer(NOON)).await, ClaimReply::Unregistered);
+    let [stepped_back, later] = [HOUR, HOUR / 2].map(|back| NOON.minus(back));
+    clock.0.store(stepped_back.as_micros(), Ordering::Relaxed);
+    assert_eq!(bench.claim(&newcomer(stepped_back)).await, ClaimReply::Unregistered);
+    clock.0.store(later.as_micros(), Ordering::Relaxed);
+    bench.win(&newcomer(later)).await;
+}
+
+#[tokio::test]
+async fn a_fence_is_not_given_twice_in_the_microsecond_of_its_forgetting() {
+    let (clock, bench) = set_clock();
+    let before = bench.finish(&claim_now("a", LONG)).await;
+    assert!(matches!(bench.forget(Duration::ZERO).await, ForgetReply::TooRecent(_)));
+    clock.0.store(NOON.as_micros() + 1, Ordering::Relaxed);
+    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+    assert!(bench.win(&claim_now("a", LONG)).await.fence > before.fence);
 }

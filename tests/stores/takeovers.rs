@@ -1,0 +1,135 @@
+//! Whoever may take a tick over is told of it, and when to ask for it.
+
+use std::time::Duration;
+
+use jobs::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, TickClaim, Unfinished};
+use jobs::{Overlap, Timestamp};
+
+use super::support::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder};
+use super::support::subject::Subject;
+
+/// A claim by a server that would take an unfinished tick over once.
+fn retrying(server: &str, tick: Timestamp) -> Claim {
+    claim_with(server, LONG, TickClaim { takeovers: 1, overlap: Overlap::Queue, ..ask(tick) })
+}
+
+fn free(tick: Timestamp) -> Unfinished {
+    Unfinished { tick, remaining: Some(Duration::ZERO) }
+}
+
+/// A tick whose run was cut short, and an older one.
+async fn cut_short(bench: &Bench) -> (Timestamp, Timestamp) {
+    let tick = bench.tick_ago(SHORT).await;
+    let lease = bench.win(&retrying("a", tick)).await;
+    assert_eq!(bench.release(&lease, RunOutcome::Cancelled).await, ReleaseReply::Released);
+    (tick, tick.minus(MOMENT))
+}
+
+pub async fn a_loser_is_told_of_the_unfinished_tick_and_how_long_its_key_is_held(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let tick = bench.tick_ago(SHORT).await;
+    let won = bench.answer(&retrying("a", tick)).await;
+    let ClaimReply::Won(lease) = won.reply.decision else { panic!("the claim should have won: {won:?}") };
+    assert_eq!(won.reply.unfinished, None, "a winner waits for nobody");
+
+    let (same, later) = (retrying("b", tick), retrying("b", tick.plus(MOMENT)));
+    for loser in [same, later] {
+        let answer = bench.answer(&loser).await;
+        let remaining = Some(lease.until.since(answer.at));
+        assert_eq!(answer.reply.unfinished, Some(Unfinished { tick, remaining }));
+    }
+    let early = retrying("b", bench.now().await.plus(LONG));
+    assert_eq!(bench.verdict(&early).await.unfinished, None);
+}
+
+pub async fn an_unfinished_tick_that_is_free_is_told_with_no_time_remaining(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let (tick, older) = cut_short(&bench).await;
+    let verdict = bench.verdict(&retrying("b", older)).await;
+    assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Superseded(tick), Some(free(tick))));
+    assert_eq!(bench.win(&retrying("b", tick)).await.attempt, 2);
+}
+
+pub async fn a_crashed_tick_is_told_with_no_time_remaining(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let tick = bench.tick_ago(SHORT).await;
+    let crashed = bench.win(&claim_with("a", SHORT, ask(tick))).await;
+    bench.outlive(&crashed).await;
+    let older = retrying("b", tick.minus(MOMENT));
+    assert_eq!(bench.verdict(&older).await.unfinished, Some(free(tick)));
+}
+
+pub async fn a_strangers_lock_without_an_expiry_leaves_the_time_open(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let (tick, older) = cut_short(&bench).await;
+    bench.tamper.set_lock(&bench.key, "stranger", None).await;
+    let unfinished = Some(Unfinished { tick, remaining: None });
+    for tick in [older, tick] {
+        assert_eq!(bench.verdict(&retrying("b", tick)).await.unfinished, unfinished);
+    }
+}
+
+pub async fn a_finished_tick_is_not_told(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let tick = bench.tick_ago(SHORT).await;
+    bench.finish(&retrying("a", tick)).await;
+    assert_eq!(bench.verdict(&retrying("b", tick)).await.unfinished, None);
+    // Nor is a run by hand, which has no tick.
+    bench.win(&claim_now("a", LONG)).await;
+    assert_eq!(bench.verdict(&retrying("b", tick)).await.unfinished, None);
+}
+
+pub async fn a_pause_puts_a_takeover_off(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let (tick, older) = cut_short(&bench).await;
+    bench.pause(true).await;
+    for tick_asked in [older, tick] {
+        let verdict = bench.verdict(&retrying("b", tick_asked)).await;
+        assert!(!matches!(verdict.decision, ClaimReply::Won(_)), "{verdict:?}");
+        assert_eq!(verdict.unfinished, Some(Unfinished { tick, remaining: None }));
+    }
+    bench.pause(false).await;
+    assert_eq!(bench.verdict(&retrying("b", older)).await.unfinished, Some(free(tick)));
+    bench.win(&retrying("b", tick)).await;
+}
+
+pub async fn a_tick_is_told_only_to_whom_may_take_it_over(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let (tick, older) = cut_short(&bench).await;
+    assert_eq!(bench.verdict(&claim("b", older)).await.unfinished, None, "no takeovers are allowed");
+    let second = bench.win(&retrying("b", tick)).await;
+    bench.release(&second, RunOutcome::LeaseLost).await;
+    assert_eq!(bench.verdict(&retrying("c", older)).await.unfinished, None, "one takeover was allowed");
+    let more = TickClaim { takeovers: 2, ..ask(older) };
+    assert_eq!(bench.verdict(&claim_with("c", LONG, more)).await.unfinished, Some(free(tick)));
+}
+
+pub async fn who_lost_its_lease_is_told_of_its_own_tick(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let tick = bench.tick_ago(SHORT).await;
+    let short = claim_with("a", SHORT, TickClaim { takeovers: 1, ..ask(tick) });
+    let lease = bench.win(&short).await;
+    assert_eq!(bench.verdict(&short).await.unfinished, None, "it holds the key still");
+    bench.outlive(&lease).await;
+    let verdict = bench.verdict(&short).await;
+    assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Lost, Some(free(tick))));
+}
+
+pub async fn an_unfinished_tick_from_the_future_is_not_told(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let lease = bench.win(&claim_now("a", LONG)).await;
+    let ahead = bench.now().await.plus(LONG);
+    bench.wipe().await;
+    let from_then = Lease { tick: Some(ahead), ..lease };
+    assert_eq!(bench.release(&from_then, RunOutcome::Cancelled).await, ReleaseReply::Restored);
+    let verdict = bench.verdict(&retrying("b", bench.tick_ago(SHORT).await)).await;
+    assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Ahead(ahead), None));
+}
+
+pub async fn claims_by_hand_are_told_of_no_tick(subject: &Subject) {
+    let bench = Bench::of(subject);
+    bench.win(&retrying("a", bench.tick_ago(SHORT).await)).await;
+    let verdict = bench.verdict(&claim_now("b", LONG)).await;
+    assert_eq!((verdict.unfinished, verdict.other_schedule), (None, None));
+    holder(verdict.decision);
+}
