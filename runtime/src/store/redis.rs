@@ -4,7 +4,8 @@
 //! an expiry. A program that takes the same lock by `SET lock:<key> … NX PX …` is excluded while one of
 //! our runs holds it, and the other way round. Everything else is in keys without an expiry, so that only
 //! an `allkeys-*` eviction policy could take them: `{lock:<key>}:state`, `{lock:<key>}:runs` and
-//! `{lock:<key>}:skips`, in one cluster slot with the lock.
+//! `{lock:<key>}:skips`, in one cluster slot with the lock. Beside the jobs, the servers announce themselves in
+//! `{servers}:*`, which expires a day after the last of them is gone.
 //!
 //! Deleting the string frees nobody: the state says who holds the key, and the holder puts the string back.
 //! Needs Redis 6.2 or newer, because of `SET … PXAT`.
@@ -13,28 +14,31 @@ use std::fmt;
 use std::time::Duration;
 
 use ::redis::{Client, RedisError};
-use singleton_jobs_policy::{Overlap, check_name};
+use singleton_jobs_policy::check_name;
 
 use super::{
     Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
     Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
-    What,
+    model,
 };
-use crate::Timestamp;
 use connection::Connection;
+use keys::Keys;
 use reply::Reply;
 use script::Script;
 
 mod address;
+mod arguments;
 mod connection;
+mod keys;
 mod reply;
 mod script;
+mod snapshot;
 mod trouble;
 
 /// A store on a Redis server, reached over one shared connection that is opened when it is first needed.
 pub struct RedisStore {
     location: String,
-    prefix: String,
+    keys: Keys,
     connection: Connection,
 }
 
@@ -47,15 +51,11 @@ impl RedisStore {
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
         let info = address::parse(url).map_err(refuse)?;
         let location = address::without_password(&info);
-        let prefix = match namespace {
-            Some(name) => {
-                check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
-                format!("{name}:")
-            }
-            None => String::new(),
-        };
+        if let Some(name) = namespace {
+            check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
+        }
         let client = Client::open(info).map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { location, prefix, connection: Connection::new(client) })
+        Ok(Self { location, keys: Keys::new(namespace), connection: Connection::new(client) })
     }
 
     /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s.
@@ -69,14 +69,35 @@ impl RedisStore {
         &self,
         step: &'static str,
         script: &Script,
-        key: &str,
+        keys: &[String],
         args: Vec<String>,
         read: impl FnOnce(&mut Reply) -> Option<T> + Send,
     ) -> Result<Stamped<T>, StoreError> {
-        let lock_key = format!("{}lock:{key}", self.prefix);
-        let talk = |connection| script.run(connection, &lock_key, &args);
+        let talk = |connection| script.run(connection, keys, &args);
         let value = self.connection.exchange(talk).await.map_err(|error| self.trouble(step, &error))?;
         Reply::stamped(value, read).ok_or_else(|| self.unreadable(step))
+    }
+
+    async fn job_step<T>(
+        &self,
+        step: &'static str,
+        script: &Script,
+        key: &str,
+        mut args: Vec<String>,
+        read: impl FnOnce(&mut Reply) -> Option<T> + Send,
+    ) -> Result<Stamped<T>, StoreError> {
+        args.insert(0, model::FORMAT.to_string());
+        self.step(step, script, &self.keys.of_job(key), args, read).await
+    }
+
+    async fn fleet_step<T>(
+        &self,
+        step: &'static str,
+        script: &Script,
+        args: Vec<String>,
+        read: impl FnOnce(&mut Reply) -> Option<T> + Send,
+    ) -> Result<Stamped<T>, StoreError> {
+        self.step(step, script, &self.keys.of_fleet(), args, read).await
     }
 
     fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
@@ -102,28 +123,13 @@ impl Store for RedisStore {
     }
 
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        let Claim { token, server, ttl, what, .. } = claim;
-        let mut args = vec![token.clone(), server.clone(), micros(*ttl)];
-        let mut tick = None;
-        if let What::Tick(ask) = what {
-            tick = Some(ask.tick);
-            args.extend([
-                instant(ask.tick),
-                micros(ask.delay),
-                micros(ask.grace),
-                flag(ask.overlap == Overlap::Skip),
-                ask.takeovers.to_string(),
-            ]);
-        } else {
-            args.push(String::new());
-        }
-        Box::pin(self.step("claim", &script::CLAIM, key, args, move |reply| {
-            reply::claim(tick)(reply).map(Verdict::from)
-        }))
+        let args = arguments::of_claim(claim);
+        Box::pin(self.job_step("claim", &script::CLAIM, key, args, |reply| reply::claim(reply, &claim.what)))
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        Box::pin(self.step("extend", &script::EXTEND, key, lease_args(lease), reply::extend))
+        let args = arguments::of_lease(lease);
+        Box::pin(self.job_step("extend", &script::EXTEND, key, args, reply::extend))
     }
 
     fn release<'a>(
@@ -132,46 +138,56 @@ impl Store for RedisStore {
         lease: &'a Lease,
         end: &'a Ending,
     ) -> StoreFuture<'a, ReleaseReply> {
-        let mut args = lease_args(lease);
-        args.extend([
-            end.outcome.as_str().to_owned(),
-            flag(end.outcome.is_finished()),
-            serde_json::json!(end.error).to_string(),
-        ]);
-        Box::pin(self.step("release", &script::RELEASE, key, args, reply::release))
+        let args = [arguments::of_lease(lease), arguments::of_ending(end)].concat();
+        Box::pin(self.job_step("release", &script::RELEASE, key, args, reply::release))
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
         let step = if paused { "pause" } else { "resume" };
-        Box::pin(self.step(step, &script::SET_PAUSED, key, vec![flag(paused)], |_| Some(())))
+        let args = vec![arguments::flag(paused)];
+        Box::pin(self.job_step(step, &script::SET_PAUSED, key, args, |_| Some(())))
     }
 
     fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(self.step("reset", &script::RESET, key, Vec::new(), |_| Some(())))
+        Box::pin(self.job_step("reset", &script::RESET, key, Vec::new(), |_| Some(())))
     }
 
-    fn forget<'a>(&'a self, _key: &'a str, _quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        unimplemented!()
+    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
+        let args = vec![arguments::micros(quiet)];
+        Box::pin(self.job_step("forget", &script::FORGET, key, args, reply::forget))
     }
 
-    fn request<'a>(&'a self, _key: &'a str, _request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        unimplemented!()
-    }
-
-    fn announce<'a>(&'a self, _announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        unimplemented!()
-    }
-
-    fn leave<'a>(&'a self, _server: &'a str) -> StoreFuture<'a, ()> {
-        unimplemented!()
-    }
-
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        unimplemented!()
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
+        Box::pin(async move {
+            let args = arguments::of_request(request);
+            let counts = self.job_step("request", &script::REQUEST, key, args, reply::request).await?;
+            // In a step of its own, because the fleet may be in another slot of a cluster than the job. Whoever
+            // repeats the request after an error is given the same one, and puts the hint again.
+            let args = arguments::of_hint(key, &counts.reply);
+            self.fleet_step("request", &script::HINT, args, |_| Some(())).await?;
+            Ok(counts)
+        })
     }
 
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        Box::pin(self.step("history", &script::HISTORY, key, Vec::new(), reply::history))
+        Box::pin(async move {
+            let stored = self.job_step("history", &script::HISTORY, key, Vec::new(), snapshot::read);
+            let Stamped { at, reply: state } = stored.await?;
+            Ok(Stamped { at, reply: model::history(&state, at) })
+        })
+    }
+
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
+        let args = arguments::of_announcement(announcement);
+        Box::pin(self.fleet_step("announce", &script::ANNOUNCE, args, reply::hints))
+    }
+
+    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(self.fleet_step("leave", &script::LEAVE, vec![server.to_owned()], |_| Some(())))
+    }
+
+    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
+        Box::pin(self.fleet_step("servers", &script::SERVERS, Vec::new(), reply::servers))
     }
 }
 
@@ -179,32 +195,4 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore").field("location", &self.location).finish_non_exhaustive()
     }
-}
-
-fn lease_args(lease: &Lease) -> Vec<String> {
-    vec![
-        lease.token.clone(),
-        lease.server.clone(),
-        micros(lease.ttl),
-        lease.tick.map(instant).unwrap_or_default(),
-        lease.attempt.to_string(),
-        lease.fence.to_string(),
-        instant(lease.since),
-        instant(lease.until),
-    ]
-}
-
-/// Lua counts in floats, exact up to 2^53: an instant of today plus twice this stays below.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
-
-fn micros(duration: Duration) -> String {
-    duration.min(LONGEST).as_micros().to_string()
-}
-
-fn instant(timestamp: Timestamp) -> String {
-    timestamp.as_micros().to_string()
-}
-
-fn flag(set: bool) -> String {
-    u8::from(set).to_string()
 }

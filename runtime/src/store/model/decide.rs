@@ -152,7 +152,8 @@ impl State {
         }
     }
 
-    pub(super) fn usual(&self) -> Option<Duration> {
+    /// How long a run takes, if there are enough to tell.
+    pub(in crate::store) fn usual(&self) -> Option<Duration> {
         self.stats.mean().filter(|_| self.stats.successes >= ENOUGH_TO_TELL)
     }
 }

@@ -1,134 +1,234 @@
--- A server asks for the key, for a tick or right now. The order of the steps is the contract.
+-- A server asks for the key. The order of the steps is the contract.
 --
 -- KEYS  1 lock, 2 state, 3 runs, 4 skips
--- ARGV  1 format, 2 remembered
---       3 token
---       4 server
---       5 ttl
---       6 tick, empty for now; the rest counts only with a tick
---       7 delay
---       8 grace
---       9 overlap: 1 if the tick is skipped when the key is held, 0 if it may wait
---      10 takeovers
--- Reply: the time, then one of
---       won fence attempt since until | lost | early wait | started server since finished
---       skipped reason server at | superseded mark | ahead mark | paused | late by
---       held server since remaining | locked remaining-or-empty
+-- ARGV  1 format
+--       2 token
+--       3 server
+--       4 ttl
+--       5 how many runs, and how many skips, are kept
+--       6 what for: tick, now, or requested
+--       7 the tick, or the request's id; the rest counts only for a tick
+--       8 delay
+--       9 grace
+--      10 overlap: 1 if the tick is skipped when the key is held, 0 if it may wait
+--      11 takeovers
+--      12 missed: 1 if the tick may run after its grace, else 0
+--      13 schedule
+--      14 for how long the server has been scheduling the job
+-- Reply: the time, then three lists:
+--       the decision:
+--         won fence attempt since until missed-after-or-empty successes their-total | lost | early wait
+--         started server since finished | skipped reason server at | superseded mark | ahead mark
+--         unregistered | paused | late by | held remaining server since | locked remaining-or-empty
+--         not-requested
+--       a tick that may have to be taken over: tick remaining-or-empty; or nothing
+--       another schedule that is, or was, registered: schedule at server; or nothing
 
-local token, server, ttl, tick = ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-local delay, grace, takeovers = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[10])
-local skip_if_held = ARGV[9] == '1'
+local token, server, ttl, remember, what = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local tick, delay, grace = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local skip_if_held, takeovers, run_if_missed = ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12] == '1'
+local schedule, known_for = ARGV[13], tonumber(ARGV[14])
 
-local function won()
-  return reply('won', state.fence, state.attempt, state.since, state['until'])
+local function won(missed_after)
+  return { 'won', state.fence, state.attempt, state.since, state['until'], missed_after,
+    state.successes or '0', state.total_micros or '0' }
 end
 
-if state.token == token then
+-- The claimant repeats its claim: a reply was lost.
+local function claimed_again()
   local stranger = locked and lock_token ~= token
   if state.released == '1' or tonumber(state['until']) <= now or stranger then
-    return reply('lost')
+    return { 'lost' }
   end
   write_even_if_full()
   set_lock(token, tonumber(state['until']))
-  return won()
+  return won('')
 end
 
--- The last claimant while its lease lasts, else a stranger who set the lock.
-local function holder()
-  if state.token and state.released == '0' and tonumber(state['until']) > now then
-    return reply('held', state.server, state.since, text(tonumber(state['until']) - now))
-  end
-  if locked and lock_token ~= state.token then
-    local left = redis.call('PTTL', lock_key)
-    local vanishes = (math.floor(now / 1000) + left + 1) * 1000
-    return reply('locked', left >= 0 and text(vanishes - now) or '')
-  end
+-- Time makes fences grow even over a failover that lost the last one.
+local function next_fence()
+  return text(math.max(tonumber(state.fence or 0) + 1, now))
 end
 
-local function win(attempt)
+local function win(won_tick, attempt)
   if state.token and state.released == '0' then
-    remember(state, 'crashed', 'null')
+    local crashed = { outcome = 'crashed', is_failure = true, failure = 'null', failed_tries = '[]' }
+    local ended = tonumber(state['until'])
+    record(state, ended, crashed, remember)
+    count(state, ended, crashed)
   end
-  state = {
-    format = text(format),
-    token = token,
-    server = server,
-    tick = tick and text(tick) or '',
-    attempt = text(attempt),
-    since = text(now),
-    ['until'] = text(expiry(ttl)),
-    released = '0',
-    -- Time makes fences grow even over a failover that lost the last one.
-    fence = text(math.max(tonumber(state.fence or 0) + 1, now)),
-    mark = state.mark,
-  }
-  if tick then
-    state.started_tick, state.started_attempt, state.finished = state.tick, state.attempt, '0'
-    if tonumber(state.mark or tick) <= tick then
-      state.mark, state.mark_skip, state.mark_server, state.mark_at = state.tick, '', server, state.since
+  set('fence', next_fence())
+  set('token', token)
+  set('server', server)
+  set('tick', won_tick and text(won_tick) or '')
+  set('attempt', text(attempt))
+  set('since', text(now))
+  set('until', text(expiry(ttl)))
+  set('released', '0')
+  set('progress', 'null')
+  local missed_after = ''
+  if won_tick then
+    local mark = tonumber(state.mark)
+    if attempt == 1 then
+      local registered_at = tonumber(state.registered_at)
+      missed_after = text(math.max(registered_at, mark or registered_at))
+    end
+    set('started_tick', state.tick)
+    set('started_attempt', state.attempt)
+    set('finished', '0')
+    if (mark or won_tick) <= won_tick then
+      set('mark', state.tick)
+      set('mark_skip', '')
+      set('mark_server', server)
+      set('mark_at', state.since)
     end
   end
-  local changes = {}
-  for field, value in pairs(state) do
-    changes[#changes + 1] = field
-    changes[#changes + 1] = value
-  end
-  redis.call('HSET', state_key, unpack(changes))
+  write()
   set_lock(token, tonumber(state['until']))
-  return won()
+  return won(missed_after)
+end
+
+local function claimed_by_hand()
+  return holder() or win(nil, 1)
+end
+
+-- Whoever comes first answers the request, in the same step.
+local function claim_requested()
+  if not (is_requested() and state.request_id == ARGV[7]) then
+    return { 'not-requested' }
+  end
+  local held = holder()
+  if held then
+    answer_request(held[1], held[3] or '', '')
+    write()
+    return held
+  end
+  answer_request('started', server, next_fence())
+  return win(nil, 1)
+end
+
+-- Remembers the schedule of the newest server, and returns one that differs from the asking server's.
+local function register()
+  local other
+  if state.registered_at then
+    -- The clock has gone back: no tick may count as unknown for it.
+    if tonumber(state.registered_at) > now then
+      set('registered_at', text(now))
+    end
+    if state.registered_schedule == schedule then
+      return nil
+    end
+    other = { state.registered_schedule, state.registered_at, state.registered_server }
+    -- While old and new servers run side by side the old ones change nothing.
+    if now - known_for <= tonumber(state.registered_at) then
+      return other
+    end
+  end
+  set('registered_schedule', schedule)
+  set('registered_at', text(now))
+  set('registered_server', server)
+  return other
+end
+
+-- Whether the store knew the job, with this schedule, before this tick.
+local function registered_before()
+  return state.registered_schedule == schedule and tonumber(state.registered_at) < tick
+end
+
+-- The last started tick, if it may have to be taken over. A pause only puts that off.
+local function unfinished()
+  if state.started_tick and state.finished == '0' and tonumber(state.started_attempt) <= takeovers
+    and tonumber(state.started_tick) <= now then
+    local held = holder()
+    local remaining = held and held[2] or '0'
+    return { state.started_tick, state.paused == '1' and '' or remaining }
+  end
+end
+
+-- The same, for whoever did not win.
+local function left_unfinished(decision)
+  return what == 'tick' and decision[1] ~= 'won' and unfinished() or {}
+end
+
+-- The answer for a tick at or below the mark.
+local function decided()
+  local mark = tonumber(state.mark)
+  if not mark or mark < tick then
+    return nil
+  elseif mark > now then
+    return { 'ahead', state.mark }
+  elseif mark > tick then
+    return { 'superseded', state.mark }
+  elseif state.mark_skip ~= '' then
+    return { 'skipped', state.mark_skip, state.mark_server, state.mark_at }
+  end
+  local finished = tonumber(state.started_tick) == tick and state.finished or '0'
+  return { 'started', state.mark_server, state.mark_at, finished }
 end
 
 -- Decided once for all servers.
 local function skip(reason)
-  redis.call('HSET', state_key, 'format', text(format), 'mark', text(tick), 'mark_skip', reason,
-    'mark_server', server, 'mark_at', text(now))
-  redis.call('LPUSH', skips_key, '{"tick":' .. text(tick)
+  set('mark', text(tick))
+  set('mark_skip', reason)
+  set('mark_server', server)
+  set('mark_at', text(now))
+  write()
+  push(skips_key, '{"tick":' .. text(tick)
     .. ',"reason":"' .. reason
     .. '","server":' .. cjson.encode(server)
-    .. ',"at":' .. text(now) .. '}')
-  redis.call('LTRIM', skips_key, 0, remembered - 1)
+    .. ',"at":' .. text(now) .. '}', remember)
 end
 
-if not tick then
-  return holder() or win(1)
+-- A tick that is due, by a claim that is new.
+local function claim_tick()
+  local open = unfinished()
+  if open and tonumber(open[1]) == tick and open[2] == '0' then
+    return win(tick, tonumber(state.started_attempt) + 1)
+  end
+  local answer = decided()
+  if answer then
+    return answer
+  end
+  local registered = registered_before()
+  local seen_coming = now - known_for < tick
+  if not registered and not seen_coming then
+    return { 'unregistered' }
+  end
+  if state.paused == '1' then
+    skip('paused')
+    return { 'paused' }
+  end
+  local due = tick + delay
+  local late = now > due + grace
+  -- Only what the store itself remembers shows that nobody ran it meanwhile: after a wipe it shows nothing.
+  if late and not (run_if_missed and registered) then
+    return { 'late', text(now - due) }
+  end
+  local held = holder()
+  if held then
+    -- A tick that was missed waits for its one chance.
+    if skip_if_held and not late then
+      skip('held')
+    end
+    return held
+  end
+  return win(tick, 1)
+end
+
+if state.token == token then
+  local decision = claimed_again()
+  return reply(decision, left_unfinished(decision), {})
+elseif what == 'now' then
+  return reply(claimed_by_hand(), {}, {})
+elseif what == 'requested' then
+  return reply(claim_requested(), {}, {})
 end
 
 local due = tick + delay
 if due > now then
-  return reply('early', text(due - now))
+  return reply({ 'early', text(due - now) }, {}, {})
 end
-
-local last_started = state.started_tick and tonumber(state.started_tick) == tick
-local attempt = tonumber(state.started_attempt)
-local unfinished = last_started and state.finished == '0'
-if unfinished and state.paused ~= '1' and attempt <= takeovers and not holder() then
-  return win(attempt + 1)
-end
-
-local mark = state.mark and tonumber(state.mark)
-if mark and mark >= tick then
-  if mark > now then
-    return reply('ahead', state.mark)
-  elseif mark > tick then
-    return reply('superseded', state.mark)
-  elseif state.mark_skip ~= '' then
-    return reply('skipped', state.mark_skip, state.mark_server, state.mark_at)
-  end
-  return reply('started', state.mark_server, state.mark_at, last_started and state.finished or '0')
-end
-
-if state.paused == '1' then
-  skip('paused')
-  return reply('paused')
-end
-if now > due + grace then
-  return reply('late', text(now - due))
-end
-local held = holder()
-if held then
-  if skip_if_held then
-    skip('held')
-  end
-  return held
-end
-return win(1)
+local other_schedule = register()
+local decision = claim_tick()
+write()
+return reply(decision, left_unfinished(decision), other_schedule or {})

@@ -1,7 +1,7 @@
 -- The holder asks for more time. An expired lease is never extended, a stranger's lock never touched.
 --
 -- KEYS  1 lock, 2 state, 3 runs, 4 skips
--- ARGV  1 format, 2 remembered, 3 to 10 the lease: see lease.lua
+-- ARGV  1 format, 2 to 10 the lease: see lease.lua
 -- Reply: the time, then one of: kept until | restored until | lost
 
 write_even_if_full()
@@ -15,13 +15,16 @@ if state.token == lease.token and fence == lease_fence then
   if not alive or stranger then
     return reply('lost')
   end
-  redis.call('HSET', state_key, 'until', text(lasts_until))
+  set('until', text(lasts_until))
+  set('progress', lease.progress)
+  write()
   set_lock(lease.token, lasts_until)
   return reply('kept', text(lasts_until))
 end
 
 if lease_fence > fence and lease_until > now and not stranger then
   restore(lasts_until, '0', '0')
+  write()
   set_lock(lease.token, lasts_until)
   return reply('restored', text(lasts_until))
 end

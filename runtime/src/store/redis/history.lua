@@ -1,7 +1,7 @@
--- What is remembered of the job, newest first.
+-- What is known of the job, as it is stored.
 --
 -- KEYS  1 lock, 2 state, 3 runs, 4 skips
--- ARGV  1 format, 2 remembered
--- Reply: the time, a list of runs and a list of skips, each as JSON
+-- ARGV  1 format
+-- Reply: the time, the state's fields and values in turn, then the runs and the skips as JSON, newest first
 
-return reply(redis.call('LRANGE', runs_key, 0, -1), redis.call('LRANGE', skips_key, 0, -1))
+return reply(fields, redis.call('LRANGE', runs_key, 0, -1), redis.call('LRANGE', skips_key, 0, -1))

@@ -1,42 +1,47 @@
 -- Comes after state.lua in the scripts that a holder sends: its lease, and how a store that lost it is healed.
 --
--- ARGV  3 token
---       4 server
---       5 ttl
---       6 tick, empty for a lease claimed by hand
---       7 attempt
---       8 fence
---       9 since
---      10 until, as far as the holder knows
+-- ARGV  2 token
+--       3 server
+--       4 ttl
+--       5 tick, empty for a lease claimed by hand
+--       6 attempt
+--       7 fence
+--       8 since
+--       9 until, as far as the holder knows
+--      10 progress, as JSON
 
 local lease = {
-  token = ARGV[3],
-  server = ARGV[4],
-  tick = ARGV[6],
-  attempt = ARGV[7],
-  fence = ARGV[8],
-  since = ARGV[9],
+  token = ARGV[2],
+  server = ARGV[3],
+  tick = ARGV[5],
+  attempt = ARGV[6],
+  fence = ARGV[7],
+  since = ARGV[8],
+  progress = ARGV[10],
 }
-local ttl, lease_fence, lease_until = tonumber(ARGV[5]), tonumber(ARGV[8]), tonumber(ARGV[10])
+local ttl, lease_fence, lease_until = tonumber(ARGV[4]), tonumber(ARGV[7]), tonumber(ARGV[9])
 local fence = tonumber(state.fence or 0)
 
 local function raise_mark()
   if lease.tick ~= '' and (not state.mark or tonumber(state.mark) < tonumber(lease.tick)) then
-    redis.call('HSET', state_key, 'format', text(format), 'mark', lease.tick, 'mark_skip', '',
-      'mark_server', lease.server, 'mark_at', text(now))
+    set('mark', lease.tick)
+    set('mark_skip', '')
+    set('mark_server', lease.server)
+    set('mark_at', text(now))
   end
 end
 
 -- Puts back a lease that is newer than anything the store knows.
 local function restore(lasts_until, released, finished)
   raise_mark()
-  local changes = { 'format', text(format), 'token', lease.token, 'server', lease.server, 'tick', lease.tick,
-    'attempt', lease.attempt, 'since', lease.since, 'until', text(lasts_until), 'released', released,
-    'fence', lease.fence }
-  if lease.tick ~= '' then
-    for _, change in ipairs({ 'started_tick', lease.tick, 'started_attempt', lease.attempt, 'finished', finished }) do
-      changes[#changes + 1] = change
-    end
+  for field, value in pairs(lease) do
+    set(field, value)
   end
-  redis.call('HSET', state_key, unpack(changes))
+  set('until', text(lasts_until))
+  set('released', released)
+  if lease.tick ~= '' then
+    set('started_tick', lease.tick)
+    set('started_attempt', lease.attempt)
+    set('finished', finished)
+  end
 end

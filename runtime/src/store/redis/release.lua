@@ -1,14 +1,25 @@
 -- The holder is done. One record per lease, however often this is sent.
 --
 -- KEYS  1 lock, 2 state, 3 runs, 4 skips
--- ARGV  1 format, 2 remembered, 3 to 10 the lease: see lease.lua
+-- ARGV  1 format, 2 to 10 the lease: see lease.lua
 --      11 outcome
 --      12 finished: 1 if the tick is done with, else 0
---      13 error, as JSON
+--      13 failure: 1 if it counts as one, else 0
+--      14 error, as JSON
+--      15 failed tries, as JSON
+--      16 how many runs are kept
 -- Fence 0 gives back whatever a claim won whose reply never came.
 -- Reply: the time, then one of: released | restored | not-held
 
-local outcome, finished, failure = ARGV[11], ARGV[12], ARGV[13]
+local finished, remember = ARGV[12], tonumber(ARGV[16])
+local ending = { outcome = ARGV[11], is_failure = ARGV[13] == '1', failure = ARGV[14], failed_tries = ARGV[15] }
+
+-- The state first: what it counts as released is never recorded twice.
+local function conclude()
+  count(state, now, ending)
+  write()
+  record(state, now, ending, remember)
+end
 
 write_even_if_full()
 
@@ -21,22 +32,26 @@ if state.token == lease.token and (lease_fence == fence or lease_fence == 0) the
     return reply('not-held')
   end
   if finished == '1' and state.tick ~= '' and state.started_tick == state.tick then
-    redis.call('HSET', state_key, 'released', '1', 'finished', '1')
-  else
-    redis.call('HSET', state_key, 'released', '1')
+    set('finished', '1')
   end
-  remember(state, outcome, failure)
+  if ending.outcome == 'not_started' then
+    ask_again()
+  end
+  set('released', '1')
+  set('progress', lease.progress)
+  conclude()
   return reply('released')
 end
 
 if lease_fence > fence then
   restore(lease_until, '1', finished)
-  remember(lease, outcome, failure)
+  conclude()
   return reply('restored')
 end
 
 -- The lease's tick was started, whatever the store has forgotten since; of an abandoned claim nobody knows.
 if lease_fence > 0 then
   raise_mark()
+  write()
 end
 return reply('not-held')

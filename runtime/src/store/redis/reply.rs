@@ -1,13 +1,16 @@
 //! Reads what the scripts answer. Anything unexpected is `None`, never a guess.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
 use redis::Value;
 use serde::de::DeserializeOwned;
 
+use super::super::model::State;
 use super::super::{
-    ClaimReply, ExtendReply, History, Holder, ReleaseReply, Skip, SkipRecord, Stamped, Taken, Won,
+    ClaimReply, ExtendReply, ForgetReply, Holder, Registered, ReleaseReply, RequestHint, Requested,
+    ServerInfo, Skip, SkipRecord, Stamped, Stats, Taken, Unfinished, Verdict, What, Won,
 };
 use crate::Timestamp;
 
@@ -17,10 +20,7 @@ pub(super) struct Reply(std::vec::IntoIter<Value>);
 impl Reply {
     /// The time, then whatever `read` makes of the rest; nothing may be left over.
     pub(super) fn stamped<T>(value: Value, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Stamped<T>> {
-        let mut reply = Self::new(value)?;
-        let at = reply.instant()?;
-        let stamped = Stamped { at, reply: read(&mut reply)? };
-        reply.0.next().is_none().then_some(stamped)
+        Self::new(value)?.all(|reply| Some(Stamped { at: reply.instant()?, reply: read(reply)? }))
     }
 
     /// The answer to `TIME`: seconds and microseconds.
@@ -57,69 +57,120 @@ impl Reply {
         self.number().map(Duration::from_micros)
     }
 
-    fn flag(&mut self) -> Option<bool> {
-        match self.text()?.as_str() {
-            "0" => Some(false),
-            "1" => Some(true),
-            _ => None,
-        }
+    fn all<T>(mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let whole = read(&mut self)?;
+        self.is_over().then_some(whole)
     }
 
-    fn records<T: DeserializeOwned>(&mut self) -> Option<Vec<T>> {
-        let mut records = Self::new(self.0.next()?)?;
-        std::iter::from_fn(|| (records.0.len() > 0).then(|| records.text()))
-            .map(|json| serde_json::from_str(&json?).ok())
-            .collect()
+    fn list(&mut self) -> Option<Self> {
+        Self::new(self.0.next()?)
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    fn texts(&mut self) -> Option<Vec<String>> {
+        let mut texts = self.list()?;
+        std::iter::from_fn(|| (!texts.is_over()).then(|| texts.text())).collect()
+    }
+
+    /// A list of names and values, in turn.
+    pub(super) fn pairs(&mut self) -> Option<BTreeMap<String, String>> {
+        let mut parts = self.list()?;
+        std::iter::from_fn(|| (!parts.is_over()).then(|| parts.text().zip(parts.text()))).collect()
+    }
+
+    pub(super) fn records<C: FromIterator<T>, T: DeserializeOwned>(&mut self) -> Option<C> {
+        self.texts()?.iter().map(|json| serde_json::from_str(json).ok()).collect()
     }
 }
 
-pub(super) fn claim(tick: Option<Timestamp>) -> impl FnOnce(&mut Reply) -> Option<ClaimReply> {
-    move |reply| {
-        Some(match reply.text()?.as_str() {
-            "won" => ClaimReply::Won(Won {
-                fence: reply.number()?,
-                attempt: reply.number()?,
-                since: reply.instant()?,
-                until: reply.instant()?,
-                missed_after: None,
-                usual: None,
-            }),
-            "lost" => ClaimReply::Lost,
-            "early" => ClaimReply::Early(reply.duration()?),
-            "started" => ClaimReply::Taken(Taken::Started {
-                server: reply.text()?,
-                since: reply.instant()?,
-                finished: reply.flag()?,
-            }),
-            "skipped" => ClaimReply::Taken(Taken::Skipped(SkipRecord {
-                tick: tick?,
-                reason: match reply.text()?.as_str() {
-                    "held" => Skip::Held,
-                    "paused" => Skip::Paused,
-                    _ => return None,
-                },
-                server: reply.text()?,
-                at: reply.instant()?,
-            })),
-            "superseded" => ClaimReply::Superseded(reply.instant()?),
-            "ahead" => ClaimReply::Ahead(reply.instant()?),
-            "paused" => ClaimReply::Paused,
-            "late" => ClaimReply::Late(reply.duration()?),
-            "held" => ClaimReply::Held(Holder {
-                server: Some(reply.text()?),
-                since: Some(reply.instant()?),
-                remaining: Some(reply.duration()?),
-            }),
-            "locked" => ClaimReply::Held(Holder {
-                server: None,
-                since: None,
-                remaining: match reply.text()?.as_str() {
-                    "" => None,
-                    micros => Some(Duration::from_micros(micros.parse().ok()?)),
-                },
-            }),
-            _ => return None,
-        })
+pub(super) fn flag(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+pub(super) fn skip_reason(text: &str) -> Option<Skip> {
+    match text {
+        "held" => Some(Skip::Held),
+        "paused" => Some(Skip::Paused),
+        _ => None,
+    }
+}
+
+/// Empty if it is not known.
+fn number_if_known<N: FromStr>(text: &str) -> Result<Option<N>, N::Err> {
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
+}
+
+pub(super) fn claim(reply: &mut Reply, what: &What) -> Option<Verdict> {
+    let decision = reply.list()?.all(|reply| claim_reply(reply, what))?;
+    let (unfinished, other_schedule) = (reply.list()?, reply.list()?);
+    let unfinished = if unfinished.is_over() { None } else { Some(unfinished.all(unfinished_tick)?) };
+    let other_schedule = if other_schedule.is_over() { None } else { Some(other_schedule.all(registered)?) };
+    Some(Verdict { decision, unfinished, other_schedule })
+}
+
+fn claim_reply(reply: &mut Reply, what: &What) -> Option<ClaimReply> {
+    let word = reply.text()?;
+    Some(match word.as_str() {
+        "won" => ClaimReply::Won(Won {
+            fence: reply.number()?,
+            attempt: reply.number()?,
+            since: reply.instant()?,
+            until: reply.instant()?,
+            missed_after: number_if_known(&reply.text()?).ok()?.map(Timestamp::from_micros),
+            usual: {
+                let (successes, total_micros) = (reply.number()?, reply.number()?);
+                let stats = Stats { successes, total_micros, ..Stats::default() };
+                State { stats, ..State::default() }.usual()
+            },
+        }),
+        "lost" => ClaimReply::Lost,
+        "early" => ClaimReply::Early(reply.duration()?),
+        "started" => ClaimReply::Taken(Taken::Started {
+            server: reply.text()?,
+            since: reply.instant()?,
+            finished: flag(&reply.text()?)?,
+        }),
+        "skipped" => ClaimReply::Taken(Taken::Skipped(SkipRecord {
+            tick: match what {
+                What::Tick(ask) => ask.tick,
+                What::Now | What::Requested(_) => return None,
+            },
+            reason: skip_reason(&reply.text()?)?,
+            server: reply.text()?,
+            at: reply.instant()?,
+        })),
+        "superseded" => ClaimReply::Superseded(reply.instant()?),
+        "ahead" => ClaimReply::Ahead(reply.instant()?),
+        "unregistered" => ClaimReply::Unregistered,
+        "paused" => ClaimReply::Paused,
+        "late" => ClaimReply::Late(reply.duration()?),
+        "not-requested" => ClaimReply::NotRequested,
+        word => ClaimReply::Held(holder(word, reply)?),
+    })
+}
+
+fn unfinished_tick(reply: &mut Reply) -> Option<Unfinished> {
+    let tick = reply.instant()?;
+    Some(Unfinished { tick, remaining: number_if_known(&reply.text()?).ok()?.map(Duration::from_micros) })
+}
+
+fn registered(reply: &mut Reply) -> Option<Registered> {
+    Some(Registered { schedule: reply.text()?, at: reply.instant()?, server: reply.text()? })
+}
+
+fn holder(word: &str, reply: &mut Reply) -> Option<Holder> {
+    let remaining = number_if_known(&reply.text()?).ok()?.map(Duration::from_micros);
+    match word {
+        "held" => Some(Holder { remaining, server: Some(reply.text()?), since: Some(reply.instant()?) }),
+        "locked" => Some(Holder { remaining, server: None, since: None }),
+        _ => None,
     }
 }
 
@@ -141,6 +192,25 @@ pub(super) fn release(reply: &mut Reply) -> Option<ReleaseReply> {
     })
 }
 
-pub(super) fn history(reply: &mut Reply) -> Option<History> {
-    Some(History { runs: reply.records()?, skips: reply.records()?, ..History::default() })
+pub(super) fn forget(reply: &mut Reply) -> Option<ForgetReply> {
+    let word = reply.text()?;
+    Some(match word.as_str() {
+        "forgotten" => ForgetReply::Forgotten,
+        "paused" => ForgetReply::Paused,
+        "too-recent" => ForgetReply::TooRecent(reply.instant()?),
+        word => ForgetReply::Held(holder(word, reply)?),
+    })
+}
+
+pub(super) fn request(reply: &mut Reply) -> Option<Requested> {
+    Some(Requested { id: reply.text()?, by: reply.text()?, until: reply.instant()?, answer: None })
+}
+
+pub(super) fn hints(reply: &mut Reply) -> Option<Vec<RequestHint>> {
+    Some(reply.pairs()?.into_iter().map(|(key, id)| RequestHint { key, id }).collect())
+}
+
+pub(super) fn servers(reply: &mut Reply) -> Option<Vec<ServerInfo>> {
+    // What a newer version announces may not be readable; the others still are.
+    Some(reply.pairs()?.values().filter_map(|about| serde_json::from_str(about).ok()).collect())
 }

@@ -5,9 +5,6 @@ use std::sync::LazyLock;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
-use super::super::REMEMBERED;
-use super::super::model::FORMAT;
-
 /// A script and the digest by which the server remembers it.
 pub(super) struct Script {
     source: &'static str,
@@ -21,12 +18,18 @@ macro_rules! scripts {
 }
 
 scripts! {
-    CLAIM = "state.lua" "claim.lua";
+    CLAIM = "state.lua" "holder.lua" "requested.lua" "record.lua" "claim.lua";
     EXTEND = "state.lua" "lease.lua" "extend.lua";
-    RELEASE = "state.lua" "lease.lua" "release.lua";
+    RELEASE = "state.lua" "requested.lua" "record.lua" "lease.lua" "release.lua";
     SET_PAUSED = "state.lua" "set_paused.lua";
     RESET = "state.lua" "reset.lua";
+    FORGET = "state.lua" "holder.lua" "forget.lua";
+    REQUEST = "state.lua" "requested.lua" "request.lua";
     HISTORY = "state.lua" "history.lua";
+    ANNOUNCE = "fleet.lua" "announce.lua";
+    LEAVE = "fleet.lua" "leave.lua";
+    SERVERS = "fleet.lua" "servers.lua";
+    HINT = "fleet.lua" "hint.lua";
 }
 
 impl Script {
@@ -38,26 +41,21 @@ impl Script {
     pub(super) async fn run(
         &self,
         mut connection: MultiplexedConnection,
-        lock_key: &str,
+        keys: &[String],
         args: &[String],
     ) -> RedisResult<Value> {
-        let by_digest = command("EVALSHA", &self.digest, lock_key, args);
+        let by_digest = command("EVALSHA", &self.digest, keys, args);
         match by_digest.query_async(&mut connection).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                command("EVAL", self.source, lock_key, args).query_async(&mut connection).await
+                command("EVAL", self.source, keys, args).query_async(&mut connection).await
             }
             result => result,
         }
     }
 }
 
-fn command(verb: &str, script: &str, lock_key: &str, args: &[String]) -> Cmd {
+fn command(verb: &str, script: &str, keys: &[String], args: &[String]) -> Cmd {
     let mut command = redis::cmd(verb);
-    command.arg(script).arg(4).arg(lock_key);
-    for part in ["state", "runs", "skips"] {
-        // The braces put them into the slot of the lock.
-        command.arg(format!("{{{lock_key}}}:{part}"));
-    }
-    command.arg(FORMAT).arg(REMEMBERED).arg(args);
+    command.arg(script).arg(keys.len()).arg(keys).arg(args);
     command
 }

@@ -1,16 +1,15 @@
--- Comes before every script: the time, and what is stored for the key.
+-- Comes before every script of a job: the time, and what is stored for the key.
 --
 -- KEYS  1 lock string, shared with other programs
 --       2 state hash
 --       3 list of runs, newest first
 --       4 list of skips, newest first
 -- ARGV  1 the newest format of the state that the caller can read
---       2 how many runs, and how many skips, are kept
 --
 -- Instants and durations are in microseconds.
 
 local lock_key, state_key, runs_key, skips_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local format, remembered = tonumber(ARGV[1]), tonumber(ARGV[2])
+local format = tonumber(ARGV[1])
 
 -- Asked once: this clock goes on while a script runs, the one that expires keys does not.
 local time = redis.call('TIME')
@@ -56,16 +55,28 @@ local function write_even_if_full()
   redis.call('PERSIST', state_key)
 end
 
--- `run` is a claimant, `failure` is JSON.
-local function remember(run, outcome, failure)
-  local tick = run.tick ~= '' and run.tick or 'null'
-  redis.call('LPUSH', runs_key, '{"tick":' .. tick
-    .. ',"server":' .. cjson.encode(run.server)
-    .. ',"fence":' .. run.fence
-    .. ',"attempt":' .. run.attempt
-    .. ',"started":' .. run.since
-    .. ',"ended":' .. text(now)
-    .. ',"outcome":"' .. outcome
-    .. '","error":' .. failure .. '}')
-  redis.call('LTRIM', runs_key, 0, remembered - 1)
+-- A step's changes of the state are written all at once, or not at all.
+local changes = {}
+
+local function set(field, value)
+  state[field] = value
+  changes[#changes + 1] = field
+  changes[#changes + 1] = value
+end
+
+local function write()
+  if #changes > 0 then
+    redis.call('HSET', state_key, 'format', text(format), unpack(changes))
+    changes = {}
+  end
+end
+
+-- The newest come first, and only so many are kept.
+local function push(list, record, remember)
+  if remember == 0 then
+    redis.call('DEL', list)
+    return
+  end
+  redis.call('LPUSH', list, record)
+  redis.call('LTRIM', list, 0, remember - 1)
 end
