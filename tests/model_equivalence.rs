@@ -7,6 +7,10 @@ mod support;
 
 #[path = "model_equivalence/comparison.rs"]
 mod comparison;
+#[path = "model_equivalence/likeness.rs"]
+mod likeness;
+#[path = "model_equivalence/message.rs"]
+mod message;
 #[path = "model_equivalence/sequence.rs"]
 mod sequence;
 

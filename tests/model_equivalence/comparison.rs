@@ -4,11 +4,14 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use jobs::Timestamp;
 use jobs::store::model::{self, Lock, State};
-use jobs::store::{Claim, ClaimReply, Ending, ExtendReply, Holder, Lease, StoreError, TickClaim, What, Won};
-use jobs::{Overlap, Timestamp};
+use jobs::store::{Claim, ClaimReply, ExtendReply, ForgetReply, Lease, RunRequest, StoreError, Won};
 
-use super::sequence::{Ask, Locker, SERVERS, Step, Twist};
+use super::likeness::{self, alike};
+use super::message;
+use super::sequence::{End, Locker, REQUESTS, SERVERS, Step, Twist};
+use super::support::bench::lease;
 use super::support::subject::Subject;
 
 pub enum Verdict {
@@ -20,7 +23,7 @@ pub enum Verdict {
 }
 
 /// How shortly after an expiry is too close, and how far off the rest of a stranger's lock may be.
-const BLUR: Duration = Duration::from_millis(2);
+pub const BLUR: Duration = Duration::from_millis(2);
 
 pub async fn compare(subject: &Subject, steps: &[Step]) -> Verdict {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -66,14 +69,19 @@ impl<'a> Comparison<'a> {
 
     async fn step(&mut self, step: &Step) -> Result<(), Verdict> {
         match *step {
-            Step::Claim { server, again, ref ask, ttl } => self.claim(server, again, ask.as_ref(), ttl).await,
-            Step::Extend { lease, twist } => self.extend(lease, twist).await,
-            Step::Release { lease, twist, outcome, error } => {
-                self.release(lease, twist, &Ending { outcome, error: error.map(str::to_owned) }).await
+            Step::Claim { server, again, ref wants, ttl, remember } => {
+                let (token, what) = (self.token(server, again), message::what(self.start, wants));
+                let (server, ttl) = (SERVERS[server].to_owned(), Duration::from_millis(ttl));
+                self.claim(Claim { token, server, ttl, what, remember }).await
+            }
+            Step::Extend { lease, twist, progress } => self.extend(lease, twist, progress).await,
+            Step::Release { lease, twist, progress, ref end } => {
+                self.release(lease, twist, progress, end).await
             }
             Step::Pause(paused) => {
-                self.subject.store.set_paused(self.key, paused).await.map_err(|error| failed(&error))?;
-                model::set_paused(&mut self.model, paused);
+                let at =
+                    self.subject.store.set_paused(self.key, paused).await.map_err(|error| failed(&error))?.at;
+                model::set_paused(&mut self.model, at, paused);
                 Ok(())
             }
             Step::Reset => {
@@ -81,6 +89,9 @@ impl<'a> Comparison<'a> {
                 model::reset(&mut self.model, at);
                 Ok(())
             }
+            Step::Forget { quiet } => self.forget(Duration::from_millis(quiet)).await,
+            Step::Request { id, by, ttl } => self.request(id, by, ttl).await,
+            Step::LookAtTheHistory => self.history_is_the_same().await.map(drop),
             Step::LockVanishes => {
                 self.subject.tamper.remove_lock(self.key).await;
                 (self.model.lock, self.last_lock) = (None, None);
@@ -99,61 +110,37 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    async fn claim(
-        &mut self,
-        server: usize,
-        again: bool,
-        ask: Option<&Ask>,
-        ttl: u64,
-    ) -> Result<(), Verdict> {
-        if !again || self.tokens[server].is_none() {
+    fn token(&mut self, server: usize, again: bool) -> String {
+        let known = self.tokens[server].clone().filter(|_| again);
+        let token = known.unwrap_or_else(|| {
             self.claims += 1;
-            self.tokens[server] = Some(format!("{}-token-{}", self.key, self.claims));
-        }
-        let claim = Claim {
-            token: self.tokens[server].clone().unwrap_or_default(),
-            server: SERVERS[server].to_owned(),
-            ttl: Duration::from_millis(ttl),
-            what: ask.map_or(What::Now, |ask| What::Tick(self.tick_claim(ask))),
-        };
+            format!("{}-token-{}", self.key, self.claims)
+        });
+        self.tokens[server].insert(token).clone()
+    }
+
+    async fn claim(&mut self, claim: Claim) -> Result<(), Verdict> {
         let answer = self.subject.store.claim(self.key, &claim).await.map_err(|error| failed(&error))?;
         self.decidable(answer.at)?;
         let expected = model::claim(&mut self.model, answer.at, &claim);
-        if !alike(&answer.reply, &expected) {
+        if !alike(&answer.reply, &expected, &self.model, answer.at) {
             return Err(different(&format!("{claim:?}"), answer.at, &answer.reply, &expected));
         }
-        if let ClaimReply::Won(won) = answer.reply {
+        if let ClaimReply::Won(won) = answer.reply.decision {
             self.learn(claim, won);
         }
         Ok(())
     }
 
-    fn tick_claim(&self, ask: &Ask) -> TickClaim {
-        TickClaim {
-            tick: Timestamp::from_micros(self.start.as_micros() + ask.tick * 1_000),
-            delay: Duration::from_millis(ask.delay),
-            grace: Duration::from_millis(ask.grace),
-            overlap: if ask.queue { Overlap::Queue } else { Overlap::Skip },
-            takeovers: ask.takeovers,
-        }
-    }
-
     fn learn(&mut self, claim: Claim, won: Won) {
-        let Won { fence, attempt, since, until } = won;
-        if let Some(known) = self.leases.iter_mut().find(|lease| lease.token == claim.token) {
-            known.until = until;
-            return;
+        match self.leases.iter_mut().find(|lease| lease.token == claim.token) {
+            Some(known) => known.until = won.until,
+            None => self.leases.insert(0, lease(&claim, won)),
         }
-        let tick = match claim.what {
-            What::Tick(ask) => Some(ask.tick),
-            What::Now => None,
-        };
-        let Claim { token, server, ttl, .. } = claim;
-        self.leases.insert(0, Lease { token, server, ttl, tick, attempt, fence, since, until });
     }
 
-    async fn extend(&mut self, lease: usize, twist: Twist) -> Result<(), Verdict> {
-        let Some(sent) = self.message(lease, twist) else { return Ok(()) };
+    async fn extend(&mut self, lease: usize, twist: Twist, progress: Option<u64>) -> Result<(), Verdict> {
+        let Some(sent) = self.message(lease, twist, progress) else { return Ok(()) };
         let answer = self.subject.store.extend(self.key, &sent).await.map_err(|error| failed(&error))?;
         self.decidable(answer.at)?;
         let expected = model::extend(&mut self.model, answer.at, &sent);
@@ -167,8 +154,15 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    async fn release(&mut self, lease: usize, twist: Twist, end: &Ending) -> Result<(), Verdict> {
-        let Some(sent) = self.message(lease, twist) else { return Ok(()) };
+    async fn release(
+        &mut self,
+        lease: usize,
+        twist: Twist,
+        progress: Option<u64>,
+        end: &End,
+    ) -> Result<(), Verdict> {
+        let Some(sent) = self.message(lease, twist, progress) else { return Ok(()) };
+        let end = &message::ending(self.start, end);
         let answer =
             self.subject.store.release(self.key, &sent, end).await.map_err(|error| failed(&error))?;
         self.decidable(answer.at)?;
@@ -182,25 +176,43 @@ impl<'a> Comparison<'a> {
     }
 
     /// The newest lease is number 0.
-    fn message(&self, lease: usize, twist: Twist) -> Option<Lease> {
+    fn message(&self, lease: usize, twist: Twist, progress: Option<u64>) -> Option<Lease> {
         let lease = self.leases.get(lease % self.leases.len().max(1))?.clone();
-        Some(match twist {
-            Twist::None => lease,
-            Twist::UnknownFence => Lease { fence: model::UNKNOWN_FENCE, ..lease },
-            Twist::AFenceFromTheFuture => Lease { fence: lease.fence + 3_600_000_000, ..lease },
-            Twist::OlderFence => Lease { fence: lease.fence - 1, ..lease },
-            Twist::AnEarlierUntil => Lease { until: lease.since, ..lease },
-            Twist::ALaterUntil => Lease { until: lease.until.plus(Duration::from_secs(10)), ..lease },
-            Twist::ATickFromTheFuture => {
-                Lease { tick: Some(self.start.plus(Duration::from_millis(60))), ..lease }
-            }
-        })
+        Some(message::twisted(
+            Lease { progress: progress.map(message::progress), ..lease },
+            twist,
+            self.start,
+        ))
+    }
+
+    async fn forget(&mut self, quiet: Duration) -> Result<(), Verdict> {
+        let answer = self.subject.store.forget(self.key, quiet).await.map_err(|error| failed(&error))?;
+        self.decidable(answer.at)?;
+        let expected = model::forget(&mut self.model, answer.at, quiet);
+        if !likeness::forgot_alike(&answer.reply, &expected) {
+            return Err(different(&format!("forget {quiet:?}"), answer.at, &answer.reply, &expected));
+        }
+        if answer.reply == ForgetReply::Forgotten {
+            self.last_lock = None;
+        }
+        Ok(())
+    }
+
+    async fn request(&mut self, id: usize, by: usize, ttl: u64) -> Result<(), Verdict> {
+        let (id, by) = (REQUESTS[id].to_owned(), SERVERS[by].to_owned());
+        let request = RunRequest { id, by, ttl: Duration::from_millis(ttl) };
+        let answer = self.subject.store.request(self.key, &request).await.map_err(|error| failed(&error))?;
+        let expected = model::request(&mut self.model, answer.at, &request);
+        if answer.reply != expected {
+            return Err(different(&format!("{request:?}"), answer.at, &answer.reply, &expected));
+        }
+        Ok(())
     }
 
     async fn set_lock(&mut self, to: Locker, lasts: Option<u64>) -> Result<(), Verdict> {
         let token = match to {
             Locker::Stranger => "stranger".to_owned(),
-            Locker::HolderOf(lease) => match self.message(lease, Twist::None) {
+            Locker::HolderOf(lease) => match self.message(lease, Twist::None, None) {
                 Some(lease) => lease.token,
                 None => return Ok(()),
             },
@@ -226,16 +238,22 @@ impl<'a> Comparison<'a> {
 
     /// What the sequence left behind: the history, and the lock.
     async fn remains(&mut self) -> Result<(), Verdict> {
-        let answer = self.subject.store.history(self.key).await.map_err(|error| failed(&error))?;
-        let expected = self.model.history();
-        if answer.reply != expected {
-            return Err(different("history", answer.at, &answer.reply, &expected));
-        }
+        let at = self.history_is_the_same().await?;
         let until = self.last_lock.as_ref().and_then(|lock| lock.until);
-        if let Some(until) = until.filter(|until| until.since(answer.at) < Duration::from_millis(50)) {
-            tokio::time::sleep(until.plus(2 * BLUR).since(answer.at)).await;
+        if let Some(until) = until.filter(|until| until.since(at) < Duration::from_millis(50)) {
+            tokio::time::sleep(until.plus(2 * BLUR).since(at)).await;
         }
         self.lock_is_the_same().await
+    }
+
+    async fn history_is_the_same(&self) -> Result<Timestamp, Verdict> {
+        let answer = self.subject.store.history(self.key).await.map_err(|error| failed(&error))?;
+        let expected = model::history(&self.model, answer.at);
+        if answer.reply == expected {
+            Ok(answer.at)
+        } else {
+            Err(different("history", answer.at, &answer.reply, &expected))
+        }
     }
 
     /// Says nothing about a lock that expires meanwhile.
@@ -250,18 +268,6 @@ impl<'a> Comparison<'a> {
         let expected = self.model.lock.as_ref().filter(|lock| lock.until.is_none_or(|until| until > after));
         let expected = expected.map(|lock| lock.token.clone());
         if lock == expected { Ok(()) } else { Err(different("the lock", after, &lock, &expected)) }
-    }
-}
-
-/// Equal, but for how long a stranger's lock still lasts: only the store knows, to the millisecond.
-fn alike(answer: &ClaimReply, expected: &ClaimReply) -> bool {
-    let stranger = |reply: &ClaimReply| match reply {
-        ClaimReply::Held(Holder { server: None, remaining, .. }) => *remaining,
-        _ => None,
-    };
-    match (stranger(answer), stranger(expected)) {
-        (Some(answer), Some(expected)) => answer.abs_diff(expected) <= BLUR,
-        _ => answer == expected,
     }
 }
 

@@ -5,18 +5,33 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 pub const SERVERS: [&str; 3] = ["alpha", "b\"e\\ta/", "γ-3"];
+pub const SCHEDULES: [&str; 2] = ["0 3 * * * UTC", "*/5 \"3\" \\ ☃"];
+pub const REQUESTS: [&str; 2] = ["first", "s\"e\\cond ☃"];
+/// What runs and their errors say.
+pub const WORDS: [&str; 2] = ["", "it said \"no\"\n\u{1}\u{7f} \\ / ☃ 100 %s"];
 
 #[derive(Clone, Debug)]
 pub enum Step {
-    Claim { server: usize, again: bool, ask: Option<Ask>, ttl: u64 },
-    Extend { lease: usize, twist: Twist },
-    Release { lease: usize, twist: Twist, outcome: RunOutcome, error: Option<&'static str> },
+    Claim { server: usize, again: bool, wants: Wants, ttl: u64, remember: usize },
+    Extend { lease: usize, twist: Twist, progress: Option<u64> },
+    Release { lease: usize, twist: Twist, progress: Option<u64>, end: End },
     Pause(bool),
     Reset,
+    Forget { quiet: u64 },
+    Request { id: usize, by: usize, ttl: u64 },
+    LookAtTheHistory,
     LockVanishes,
     LockIsSet { to: Locker, lasts: Option<u64> },
     Wipe,
     Sleep(u64),
+}
+
+#[derive(Clone, Debug)]
+pub enum Wants {
+    Tick(Ask),
+    Now,
+    /// A run by hand that was requested, or was not.
+    Requested(usize),
 }
 
 /// A claim for a tick; all in milliseconds, the tick counted from the start of the sequence.
@@ -27,6 +42,17 @@ pub struct Ask {
     pub grace: u64,
     pub queue: bool,
     pub takeovers: u32,
+    pub run_once: bool,
+    pub schedule: usize,
+    pub known_for: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct End {
+    pub outcome: RunOutcome,
+    pub error: Option<&'static str>,
+    pub failed_tries: u32,
+    pub remember: usize,
 }
 
 /// How a holder's message differs from what the holder was told.
@@ -41,6 +67,8 @@ pub enum Twist {
     ALaterUntil,
     /// As if the store's clock had been ahead when the tick was claimed.
     ATickFromTheFuture,
+    /// As if the store's clock had gone back since the lease was won.
+    ASinceFromTheFuture,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,16 +79,20 @@ pub enum Locker {
 }
 
 pub fn any() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(step(), 1..24)
+    prop::collection::vec(step(), 1..32)
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        12 => claim(),
-        6 => (0..4usize, twist()).prop_map(|(lease, twist)| Step::Extend { lease, twist }),
-        6 => release(),
-        2 => any_bool().prop_map(Step::Pause),
+        14 => claim(),
+        6 => (newest_first(), twist(), progress())
+            .prop_map(|(lease, twist, progress)| Step::Extend { lease, twist, progress }),
+        8 => release(),
+        2 => prop::bool::weighted(0.4).prop_map(Step::Pause),
         1 => Just(Step::Reset),
+        1 => select(vec![0, 5, 30, 60_000]).prop_map(|quiet| Step::Forget { quiet }),
+        2 => request(),
+        2 => Just(Step::LookAtTheHistory),
         2 => Just(Step::LockVanishes),
         2 => (locker(), lasts()).prop_map(|(to, lasts)| Step::LockIsSet { to, lasts }),
         1 => Just(Step::Wipe),
@@ -69,52 +101,84 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn claim() -> impl Strategy<Value = Step> {
+    let wants = prop_oneof![
+        6 => ask().prop_map(Wants::Tick),
+        2 => Just(Wants::Now),
+        2 => (0..REQUESTS.len()).prop_map(Wants::Requested),
+    ];
     let ttl = select(vec![0, 5, 15, 40, 5_000, 5_000]);
-    (0..SERVERS.len(), prop::bool::weighted(0.3), prop::option::weighted(0.8, ask()), ttl)
-        .prop_map(|(server, again, ask, ttl)| Step::Claim { server, again, ask, ttl })
+    (0..SERVERS.len(), prop::bool::weighted(0.3), wants, ttl, remember())
+        .prop_map(|(server, again, wants, ttl, remember)| Step::Claim { server, again, wants, ttl, remember })
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
-    let tick = select(vec![-1_000, -30, -30, 0, 0, 0, 40]);
+    let tick = select(vec![-1_000, -30, -30, 0, 0, 0, 10, 40]);
     let delay = select(vec![0, 0, 0, 20]);
     let grace = select(vec![0, 20, 500, 60_000, 60_000]);
-    (tick, delay, grace, any_bool(), 0..3u32).prop_map(|(tick, delay, grace, queue, takeovers)| Ask {
-        tick,
-        delay,
-        grace,
-        queue,
-        takeovers,
-    })
+    let known_for = select(vec![0, 20, 60, 60_000, 60_000]);
+    let switches = (any_bool(), any_bool(), prop::bool::weighted(0.2));
+    (tick, delay, grace, 0..3u32, switches, known_for).prop_map(
+        |(tick, delay, grace, takeovers, (queue, run_once, other_schedule), known_for)| Ask {
+            tick,
+            delay,
+            grace,
+            queue,
+            takeovers,
+            run_once,
+            schedule: usize::from(other_schedule),
+            known_for,
+        },
+    )
 }
 
 fn release() -> impl Strategy<Value = Step> {
-    let outcome = select(vec![
-        RunOutcome::Succeeded,
-        RunOutcome::Failed,
-        RunOutcome::TimedOut,
-        RunOutcome::Panicked,
-        RunOutcome::Cancelled,
-        RunOutcome::LeaseLost,
-        RunOutcome::NotStarted,
-    ]);
-    let error = select(vec![None, Some(""), Some("it said \"no\"\n\u{1}\u{7f} \\ / ☃ 100 %s")]);
-    (0..4usize, twist(), outcome, error).prop_map(|(lease, twist, outcome, error)| Step::Release {
+    let outcome = prop_oneof![
+        6 => Just(RunOutcome::Succeeded),
+        1 => Just(RunOutcome::Failed),
+        1 => Just(RunOutcome::TimedOut),
+        1 => Just(RunOutcome::Panicked),
+        1 => Just(RunOutcome::Cancelled),
+        1 => Just(RunOutcome::LeaseLost),
+        2 => Just(RunOutcome::NotStarted),
+    ];
+    let error = prop::option::of(select(WORDS.to_vec()));
+    let end = (outcome, error, 0..3u32, remember())
+        .prop_map(|(outcome, error, failed_tries, remember)| End { outcome, error, failed_tries, remember });
+    (newest_first(), twist(), progress(), end).prop_map(|(lease, twist, progress, end)| Step::Release {
         lease,
         twist,
-        outcome,
-        error,
+        progress,
+        end,
     })
+}
+
+fn request() -> impl Strategy<Value = Step> {
+    let ttl = select(vec![0, 20, 5_000, 5_000]);
+    (0..REQUESTS.len(), 0..SERVERS.len(), ttl).prop_map(|(id, by, ttl)| Step::Request { id, by, ttl })
+}
+
+fn newest_first() -> impl Strategy<Value = usize> {
+    select(vec![0, 0, 0, 1, 2, 3])
+}
+
+fn progress() -> impl Strategy<Value = Option<u64>> {
+    select(vec![None, Some(0), Some(7), Some(u64::MAX)])
+}
+
+fn remember() -> impl Strategy<Value = usize> {
+    select(vec![0, 1, 2, 3, 3, 100])
 }
 
 fn twist() -> impl Strategy<Value = Twist> {
     prop_oneof![
-        12 => Just(Twist::None),
+        14 => Just(Twist::None),
         1 => Just(Twist::UnknownFence),
         1 => Just(Twist::AFenceFromTheFuture),
         1 => Just(Twist::OlderFence),
         1 => Just(Twist::AnEarlierUntil),
         1 => Just(Twist::ALaterUntil),
         2 => Just(Twist::ATickFromTheFuture),
+        1 => Just(Twist::ASinceFromTheFuture),
     ]
 }
 
