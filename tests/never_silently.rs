@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use jobs::store::memory::MemoryStore;
-use jobs::store::{Claim, ClaimReply, Ending, ExtendReply, History, Lease, ReleaseReply, Store, StoreFuture};
+use jobs::store::{
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
+    Requested, RunRequest, ServerInfo, Store, StoreFuture, Verdict,
+};
 use jobs::{Builder, Closed, Health, Job, StartError};
 
 /// A store of somebody's own, with a defect.
@@ -16,7 +19,7 @@ impl Store for Defective {
     fn ping(&self) -> StoreFuture<'_, ()> {
         self.0.ping()
     }
-    fn claim<'a>(&'a self, _: &'a str, _: &'a Claim) -> StoreFuture<'a, ClaimReply> {
+    fn claim<'a>(&'a self, _: &'a str, _: &'a Claim) -> StoreFuture<'a, Verdict> {
         panic!("a defect in the store")
     }
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
@@ -36,8 +39,23 @@ impl Store for Defective {
     fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
         self.0.reset(key)
     }
+    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
+        self.0.forget(key, quiet)
+    }
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
+        self.0.request(key, request)
+    }
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
         self.0.history(key)
+    }
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
+        self.0.announce(announcement)
+    }
+    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
+        self.0.leave(server)
+    }
+    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
+        self.0.servers()
     }
 }
 

@@ -100,7 +100,10 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                     report::other_schedule(server, job, &other);
                 }
                 let wait = match &decision {
-                    ClaimReply::Early(wait) if *wait <= WORTH_WAITING => Some(*wait),
+                    ClaimReply::Early(wait) if *wait <= WORTH_WAITING => {
+                        report::early(server, job, ask.tick, *wait);
+                        Some(*wait)
+                    }
                     ClaimReply::Held(holder) => waiting.time_to_wait_for(holder, answer.at),
                     _ => None,
                 };

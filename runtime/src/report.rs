@@ -2,6 +2,7 @@
 //! tick.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use singleton_jobs_policy::Overlap;
 use tracing::{debug, error, info, warn};
@@ -38,6 +39,12 @@ pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipR
     if overdue {
         server.tell(Some(job), EventKind::Overdue { tick });
     }
+}
+
+/// A server asked before the tick was due by the store's clock.
+pub(crate) fn early(server: &Server, job: &Job, tick: Timestamp, wait: Duration) {
+    let key = &job.policy.key;
+    debug!(target: "jobs", key, server = server.id, outcome = "early", %tick, ?wait, "[{key}] not due yet, waiting");
 }
 
 /// How many missed ticks are counted.

@@ -65,9 +65,13 @@ impl StoreTime {
     }
 
     /// Learns from a reply: it was decided at `time`, somewhere between `sent` and now.
+    ///
+    /// It counts as decided now: the estimate is behind the store's clock by at most the reply's way, never ahead of
+    /// it, and a server that follows it does not ask for a tick before it is due.
     pub(crate) fn learn(&self, sent: Instant, time: Timestamp) {
-        let error = sent.elapsed() / 2;
-        let fresh = Anchor { instant: sent + error, time, error };
+        let received = Instant::now();
+        let error = received.duration_since(sent);
+        let fresh = Anchor { instant: received, time, error };
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
         // A slow reply may be older than the one that is known.
         let age = fresh.instant.duration_since(anchor.instant);

@@ -64,6 +64,7 @@ pub struct Step {
     /// `start`, `step` or `end`.
     pub what: String,
     pub server: String,
+    /// 1970 for a run by hand.
     pub tick: Timestamp,
     pub fence: i64,
     pub attempt: u32,

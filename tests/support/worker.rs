@@ -8,7 +8,7 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use jobs::clock::Clock;
-use jobs::{Builder, Health, Job, Jobs, OnLost, Run, Timestamp};
+use jobs::{Builder, Health, Job, Jobs, Missed, OnLost, Overlap, Run, RunNow, Timestamp};
 use tokio::sync::mpsc;
 
 /// Tells a worker's words from the test harness's.
@@ -94,10 +94,26 @@ async fn serve() {
                 tell("dropped");
                 break;
             }
-            _ => return,
+            Some(order) => obey(&servers[0], order).await,
+            None => return,
         }
     }
     orders.recv().await;
+}
+
+/// What an operator does on a server: `pause import`, `run_now import` …
+async fn obey(jobs: &Jobs, order: &str) {
+    let (what, key) = order.split_once(' ').expect("an order and a key");
+    let answer = match what {
+        "pause" => format!("{:?}", jobs.pause(key).await),
+        "resume" => format!("{:?}", jobs.resume(key).await),
+        "run_now" => match jobs.run_now(key).await {
+            Ok(RunNow::Ran(record)) => format!("ran {} {} {}", record.outcome, record.server, record.fence),
+            other => format!("{other:?}"),
+        },
+        what => panic!("no such order: {what}"),
+    };
+    tell(&format!("{what} {answer}"));
 }
 
 async fn serve_until_signal() {
@@ -132,6 +148,15 @@ fn job(key: &str) -> Job {
     }
     if setting("ON_LOST").as_deref() == Some("continue") {
         job = job.on_lost(OnLost::Continue);
+    }
+    if setting("OVERLAP").as_deref() == Some("queue") {
+        job = job.overlap(Overlap::Queue);
+    }
+    if setting("MISSED").as_deref() == Some("run_once") {
+        job = job.missed(Missed::RunOnce);
+    }
+    if let takeovers @ 1.. = number("TAKEOVERS", 0) {
+        job = job.retry_on_crash(takeovers.try_into().expect("a number"));
     }
     job.run(work)
 }
@@ -180,7 +205,7 @@ async fn write(run: &Run) -> String {
 }
 
 fn report(what: &str, run: &Run, note: &str) {
-    let tick = run.tick().expect("only ticks run here").as_micros();
+    let tick = run.tick().map_or(0, Timestamp::as_micros);
     let now = Timestamp::now().as_micros();
     let (server, fence, attempt, key) = (run.server(), run.fence(), run.attempt(), run.key());
     tell(&format!("run {what} {server} {tick} {fence} {attempt} {now} {key} {note}"));
