@@ -35,6 +35,11 @@ pub async fn a_tick_before_the_job_was_known_is_not_run(subject: &Subject) {
         let new = TickClaim { known_for: SHORT / 2, ..ask };
         assert_eq!(bench.claim(&claim_with("new", LONG, new)).await, ClaimReply::Unregistered);
     }
+    bench.pause(true).await;
+    let new = TickClaim { known_for: SHORT / 2, ..ask(tick) };
+    assert_eq!(bench.claim(&claim_with("new", LONG, new)).await, ClaimReply::Unregistered);
+    assert_eq!(bench.history().await.skips, [], "what does not count is not skipped either");
+    bench.pause(false).await;
     // It decided nothing: a server that saw the tick coming can still start it.
     bench.win(&claim("old", tick)).await;
 }

@@ -50,6 +50,14 @@ pub async fn an_unfinished_tick_that_is_free_is_told_with_no_time_remaining(subj
     assert_eq!(bench.win(&retrying("b", tick)).await.attempt, 2);
 }
 
+/// However late, and by a server that has just started: the tick was started in time, by one that knew it.
+pub async fn a_new_server_takes_over_what_it_did_not_see_coming(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let (tick, _) = cut_short(&bench).await;
+    let new = TickClaim { known_for: Duration::ZERO, grace: Duration::ZERO, takeovers: 1, ..ask(tick) };
+    assert_eq!(bench.win(&claim_with("new", LONG, new)).await.attempt, 2);
+}
+
 pub async fn a_crashed_tick_is_told_with_no_time_remaining(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
