@@ -110,6 +110,7 @@ every_store! {
     registration::the_first_claim_registers_the_schedule_whatever_its_answer;
     registration::an_early_claim_and_a_claim_by_hand_register_nothing;
     registration::a_newer_servers_schedule_counts_and_each_side_is_told_of_the_other;
+    registration::a_newer_server_counts_although_it_began_before_the_older_one_registered;
     registration::a_changed_schedule_has_missed_nothing;
     registration::a_schedule_that_is_no_longer_registered_vouches_for_no_tick;
     registration::two_schedules_side_by_side_start_each_tick_at_most_once;

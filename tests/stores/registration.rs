@@ -23,8 +23,8 @@ fn veteran(server: &str, schedule: &str, tick: Timestamp) -> Claim {
     claim_with(server, LONG, TickClaim { schedule: schedule.to_owned(), ..ask(tick) })
 }
 
-fn registered(schedule: &str, at: Timestamp, server: &str) -> Registered {
-    Registered { schedule: schedule.to_owned(), at, server: server.to_owned() }
+fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) -> Registered {
+    Registered { schedule: schedule.to_owned(), at, server: server.to_owned(), begun: at.minus(known_for) }
 }
 
 pub async fn a_tick_before_the_job_was_known_is_not_run(subject: &Subject) {
@@ -72,7 +72,8 @@ pub async fn the_first_claim_registers_the_schedule_whatever_its_answer(subject:
         }
         let answer = bench.answer(&first).await;
         assert_eq!(answer.reply.other_schedule, None);
-        let known = Some(registered(SCHEDULE, answer.at, "a"));
+        let known_for = if answers == "unregistered" { Duration::ZERO } else { DAY };
+        let known = Some(registered(SCHEDULE, answer.at, "a", known_for));
         assert_eq!(bench.history().await.registered, known, "{answers}");
 
         // The same schedule again changes nothing.
@@ -92,12 +93,12 @@ pub async fn an_early_claim_and_a_claim_by_hand_register_nothing(subject: &Subje
 
 pub async fn a_newer_servers_schedule_counts_and_each_side_is_told_of_the_other(subject: &Subject) {
     let bench = Bench::of(subject);
-    let old = Some(registered(SCHEDULE, bench.register().await, "a"));
+    let old = Some(registered(SCHEDULE, bench.register().await, "a", DAY));
     let tick = bench.tick_now().await;
 
     let answer = bench.answer(&newcomer("new", OTHER, tick)).await;
     assert_eq!(answer.reply.other_schedule, old);
-    let new = Some(registered(OTHER, answer.at, "new"));
+    let new = Some(registered(OTHER, answer.at, "new", Duration::ZERO));
     assert_eq!(bench.history().await.registered, new);
 
     for _ in 0..2 {
@@ -105,6 +106,15 @@ pub async fn a_newer_servers_schedule_counts_and_each_side_is_told_of_the_other(
         assert_eq!(verdict.other_schedule, new);
         assert_eq!(bench.history().await.registered, new, "an old server changes nothing");
     }
+}
+
+pub async fn a_newer_server_counts_although_it_began_before_the_older_one_registered(subject: &Subject) {
+    let bench = Bench::of(subject);
+    bench.register().await;
+    let tick = bench.tick_now().await;
+    let newer = TickClaim { known_for: DAY / 2, schedule: OTHER.to_owned(), ..ask(tick) };
+    bench.verdict(&claim_with("newer", LONG, newer)).await;
+    assert_eq!(bench.history().await.registered.expect("it is").schedule, OTHER);
 }
 
 pub async fn a_changed_schedule_has_missed_nothing(subject: &Subject) {

@@ -89,6 +89,8 @@ pub struct Registered {
     pub at: Timestamp,
     /// The server whose claim registered it.
     pub server: String,
+    /// When that server began to schedule it, by the store's clock: newer servers replace it.
+    pub begun: Timestamp,
 }
 
 /// The store's answer to a claim.

@@ -118,18 +118,20 @@ impl State {
     ///
     /// While old and new servers run side by side the old ones change nothing.
     pub(super) fn register(&mut self, now: Timestamp, claim: &Claim, ask: &TickClaim) -> Option<Registered> {
-        let new = Registered { schedule: ask.schedule.clone(), at: now, server: claim.server.clone() };
+        let begun = now.minus(ask.known_for);
+        let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
+        let new = Registered { schedule, at: now, server, begun };
         let Some(known) = &mut self.registered else {
             self.registered = Some(new);
             return None;
         };
-        // The clock has gone back: no tick may count as unknown for it.
+        // If the clock has gone back, no tick may count as unknown for it, and no server as old.
         known.at = known.at.min(now);
+        known.begun = known.begun.min(now);
         if known.schedule == ask.schedule {
             return None;
         }
-        let newer = now.minus(ask.known_for) > known.at;
-        Some(if newer { std::mem::replace(known, new) } else { known.clone() })
+        Some(if begun > known.begun { std::mem::replace(known, new) } else { known.clone() })
     }
 
     /// Whether the store knew the job, with this schedule, before this tick.

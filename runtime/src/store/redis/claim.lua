@@ -22,7 +22,7 @@
 --         unregistered | paused | late by | held remaining server since | locked remaining-or-empty
 --         not-requested
 --       a tick that may have to be taken over: tick remaining-or-empty; or nothing
---       another schedule that is, or was, registered: schedule at server; or nothing
+--       another schedule that is, or was, registered: schedule at server begun; or nothing
 
 local token, server, ttl, remember, what = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local tick, delay, grace = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -111,22 +111,25 @@ end
 local function register()
   local other
   if state.registered_at then
-    -- The clock has gone back: no tick may count as unknown for it.
-    if tonumber(state.registered_at) > now then
-      set('registered_at', text(now))
+    -- If the clock has gone back, no tick may count as unknown for it, and no server as old.
+    for _, field in ipairs({ 'registered_at', 'registered_begun' }) do
+      if tonumber(state[field]) > now then
+        set(field, text(now))
+      end
     end
     if state.registered_schedule == schedule then
       return nil
     end
-    other = { state.registered_schedule, state.registered_at, state.registered_server }
+    other = { state.registered_schedule, state.registered_at, state.registered_server, state.registered_begun }
     -- While old and new servers run side by side the old ones change nothing.
-    if now - known_for <= tonumber(state.registered_at) then
+    if now - known_for <= tonumber(state.registered_begun) then
       return other
     end
   end
   set('registered_schedule', schedule)
   set('registered_at', text(now))
   set('registered_server', server)
+  set('registered_begun', text(now - known_for))
   return other
 end
 

@@ -16,7 +16,7 @@ end
 
 -- Without its mark a late server would run a tick again; without its fence the next one is the time.
 local used = math.max(tonumber(state.mark or 0), tonumber(state.fence or 0))
-if used + tonumber(ARGV[2]) > now then
+if used + tonumber(ARGV[2]) >= now then
   return reply('too-recent', text(used))
 end
 redis.call('DEL', lock_key, state_key, runs_key, skips_key)

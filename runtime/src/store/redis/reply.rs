@@ -162,7 +162,12 @@ fn unfinished_tick(reply: &mut Reply) -> Option<Unfinished> {
 }
 
 fn registered(reply: &mut Reply) -> Option<Registered> {
-    Some(Registered { schedule: reply.text()?, at: reply.instant()?, server: reply.text()? })
+    Some(Registered {
+        schedule: reply.text()?,
+        at: reply.instant()?,
+        server: reply.text()?,
+        begun: reply.instant()?,
+    })
 }
 
 fn holder(word: &str, reply: &mut Reply) -> Option<Holder> {

@@ -70,6 +70,7 @@ impl Fields {
             schedule: self.text("registered_schedule")?,
             at: self.instant("registered_at")?,
             server: self.text("registered_server")?,
+            begun: self.instant("registered_begun")?,
         })
     }
 
