@@ -2,16 +2,21 @@
 
 mod support;
 
+#[path = "redis_interop/fleet.rs"]
+mod fleet;
+#[path = "redis_interop/permissions.rs"]
+mod permissions;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
 use jobs::store::{
-    ClaimReply, Ending, ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind,
+    ClaimReply, ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind, Taken,
 };
 use redis::aio::MultiplexedConnection;
 
-use support::bench::{Bench, LONG, claim, claim_now, holder, lease};
+use support::bench::{Bench, LONG, SHORT, claim, claim_now, holder};
 use support::redis_server::{PATIENCE, RedisServer};
 use support::subject;
 
@@ -98,7 +103,7 @@ async fn only_the_lock_expires() {
 }
 
 #[tokio::test]
-async fn all_keys_of_a_job_are_in_one_cluster_slot() {
+async fn the_keys_of_a_job_and_those_of_the_fleet_are_in_one_cluster_slot_each() {
     let server = RedisServer::start_with(&["--cluster-enabled", "yes"]);
     let mut plain = server.client().await;
     for lock in [LOCK, "billing:lock:a/b:c", "lock:.."] {
@@ -121,6 +126,10 @@ async fn all_keys_of_a_job_are_in_one_cluster_slot() {
     bench.keep(&mut lease).await;
     assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);
     assert_eq!(bench.history().await.runs.len(), 1);
+    bench.request("r", LONG).await;
+    assert_eq!(fleet::announce(&bench, "a", LONG).await.len(), 1);
+    assert_eq!(fleet::servers(&bench).await, ["a"]);
+    bench.store.leave("a").await.expect("leave");
 }
 
 #[tokio::test]
@@ -143,16 +152,68 @@ async fn forgotten_scripts_change_nothing() {
 async fn a_step_costs_one_round_trip() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
-    bench.finish(&claim_now("a", LONG)).await;
+    let everything = async || {
+        let mut lease = bench.win(&claim_now("a", LONG)).await;
+        bench.keep(&mut lease).await;
+        bench.release(&lease, RunOutcome::Succeeded).await;
+        bench.history().await;
+        fleet::announce(&bench, "a", LONG).await;
+    };
+    everything().await;
     let () = raw(&mut plain, "CONFIG RESETSTAT").await;
-    bench.finish(&claim_now("a", LONG)).await;
+    everything().await;
     let stats: String = raw(&mut plain, "INFO commandstats").await;
     let calls = |command: &str| {
         let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
         line.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().expect("a number"))
     };
     let sent: [u32; 3] = ["evalsha", "eval", "script|load"].map(calls);
-    assert_eq!(sent, [2, 0, 0], "{stats}");
+    assert_eq!(sent, [5, 0, 0], "{stats}");
+}
+
+#[tokio::test]
+async fn a_claim_that_loses_writes_nothing() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    let tick = bench.now().await;
+    let older = tick.minus(Duration::from_millis(1));
+    let writes = async |plain: &mut MultiplexedConnection| {
+        let info: String = raw(plain, "INFO persistence").await;
+        info.lines().find(|line| line.starts_with("rdb_changes_since_last_save:")).map(str::to_owned)
+    };
+    let lease = bench.win(&claim("a", tick)).await;
+    for outcome in [None, Some(RunOutcome::Succeeded)] {
+        if let Some(outcome) = outcome {
+            bench.release(&lease, outcome).await;
+        }
+        let before = writes(&mut plain).await;
+        assert!(matches!(bench.claim(&claim("b", tick)).await, ClaimReply::Taken(Taken::Started { .. })));
+        assert_eq!(bench.claim(&claim("b", older)).await, ClaimReply::Superseded(tick));
+        assert_eq!(writes(&mut plain).await, before);
+    }
+}
+
+#[tokio::test]
+async fn a_registration_from_the_future_counts_from_now() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    bench.register().await;
+    let future = bench.now().await.plus(LONG).as_micros();
+    let () = raw(&mut plain, &format!("HSET {{{LOCK}}}:state registered_at {future}")).await;
+    let claimed = bench.answer(&claim("a", bench.now().await)).await.at;
+    assert_eq!(bench.history().await.registered.expect("registered").at, claimed);
+}
+
+#[tokio::test]
+async fn a_run_that_never_spoke_of_progress_is_read_and_recorded_all_the_same() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    let crashed = bench.win(&claim_now("a", SHORT)).await;
+    let () = raw(&mut plain, &format!("HDEL {{{LOCK}}}:state progress")).await;
+    assert_eq!(bench.history().await.current.expect("it goes on").fence, crashed.fence);
+    bench.outlive(&crashed).await;
+    bench.win(&claim_now("b", LONG)).await;
+    assert_eq!(bench.history().await.runs[0].fence, crashed.fence);
 }
 
 #[tokio::test]
@@ -173,6 +234,7 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
 
     assert_eq!(bench.win(&claimed).await, lease);
     bench.keep(&mut lease).await;
+    assert!(matches!(bench.claim(&claim("b", lease.tick.unwrap())).await, ClaimReply::Taken(_)));
     // Even what vanished or was wiped is put back.
     let () = raw(&mut plain, &format!("DEL {LOCK}")).await;
     bench.keep(&mut lease).await;
@@ -216,64 +278,6 @@ async fn a_user_without_permission_is_refused() {
     let () = raw(&mut plain, "ACL SETUSER reader on >secret ~* +@read +@connection").await;
     let error = trouble(&format!("redis://reader:secret@127.0.0.1:{}", server.port())).await;
     assert_eq!(error.kind(), StoreErrorKind::Refused);
-}
-
-/// The commands and keys that the README asks an administrator to allow.
-fn permissions_in_the_readme() -> (Vec<String>, Vec<String>) {
-    let readme = include_str!("../README.md");
-    let list =
-        readme.split("The Redis user may run").nth(1).and_then(|rest| rest.split("(with a").next()).unwrap();
-    let (commands, keys) = list.split_once(" on ").unwrap();
-    let quoted = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-    (quoted(commands), quoted(keys))
-}
-
-/// Everything that is ever done with a key.
-async fn whole_life(store: &RedisStore, plain: &mut MultiplexedConnection) -> Result<(), StoreError> {
-    let win = async |server, ttl| {
-        let claim = claim_now(server, ttl);
-        match store.claim("k", &claim).await?.reply {
-            ClaimReply::Won(won) => Ok(lease(&claim, won)),
-            refusal => panic!("{refusal:?}"),
-        }
-    };
-    let first = win("a", Duration::from_millis(20)).await?;
-    store.extend("k", &first).await?;
-    let now = store.ping().await?.at;
-    store.claim("k", &claim("b", now)).await?; // skipped as held, on record
-    tokio::time::sleep(Duration::from_millis(30)).await;
-    let second = win("b", LONG).await?; // records the first as crashed
-    store.release("k", &second, &Ending { outcome: RunOutcome::Succeeded, error: None }).await?;
-    let () = raw(plain, "SET lock:k theirs PX 10000").await;
-    store.claim("k", &claim_now("a", LONG)).await?; // held by a stranger
-    store.set_paused("k", true).await?;
-    store.reset("k").await?;
-    store.history("k").await.map(drop)
-}
-
-#[tokio::test]
-async fn the_permissions_in_the_readme_suffice_and_none_is_idle() {
-    let server = RedisServer::start();
-    let mut plain = server.client().await;
-    let (commands, keys) = permissions_in_the_readme();
-    assert!(commands.len() > 10 && keys.len() == 2, "{commands:?} {keys:?}");
-    let store = RedisStore::open(&format!("redis://app:secret@127.0.0.1:{}", server.port()), None).unwrap();
-    for missing in std::iter::once(None).chain(commands.iter().map(Some)) {
-        let () = raw(&mut plain, "FLUSHALL").await;
-        let () = raw(&mut plain, "SCRIPT FLUSH").await;
-        let allowed = commands.iter().filter(|command| Some(*command) != missing);
-        let words: Vec<_> =
-            keys.iter().map(|key| format!("~{key}")).chain(allowed.map(|c| format!("+{c}"))).collect();
-        let () = raw(&mut plain, &format!("ACL SETUSER app reset on >secret {}", words.join(" "))).await;
-        let result = whole_life(&store, &mut plain).await;
-        match missing {
-            None => result.expect("the permissions suffice"),
-            Some(command) => {
-                let error = result.expect_err(command);
-                assert_eq!(error.kind(), StoreErrorKind::Refused, "without {command}: {error}");
-            }
-        }
-    }
 }
 
 #[tokio::test]
