@@ -22,8 +22,8 @@ pub enum Verdict {
     Different(String),
 }
 
-/// How shortly after an expiry is too close, and how far off the rest of a stranger's lock may be.
-pub const BLUR: Duration = Duration::from_millis(2);
+/// How shortly after an expiry is too close.
+const BLUR: Duration = Duration::from_millis(5);
 
 pub async fn compare(subject: &Subject, steps: &[Step]) -> Verdict {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -72,7 +72,7 @@ impl<'a> Comparison<'a> {
             Step::Claim { server, again, ref wants, ttl, remember } => {
                 let (token, what) = (self.token(server, again), message::what(self.start, wants));
                 let (server, ttl) = (SERVERS[server].to_owned(), Duration::from_millis(ttl));
-                self.claim(Claim { token, server, ttl, what, remember }).await
+                self.claim(&Claim { token, server, ttl, what, remember }).await
             }
             Step::Extend { lease, twist, progress } => self.extend(lease, twist, progress).await,
             Step::Release { lease, twist, progress, ref end } => {
@@ -119,10 +119,10 @@ impl<'a> Comparison<'a> {
         self.tokens[server].insert(token).clone()
     }
 
-    async fn claim(&mut self, claim: Claim) -> Result<(), Verdict> {
-        let answer = self.subject.store.claim(self.key, &claim).await.map_err(|error| failed(&error))?;
+    async fn claim(&mut self, claim: &Claim) -> Result<(), Verdict> {
+        let answer = self.subject.store.claim(self.key, claim).await.map_err(|error| failed(&error))?;
         self.decidable(answer.at)?;
-        let expected = model::claim(&mut self.model, answer.at, &claim);
+        let expected = model::claim(&mut self.model, answer.at, claim);
         if !alike(&answer.reply, &expected, &self.model, answer.at) {
             return Err(different(&format!("{claim:?}"), answer.at, &answer.reply, &expected));
         }
@@ -132,10 +132,10 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    fn learn(&mut self, claim: Claim, won: Won) {
+    fn learn(&mut self, claim: &Claim, won: Won) {
         match self.leases.iter_mut().find(|lease| lease.token == claim.token) {
             Some(known) => known.until = won.until,
-            None => self.leases.insert(0, lease(&claim, won)),
+            None => self.leases.insert(0, lease(claim, won)),
         }
     }
 
