@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "redis_interop/cost.rs"]
+mod cost;
 #[path = "redis_interop/fleet.rs"]
 mod fleet;
 #[path = "redis_interop/permissions.rs"]
@@ -11,9 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
-use jobs::store::{
-    ClaimReply, ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind, Taken,
-};
+use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind};
 use redis::aio::MultiplexedConnection;
 
 use support::bench::{Bench, LONG, SHORT, claim, claim_now, holder};
@@ -146,51 +146,6 @@ async fn forgotten_scripts_change_nothing() {
     assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);
     let () = raw(&mut plain, "SCRIPT FLUSH").await;
     assert_eq!(bench.history().await.runs.len(), 1);
-}
-
-#[tokio::test]
-async fn a_step_costs_one_round_trip() {
-    let server = RedisServer::start();
-    let (bench, mut plain) = beside(&server).await;
-    let everything = async || {
-        let mut lease = bench.win(&claim_now("a", LONG)).await;
-        bench.keep(&mut lease).await;
-        bench.release(&lease, RunOutcome::Succeeded).await;
-        bench.history().await;
-        fleet::announce(&bench, "a", LONG).await;
-    };
-    everything().await;
-    let () = raw(&mut plain, "CONFIG RESETSTAT").await;
-    everything().await;
-    let stats: String = raw(&mut plain, "INFO commandstats").await;
-    let calls = |command: &str| {
-        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-        line.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().expect("a number"))
-    };
-    let sent: [u32; 3] = ["evalsha", "eval", "script|load"].map(calls);
-    assert_eq!(sent, [5, 0, 0], "{stats}");
-}
-
-#[tokio::test]
-async fn a_claim_that_loses_writes_nothing() {
-    let server = RedisServer::start();
-    let (bench, mut plain) = beside(&server).await;
-    let tick = bench.now().await;
-    let older = tick.minus(Duration::from_millis(1));
-    let writes = async |plain: &mut MultiplexedConnection| {
-        let info: String = raw(plain, "INFO persistence").await;
-        info.lines().find(|line| line.starts_with("rdb_changes_since_last_save:")).map(str::to_owned)
-    };
-    let lease = bench.win(&claim("a", tick)).await;
-    for outcome in [None, Some(RunOutcome::Succeeded)] {
-        if let Some(outcome) = outcome {
-            bench.release(&lease, outcome).await;
-        }
-        let before = writes(&mut plain).await;
-        assert!(matches!(bench.claim(&claim("b", tick)).await, ClaimReply::Taken(Taken::Started { .. })));
-        assert_eq!(bench.claim(&claim("b", older)).await, ClaimReply::Superseded(tick));
-        assert_eq!(writes(&mut plain).await, before);
-    }
 }
 
 #[tokio::test]
