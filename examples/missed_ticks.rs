@@ -1,0 +1,103 @@
+//! All servers are down for a while. Of the ticks that nobody ran, one job runs the newest, once; another does
+//! not care.
+//!
+//!     cargo run --example missed_ticks
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use jobs::store::memory::MemoryStore;
+use jobs::{Event, EventKind, Jobs, Run, State, Timestamp, singleton_job};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{sleep, timeout};
+
+const GAP: Duration = Duration::from_secs(2);
+
+/// What ran, for which tick.
+type Ran = UnboundedSender<(&'static str, Timestamp)>;
+
+// In real life `every = "0 3 * * *"`, and the fleet was down from 2 to 5.
+/// Must not be left out: however late, the books of a day are closed.
+#[singleton_job(key = "close-books", ttl = "10s", every = "2s", grace = "300ms", missed = "run_once")]
+async fn close_books(State(ran): State<Ran>, run: Run) -> anyhow::Result<()> {
+    let tick = run.tick().context("started by its schedule")?; // which day it is about, however late it is
+    Ok(ran.send(("close-books", tick))?)
+}
+
+/// Is pointless when it comes late.
+#[singleton_job(key = "wish-good-morning", ttl = "10s", every = "2s", grace = "300ms")]
+async fn wish_good_morning(State(ran): State<Ran>, run: Run) -> anyhow::Result<()> {
+    let tick = run.tick().context("started by its schedule")?;
+    Ok(ran.send(("wish-good-morning", tick))?)
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let store = MemoryStore::named("missed-ticks"); // it outlives the servers, as a Redis does
+    let (ran, mut runs) = unbounded_channel();
+
+    let fleet = start(&store, &ran).await?;
+    let last = run_of("close-books", &mut runs).await?;
+    println!("the books of {} are closed, and every server goes down", time_of(last));
+    for server in fleet {
+        server.shutdown().await;
+    }
+    while runs.try_recv().is_ok() {} // what ran before that
+
+    let (first_missed, newest_missed) = (last.plus(GAP), last.plus(GAP * 2));
+    let back = newest_missed.plus(Duration::from_millis(700)); // longer than the grace
+    sleep(back.since(Timestamp::now())).await;
+    println!("it is {}, and the servers are back", time_of(Timestamp::now()));
+    let fleet = start(&store, &ran).await?;
+
+    let closed = run_of("close-books", &mut runs).await?;
+    println!("close-books       runs for {}, the newest tick that was missed", time_of(closed));
+    ensure!(closed == newest_missed, "not for {first_missed}, which it supersedes, but for {newest_missed}");
+
+    let wished = run_of("wish-good-morning", &mut runs).await?;
+    println!("wish-good-morning runs for {}, its next tick", time_of(wished));
+    ensure!(wished >= back, "it ran for a tick that was over");
+
+    let next = run_of("close-books", &mut runs).await?;
+    println!("close-books       runs for {}, as usual", time_of(next));
+    ensure!(next == newest_missed.plus(GAP), "one missed tick runs, and then the next one");
+    for server in fleet {
+        server.shutdown().await;
+    }
+    Ok(())
+}
+
+/// Three servers.
+async fn start(store: &MemoryStore, ran: &Ran) -> anyhow::Result<Vec<Jobs>> {
+    let mut fleet = Vec::new();
+    for _ in 0..3 {
+        let server = jobs::builder().store(store.clone()).state(ran.clone()).on_event(tell);
+        fleet.push(server.start_all().await?);
+    }
+    Ok(fleet)
+}
+
+/// Ticks that nobody ran are told of by the server that wins the next one.
+fn tell(event: &Event) {
+    if let EventKind::Missed { count, first, .. } = &event.kind {
+        println!("{:<17} has a gap: {count} tick(s) since {} never ran", event.key, time_of(*first));
+    }
+}
+
+async fn run_of(
+    job: &str,
+    runs: &mut UnboundedReceiver<(&'static str, Timestamp)>,
+) -> anyhow::Result<Timestamp> {
+    let mut found = async || loop {
+        let (ran, tick) = runs.recv().await.context("the jobs have ended")?;
+        if ran == job {
+            return Ok(tick);
+        }
+    };
+    timeout(Duration::from_secs(20), found()).await.with_context(|| format!("{job} did not run"))?
+}
+
+/// 12:00:03.7 of 2026-01-31T12:00:03.712345Z.
+fn time_of(time: Timestamp) -> String {
+    time.to_string().trim_end_matches('Z').chars().skip(11).take(10).collect()
+}
