@@ -28,7 +28,7 @@ async fn send_report() -> anyhow::Result<()> {
 #[singleton_job(key = "call-tax-office", ttl = "10s", timeout = "1s", retries = 3, retry_delay = "200ms")]
 async fn call_tax_office() {
     let _cleaned_up = CleanedUp;
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Stands for an API that is down for the first two calls.

@@ -43,7 +43,7 @@
 //! # What is promised, and what is not
 //!
 //! 1. For each job and tick at most one server starts the job, as long as the store keeps the writes that it
-//!    acknowledged.
+//!    acknowledged. With `on_crash = "retry"`: at most one at a time, each attempt with a higher fence.
 //! 2. No run starts before its tick by the store's clock.
 //! 3. Runs of one job do not overlap while the store keeps its writes, its clock does not jump, and no holder is
 //!    paused, or goes without an `await`, past its lease. A run that can no longer prove its lease is told
@@ -51,7 +51,11 @@
 //!    successor's, so fenced writes stay safe even then.
 //! 4. A server that loses the race does nothing, and logs one line at debug level.
 //! 5. A tick can be skipped: its server crashed, the store was away for longer than the grace, the last run was
-//!    still going, the job is paused. What was skipped is in the log and in [`Jobs::history`].
+//!    still going, the job is paused. What was skipped is in the log, in [`Jobs::events`] and in [`Jobs::history`].
+//!    `retries`, `overlap = "queue"`, `missed = "run_once"` and `on_crash = "retry"` make that rarer.
+//!
+//! The [`guide`] says for each policy what happens in each failure, and how long it takes. [`testing`] puts your jobs
+//! through them: ten servers, crashes and wrong clocks in milliseconds.
 //!
 //! # Following a tick through the source
 //!
@@ -78,6 +82,7 @@ mod error;
 mod event;
 mod execute;
 mod extract;
+pub mod guide;
 mod handle;
 mod health;
 mod hook;
