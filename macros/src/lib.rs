@@ -33,20 +33,20 @@ use quote::quote;
 /// | `ttl` | `"60s"` | how long the lease lasts without an extension, and so how long a crash blocks the job; `"1s"` to `"7days"` |
 /// | `every` | none: runs only by hand | cron with 5 or 6 fields (`"0 3 * * *"`; the sixth, in front, is seconds), `"@hourly"`, `"@daily"`, `"@weekly"`, `"@monthly"`, `"@yearly"`, or an interval (`"10m"`) |
 /// | `tz` | `"UTC"` | the IANA time zone of a cron schedule |
-/// | `timeout` | none | cancels a run that takes longer |
-/// | `retries` | `0` | how often a failed run is tried again under the same lease; at most 100 ¹ |
-/// | `retry_delay` | `"5s"` | the pause before the first retry; it grows ¹ |
-/// | `overlap` | `"skip"` | a tick that is due while the last run goes on is skipped, or with `"queue"` starts when that run ends, within the grace ¹ |
-/// | `missed` | `"skip"` | ticks that passed while no server or no store was there are only counted, or with `"run_once"` the newest of them runs ¹ |
-/// | `on_crash` | `"skip"` | a tick whose run did not finish is over, or with `"retry"` another server takes it over when the lease has expired ¹ |
-/// | `takeovers` | `1` | how many such attempts a tick gets ¹ |
+/// | `timeout` | none | cancels a run that takes longer, all its tries together |
+/// | `retries` | `0` | how often a run that fails or panics is tried again under the same lease; at most 100 |
+/// | `retry_delay` | `"5s"` | the pause before the first retry is random, below this; the bound doubles with each, up to 5 min |
+/// | `overlap` | `"skip"` | a tick that is due while the last run goes on is skipped, or with `"queue"` starts when that run ends, within the grace |
+/// | `missed` | `"skip"` | ticks that passed while no server or no store was there are only counted, or with `"run_once"` the newest of them runs, however late |
+/// | `on_crash` | `"skip"` | a tick whose run did not finish is over, or with `"retry"` another server takes it over when the lease has ended |
+/// | `takeovers` | `1` | how many such attempts a tick gets |
 /// | `grace` | the shorter of `ttl` and the gap to the next tick; with `overlap = "queue"` the gap | how late a tick may still start |
 /// | `jitter` | none | delays each start by an amount below this, derived from key and tick: the same on every server |
 /// | `keep_alive` | `true` | `false` never extends the lease |
 /// | `on_lost` | `"cancel"` | a run whose lease is lost is dropped at its next `await`, or with `"continue"` is only told |
 /// | `crate` | `::jobs` | where this crate is, if it is renamed or re-exported: `crate = my::jobs` |
 ///
-/// ¹ Checked, but not acted on by this version; the log says so at start for each job that sets it.
+/// `jobs::guide` says for each of them what happens in each failure, and how long it takes.
 ///
 /// Durations are written `"250ms"`, `"60s"`, `"5m"`, `"1h 30m"`, `"2days"`. Every value is checked while the
 /// program compiles, by the rules that the runtime uses for jobs built at run time.
