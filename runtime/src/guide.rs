@@ -56,12 +56,12 @@
 //! | 3 | was decided, or a newer one was | no | `Taken`, `Superseded`; `MarkAhead` if the newer one lies in the future |
 //! | 4 | lies before the job was known | no | `Unregistered` |
 //! | 5 | comes while the job is paused | **skipped**, for all servers | `Paused` |
-//! | 6 | is older than its grace, unless `missed = "run_once"` | no | `Late` |
+//! | 6 | is older than its grace; not with `missed = "run_once"`, if the store knew the job before it | no | `Late` |
 //! | 7 | comes while the key is held | `overlap = "skip"`: **skipped**, for all servers; `"queue"`, and missed ticks: ask again | `Held` |
 //! | 8 | else | **claimed**, attempt 1 | [`Started`](crate::EventKind::Started) |
 //!
-//! A job is *known* to a server from its start, and to the store from the first claim with its present schedule. A
-//! server that starts claims the newest tick that has passed, if it is within its grace, or the job has
+//! A job is *known* to a server from its start, and to the store from the first claim with its present schedule, or from
+//! its last resume. A server that starts claims the newest tick that has passed, if it is within its grace, or the job has
 //! `missed = "run_once"` or `on_crash = "retry"`; else it begins with the next one.
 //!
 //! # The policies
@@ -100,8 +100,9 @@
 //!
 //! ### A deploy stops a server (SIGTERM)
 //!
-//! [`shutdown`](crate::Jobs::shutdown) claims nothing more and leaves the list of servers. Runs may go on for 25 s;
+//! After [`shutdown`](crate::Jobs::shutdown) it claims nothing more. Runs may go on for 25 s;
 //! [`Run::is_stopping`](crate::Run::is_stopping) tells them. Then they are cancelled, and released: `cancelled`, unfinished.
+//! A run that ends by itself meanwhile is a run like any other.
 //!
 //! | policy | |
 //! |---|---|
@@ -177,7 +178,7 @@
 //!
 //! | the store's clock | |
 //! |---|---|
-//! | goes back | Ticks up to the mark are not run again (`MarkAhead`), until it has caught up or [`reset`](crate::Jobs::reset) is called. Leases last longer by as much. |
+//! | goes back | Ticks up to the mark are not run again (`MarkAhead`), until it has caught up or [`reset`](crate::Jobs::reset) is called. A dead server's lease lasts longer by as much. |
 //! | jumps ahead | Leases end: runs are cancelled at their next keep-alive, and may be taken over. Of the ticks in between the newest is claimed, if it is within its grace, or with `missed = "run_once"`. |
 //!
 //! ### The whole fleet is down
