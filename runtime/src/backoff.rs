@@ -18,7 +18,7 @@ impl Backoff {
         self.failures > 0
     }
 
-    /// 25–50 ms, then doubling up to 1–2 s.
+    /// 25–50 ms, then doubling up to 0.8–1.6 s.
     pub(crate) fn next(&mut self) -> Duration {
         let base = Duration::from_millis(25) * 2_u32.pow(self.failures.min(5));
         self.failures += 1;
