@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jobs::store::memory::MemoryStore;
-use jobs::store::{Claim, ClaimReply, Ending, Lease, Store, TickClaim, What, Won};
-use jobs::{Job, Overlap, RunOutcome, Timestamp};
+use jobs::store::{Claim, ClaimReply, Ending, Lease, REMEMBERED, Store, TickClaim, What, Won};
+use jobs::{Job, Missed, Overlap, RunOutcome, Timestamp};
 
 const JOBS: usize = 10_000;
 
@@ -108,7 +108,12 @@ async fn bare_lateness(round: u32, claiming: bool) -> Vec<Duration> {
                         let body = app.spawn(async move { Timestamp::now().since(wall) });
                         let late = body.await.expect("no panic");
                         if let Some(lease) = lease {
-                            let end = Ending { outcome: RunOutcome::Succeeded, error: None };
+                            let end = Ending {
+                                outcome: RunOutcome::Succeeded,
+                                error: None,
+                                failed_tries: Vec::new(),
+                                remember: REMEMBERED,
+                            };
                             store.release(&key, &lease, &end).await.expect("released");
                         }
                         late
@@ -128,19 +133,29 @@ async fn bare_lateness(round: u32, claiming: bool) -> Vec<Duration> {
 
 async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
     let ttl = Duration::from_secs(60);
-    let ask = TickClaim { tick, delay: Duration::ZERO, grace: ttl, overlap: Overlap::Skip, takeovers: 0 };
+    let ask = TickClaim {
+        tick,
+        delay: Duration::ZERO,
+        grace: ttl,
+        overlap: Overlap::Skip,
+        takeovers: 0,
+        missed: Missed::Skip,
+        schedule: String::new(),
+        known_for: ttl,
+    };
     let claim = Claim {
         token: uuid::Uuid::new_v4().to_string(),
         server: "bare".to_owned(),
         ttl,
         what: What::Tick(ask),
+        remember: REMEMBERED,
     };
-    let ClaimReply::Won(won) = store.claim(key, &claim).await.expect("an answer").reply else {
+    let ClaimReply::Won(won) = store.claim(key, &claim).await.expect("an answer").reply.decision else {
         panic!("not won")
     };
     let Claim { token, server, .. } = claim;
-    let Won { fence, attempt, since, until } = won;
-    Lease { token, server, ttl, tick: Some(tick), attempt, fence, since, until }
+    let Won { fence, attempt, since, until, .. } = won;
+    Lease { token, server, ttl, tick: Some(tick), attempt, fence, since, until, progress: None }
 }
 
 fn sorted(mut late: Vec<Duration>) -> Vec<Duration> {

@@ -22,6 +22,10 @@ thread_local! {
 ///
 /// close_the_books(); // not in a job
 /// ```
+///
+/// # Panics
+///
+/// Outside of a job's run.
 #[track_caller]
 pub fn assert_locked() {
     let locked = PRETENDED.get() > 0 || CURRENT.with_borrow(Option::is_some);

@@ -226,7 +226,7 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
             line!(debug, server, key, "unregistered", %tick, "[{key}] this tick was before the job was known");
         }
         SkipReason::Paused => {
-            line!(info, server, key, "paused", %tick, "[{key}] the job is paused, skipping")
+            line!(info, server, key, "paused", %tick, "[{key}] the job is paused, skipping");
         }
         SkipReason::Late(by) => {
             line!(warn, server, key, "late", %tick, ?by, "[{key}] too late to start this tick, skipping");

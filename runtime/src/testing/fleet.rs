@@ -13,7 +13,7 @@ use crate::job::Job;
 use crate::registry;
 use crate::roster::Roster;
 use crate::store::memory::MemoryStore;
-use crate::store::{History, Store};
+use crate::store::{History, model};
 
 /// Noon of 15 January 2027, UTC.
 const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
@@ -27,14 +27,18 @@ pub struct Fleet {
     started: usize,
 }
 
+/// What is done for each server that starts.
+type InsertState = Box<dyn Fn(&mut States) + Send + Sync>;
+type MakeJob = Box<dyn Fn() -> Job + Send + Sync>;
+
 /// Says what a fleet is like; [`start`](FleetBuilder::start) starts it.
 #[must_use = "nothing is started before `start`"]
 pub struct FleetBuilder {
     servers: usize,
     begins_at: Timestamp,
     clocks_off: BTreeMap<usize, i64>,
-    states: Vec<Box<dyn Fn(&mut States) + Send + Sync>>,
-    jobs: Vec<Box<dyn Fn() -> Job + Send + Sync>>,
+    states: Vec<InsertState>,
+    jobs: Vec<MakeJob>,
     annotated: bool,
     only: Vec<String>,
     max_concurrent: Option<usize>,
@@ -90,8 +94,9 @@ impl Fleet {
     }
 
     /// What the store knows of a job.
+    #[allow(clippy::unused_async, reason = "as `Jobs::history` is asked")]
     pub async fn history(&self, key: &str) -> History {
-        self.store.history(key).await.expect("memory always answers").reply
+        self.store.tamper(key, |state| model::history(state, self.clock.now()))
     }
 
     /// Takes the store away from all servers, or gives it back.
@@ -101,7 +106,7 @@ impl Fleet {
 
     /// Makes the store forget everything about a job, as a restart without persistence does.
     pub fn wipe(&self, key: &str) {
-        self.store.tamper(key, |state| *state = crate::store::model::State::default());
+        self.store.tamper(key, |state| *state = model::State::default());
     }
 
     /// Starts another server, as a deploy or a restart after a crash does, and returns its number.
