@@ -38,7 +38,9 @@ fn runs_by_hand_race_with_ticks_and_never_overlap() {
     let mut fleet = orders.start_fleet(4);
     let asked = 30;
     for round in 0..asked {
-        fleet.iter_mut().for_each(|server| server.order("run_now import"));
+        for server in &mut fleet {
+            server.order("run_now import");
+        }
         std::thread::sleep(Duration::from_millis([250, 410, 570][round % 3]));
     }
     let answers = |fleet: &[Worker]| {

@@ -15,7 +15,9 @@ fn calls(hand: &Hand, command: &str) -> usize {
 fn run(redis: &RedisServer, orders: &Orders, servers: usize, runs: usize) -> Vec<Worker> {
     let mut fleet = orders.start_fleet(servers);
     wait_until("the runs", || all_steps(&fleet, "end").len() >= runs);
-    fleet.iter_mut().for_each(|server| server.order("shutdown"));
+    for server in &mut fleet {
+        server.order("shutdown");
+    }
     for server in &fleet {
         server.wait_for("down");
     }

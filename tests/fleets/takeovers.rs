@@ -8,7 +8,7 @@ use crate::support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_f
 use crate::support::hand::Hand;
 use crate::support::redis_server::RedisServer;
 
-const TTL: Duration = Duration::from_millis(2000);
+const TTL: Duration = Duration::from_secs(2);
 
 /// Every four seconds, for one and a half.
 fn orders(redis: &RedisServer) -> Orders {
