@@ -1,0 +1,168 @@
+use jobs::testing::Fleet;
+use jobs::{EventKind, JobBuilder, Missed, SkipReason};
+
+use super::support::{HOUR, Heard, NOON, Notes, job, secs};
+
+fn hourly() -> JobBuilder {
+    job("1h", 60).missed(Missed::RunOnce)
+}
+
+fn crash_all(fleet: &Fleet) {
+    fleet.servers().iter().for_each(|server| server.crash());
+}
+
+/// A fleet is gone from half past one until half past six.
+async fn after_five_hours_without_a_server(notes: &Notes, plan: JobBuilder) -> Fleet {
+    let fleet = Fleet::of(3).job(notes.lasting(plan, 5)).start().await.unwrap();
+    fleet.run_for(secs(HOUR * 3 / 2)).await;
+    crash_all(&fleet);
+    fleet.run_for(secs(5 * HOUR)).await;
+    fleet
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_downtime_of_the_fleet_the_newest_missed_tick_runs_once() {
+    let notes = Notes::new();
+    let mut fleet = after_five_hours_without_a_server(&notes, hourly()).await;
+    for _ in 0..5 {
+        fleet.add_server().await.unwrap();
+    }
+    fleet.run_for(secs(HOUR)).await;
+    let half_past_six = HOUR * 13 / 2;
+    assert_eq!(notes.times(), [(HOUR, HOUR), (half_past_six, 6 * HOUR), (7 * HOUR, 7 * HOUR)]);
+    assert_eq!(notes.attempts(), [1, 1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_skip_missed_ticks_are_counted_and_not_run() {
+    let notes = Notes::new();
+    let mut fleet = after_five_hours_without_a_server(&notes, job("1h", 60)).await;
+    let added = fleet.add_server().await.unwrap();
+    let heard = Heard::from(fleet.server(added));
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 7 * HOUR]);
+    let at = |hour: u64| NOON.plus(secs(hour * HOUR));
+    let missed = EventKind::Missed { count: 5, first: at(2), won: at(7) };
+    assert!(heard.all().contains(&missed), "{:?}", heard.all());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_that_runs_a_missed_tick_tells_how_many_were_missed_before_it() {
+    let notes = Notes::new();
+    let mut fleet = after_five_hours_without_a_server(&notes, hourly()).await;
+    let added = fleet.add_server().await.unwrap();
+    let heard = Heard::from(fleet.server(added));
+    fleet.run_for(secs(2 * HOUR)).await;
+    let at = |hour: u64| NOON.plus(secs(hour * HOUR));
+    let missed: Vec<_> =
+        heard.all().into_iter().filter(|kind| matches!(kind, EventKind::Missed { .. })).collect();
+    assert_eq!(missed, [EventKind::Missed { count: 4, first: at(2), won: at(6) }], "and nothing later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_downtime_of_the_store_the_newest_missed_tick_runs_once() {
+    let notes = Notes::new();
+    let fleet = Fleet::of(3).job(notes.lasting(hourly(), 5)).start().await.unwrap();
+    fleet.run_for(secs(HOUR * 3 / 2)).await;
+    fleet.cut_off_the_store(true);
+    fleet.run_for(secs(2 * HOUR)).await;
+    fleet.cut_off_the_store(false);
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 3 * HOUR, 4 * HOUR]);
+    let late = notes.times()[1].0 - HOUR * 7 / 2;
+    assert!(late <= 3, "{late} s after the store was back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_skip_downtime_of_the_store_costs_its_ticks() {
+    let notes = Notes::new();
+    let fleet = Fleet::of(3).job(notes.lasting(job("1h", 60), 5)).start().await.unwrap();
+    fleet.run_for(secs(HOUR * 3 / 2)).await;
+    fleet.cut_off_the_store(true);
+    fleet.run_for(secs(2 * HOUR)).await;
+    fleet.cut_off_the_store(false);
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 4 * HOUR]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_has_missed_nothing_before_it_was_first_registered() {
+    let notes = Notes::new();
+    let fleet = Fleet::of(3).job(notes.lasting(hourly(), 5)).begins_at(NOON.plus(secs(1800)));
+    let fleet = fleet.start().await.unwrap();
+    let heard = Heard::from(fleet.server(0));
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR]);
+    assert_eq!(heard.count(|kind| matches!(kind, EventKind::Missed { .. } | EventKind::Overdue { .. })), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_was_skipped_in_a_pause_was_not_missed() {
+    let notes = Notes::new();
+    let mut fleet = Fleet::of(2).job(notes.lasting(hourly(), 5)).start().await.unwrap();
+    fleet.run_for(secs(HOUR * 3 / 2)).await;
+    fleet.server(0).pause("job").await.unwrap();
+    fleet.run_for(secs(HOUR)).await;
+    crash_all(&fleet);
+    let added = fleet.add_server().await.unwrap();
+    fleet.server(added).resume("job").await.unwrap();
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 3 * HOUR]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_fell_into_a_pause_without_servers_was_not_missed() {
+    let notes = Notes::new();
+    let mut fleet = Fleet::of(2).job(notes.lasting(hourly(), 5)).start().await.unwrap();
+    fleet.run_for(secs(HOUR * 3 / 2)).await;
+    fleet.server(0).pause("job").await.unwrap();
+    crash_all(&fleet);
+    fleet.run_for(secs(3 * HOUR)).await;
+    // Before any server could claim, and skip, what passed meanwhile.
+    fleet.server(0).resume("job").await.unwrap();
+    let added = fleet.add_server().await.unwrap();
+    let heard = Heard::from(fleet.server(added));
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 5 * HOUR]);
+    assert_eq!(heard.count(|kind| matches!(kind, EventKind::Missed { .. })), 0, "{:?}", heard.all());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_was_skipped_for_a_run_was_not_missed() {
+    let notes = Notes::new();
+    let mut fleet = Fleet::of(1).job(notes.lasting(hourly(), 2 * HOUR)).start().await.unwrap();
+    fleet.run_for(secs(2 * HOUR + 600)).await;
+    crash_all(&fleet);
+    fleet.run_for(secs(600)).await;
+    fleet.add_server().await.unwrap();
+    fleet.run_for(secs(600)).await;
+    assert_eq!(notes.ticks(), [HOUR]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_tick_waits_for_a_held_key() {
+    let notes = Notes::new();
+    let plan = job("1h", 80 * 60).grace(secs(60)).missed(Missed::RunOnce);
+    let mut fleet = Fleet::of(1).job(notes.lasting(plan, 600)).start().await.unwrap();
+    fleet.run_for(secs(HOUR + 10)).await;
+    crash_all(&fleet);
+    fleet.run_for(secs(HOUR + 590)).await;
+    fleet.add_server().await.unwrap();
+    fleet.run_for(secs(3000)).await;
+    assert_eq!(notes.times(), [(HOUR, HOUR), (HOUR + 80 * 60, 2 * HOUR)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wiped_store_does_not_rerun_a_tick() {
+    let notes = Notes::new();
+    let mut fleet = Fleet::of(2).job(notes.lasting(hourly(), 5)).start().await.unwrap();
+    fleet.run_for(secs(HOUR + 600)).await;
+    fleet.wipe("job");
+    let added = fleet.add_server().await.unwrap();
+    let heard = Heard::from(fleet.server(added));
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 2 * HOUR]);
+    let unknown =
+        |kind: &EventKind| matches!(kind, EventKind::Skipped { reason: SkipReason::Unregistered, .. });
+    assert_eq!(heard.count(unknown), 1, "{:?}", heard.all());
+}

@@ -1,0 +1,95 @@
+use jobs::testing::Fleet;
+use jobs::{EventKind, Overlap, Skip, SkipReason};
+
+use super::support::{HOUR, Heard, NOON, Notes, job, runner, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_queued_tick_starts_at_once_when_the_run_ends_on_the_same_server() {
+    let notes = Notes::new();
+    let queueing = notes.lasting(job("60s", 30).overlap(Overlap::Queue), 80);
+    let fleet = Fleet::of(1).job(queueing).start().await.unwrap();
+    fleet.run_for(secs(235)).await;
+    assert_eq!(notes.times(), [(60, 60), (140, 120), (220, 180)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_skip_the_same_tick_is_skipped_for_all() {
+    let notes = Notes::new();
+    let fleet = Fleet::of(3).job(notes.lasting(job("60s", 30), 80)).start().await.unwrap();
+    fleet.run_for(secs(235)).await;
+    assert_eq!(notes.times(), [(60, 60), (180, 180)]);
+    let skips = fleet.history("job").await.skips;
+    let skips: Vec<_> = skips.iter().map(|skip| (skip.tick.since(NOON).as_secs(), skip.reason)).collect();
+    assert_eq!(skips, [(120, Skip::Held)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_another_server_a_queued_tick_starts_when_the_lease_ends() {
+    let notes = Notes::new();
+    let queueing = notes.lasting(job("60s", 30).overlap(Overlap::Queue), 500);
+    let fleet = Fleet::of(3).job(queueing).start().await.unwrap();
+    fleet.run_for(secs(121)).await;
+    let crashed = runner(&fleet).await;
+    fleet.server(crashed).crash();
+    fleet.run_for(secs(40)).await;
+    let second = &notes.starts()[1];
+    assert_eq!((second.at, second.tick, second.attempt), (150, Some(120), 1), "extended at 120, for 30 s");
+    assert_ne!(second.server, fleet.server(crashed).server());
+    assert_eq!(notes.starts().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queued_tick_gives_up_when_its_grace_is_over() {
+    let notes = Notes::new();
+    let queueing = job("60s", 30).overlap(Overlap::Queue).grace(secs(20));
+    let fleet = Fleet::of(1).job(notes.lasting(queueing, 100)).start().await.unwrap();
+    let heard = Heard::from(fleet.server(0));
+    fleet.run_for(secs(200)).await;
+    assert_eq!(notes.times(), [(60, 60), (180, 180)]);
+    assert!(matches!(heard.skips()[..], [SkipReason::Held(_)]), "{:?}", heard.skips());
+    assert_eq!(heard.count(|kind| matches!(kind, EventKind::Overdue { .. })), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queued_tick_can_start_until_its_grace_is_over() {
+    let notes = Notes::new();
+    let queueing = job("60s", 30).overlap(Overlap::Queue).grace(secs(20));
+    let fleet = Fleet::of(1).job(notes.lasting(queueing, 79)).start().await.unwrap();
+    fleet.run_for(secs(170)).await;
+    assert_eq!(notes.times(), [(60, 60), (139, 120)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_newest_tick_waits() {
+    let notes = Notes::new();
+    let queueing = job("10s", 30).overlap(Overlap::Queue).grace(secs(HOUR));
+    let fleet = Fleet::of(2).job(notes.lasting(queueing, 35)).start().await.unwrap();
+    fleet.run_for(secs(75)).await;
+    assert_eq!(notes.times(), [(10, 10), (45, 40)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn queued_ticks_never_run_two_at_once() {
+    let notes = Notes::new();
+    let queueing = job("10s", 3).overlap(Overlap::Queue).grace(secs(60));
+    let fleet = Fleet::of(5).job(notes.lasting(queueing, 13)).start().await.unwrap();
+    for (number, server) in fleet.servers().iter().enumerate() {
+        server.set_latency(std::time::Duration::from_millis(7 * number as u64));
+    }
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.most_at_once(), 1);
+    let ticks = notes.ticks();
+    assert!(ticks.len() > 200, "one after the other, {} runs", ticks.len());
+    assert!(ticks.is_sorted_by(|one, other| one < other), "no tick twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_does_not_wait_for_a_queued_tick() {
+    let notes = Notes::new();
+    let queueing = job("60s", 30).overlap(Overlap::Queue);
+    let mut fleet = Fleet::of(1).job(notes.lasting(queueing, 65)).start().await.unwrap();
+    fleet.run_for(secs(121)).await;
+    fleet.shut_down(0).await;
+    assert_eq!(fleet.now().since(NOON), secs(125), "the run that went on could end");
+    assert_eq!(notes.ticks(), [60]);
+}
