@@ -119,7 +119,11 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
     let request = RunRequest { id, by: server.id.clone(), ttl: REQUEST_FOR };
     let counts = server.ask("request", within, server.store.request(key, &request)).await?.reply;
     loop {
-        sleep(LOOK).await;
+        tokio::select! {
+            () = sleep(LOOK) => {}
+            // The run is another server's: it may go on for hours.
+            () = server.stop.cancelled() => return Err(stopping(server)),
+        }
         let seen = server.ask("history", within, server.store.history(key)).await?;
         let history = seen.reply;
         match history.request.filter(|request| request.id == counts.id).map(|request| request.answer) {
