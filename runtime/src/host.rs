@@ -106,8 +106,8 @@ pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Clo
     let tasks = [
         server.host.spawn(scheduler::schedule(server.clone(), jobs)),
         server.host.spawn(watch_clock(server.clone())),
-        server.host.spawn(presence::announce(server.clone())),
     ];
+    let announcing = server.host.spawn(presence::announce(server.clone()));
     tokio::select! {
         () = server.stop.cancelled() => {}
         () = server.failed.cancelled() => server.stop.cancel(),
@@ -116,6 +116,7 @@ pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Clo
         task.abort();
     }
     finish(server, shutdown_grace).await;
+    announcing.abort();
     presence::leave(server).await;
     if server.failed.is_cancelled() { Closed::Failed } else { Closed::ShutDown }
 }

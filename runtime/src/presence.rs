@@ -18,7 +18,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// A clock that differs by more is told of.
 const NOTABLE: i64 = 1_000_000;
 
-/// Announces this server until it stops.
+/// Announces this server for as long as it lives: a shutdown may wait long for a run.
 pub(crate) async fn announce(server: Arc<Server>) {
     let _never_silently = NeverSilently(server.clone());
     let mut jobs: Vec<_> = server.jobs.values().map(|job| &job.policy).collect();
@@ -33,7 +33,9 @@ pub(crate) async fn announce(server: Arc<Server>) {
         let answer = server.ask("announce", ANSWER_WITHIN, server.store.announce(&announcement)).await;
         // A failure is noted in the server's health; the next announcement comes anyway.
         if let Ok(answer) = answer {
-            answer.reply.into_iter().for_each(|hint| by_hand::take_up(&server, hint));
+            if !server.stop.is_cancelled() {
+                answer.reply.into_iter().for_each(|hint| by_hand::take_up(&server, hint));
+            }
             tell_if_clock_differs(&server, &mut differs);
         }
         tokio::time::sleep(EVERY).await;
