@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -55,6 +55,8 @@ pub(crate) struct Here {
     pub(crate) astray: AtomicUsize,
     /// Whether somebody waits for the end of a run, to take its tick over.
     pub(crate) watched: AtomicBool,
+    /// The last tick that was said to be overdue, in microseconds.
+    pub(crate) overdue: AtomicI64,
     /// The last schedule of another server that was told of.
     pub(crate) other_schedule: Mutex<String>,
 }

@@ -2,6 +2,7 @@
 //! tick.
 
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use singleton_jobs_policy::Overlap;
@@ -37,6 +38,13 @@ pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipR
     };
     server.tell(Some(job), EventKind::Skipped { tick, reason });
     if overdue {
+        self::overdue(server, job, tick);
+    }
+}
+
+/// A tick was not started within its grace; told once, however often that is found.
+pub(crate) fn overdue(server: &Server, job: &Job, tick: Timestamp) {
+    if job.here.overdue.swap(tick.as_micros(), Ordering::SeqCst) != tick.as_micros() {
         server.tell(Some(job), EventKind::Overdue { tick });
     }
 }

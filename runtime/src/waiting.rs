@@ -8,8 +8,9 @@ use singleton_jobs_policy::{Missed, Overlap};
 use crate::Timestamp;
 use crate::backoff::Backoff;
 use crate::claim::{Ask, Purpose};
-use crate::event::{EventKind, SkipReason};
+use crate::event::SkipReason;
 use crate::job::Job;
+use crate::report;
 use crate::server::Server;
 use crate::store::{Holder, StoreError};
 
@@ -26,14 +27,13 @@ pub(crate) struct Waiting<'a> {
     job: &'a Job,
     ask: Ask,
     in_time: Timestamp,
-    told_overdue: bool,
     pub(crate) backoff: Backoff,
 }
 
 impl<'a> Waiting<'a> {
     pub(crate) fn new(job: &'a Job, ask: Ask) -> Self {
         let in_time = ask.tick.plus(job.policy.delay_of(ask.tick)).plus(ask.grace);
-        Self { job, ask, in_time, told_overdue: false, backoff: Backoff::new() }
+        Self { job, ask, in_time, backoff: Backoff::new() }
     }
 
     /// A missed tick that runs once, and one that is taken over, may start at any time.
@@ -89,9 +89,8 @@ impl<'a> Waiting<'a> {
         match self.last_start() {
             Some(last) => Some(pause).filter(|pause| soon && now.plus(*pause) < last),
             None => {
-                if self.ask.purpose == Purpose::Due && now > self.in_time && !self.told_overdue {
-                    self.told_overdue = true;
-                    server.tell(Some(self.job), EventKind::Overdue { tick: self.ask.tick });
+                if self.ask.purpose == Purpose::Due && now > self.in_time {
+                    report::overdue(server, self.job, self.ask.tick);
                 }
                 Some(pause)
             }
