@@ -23,6 +23,7 @@ use crate::{Run, Timestamp, scheduler};
 
 mod clocks;
 mod leases;
+mod requests;
 mod scheduling;
 mod trouble;
 
@@ -70,6 +71,7 @@ struct Link {
     on_extension: Arc<Mutex<Option<Happening>>>,
     claims: Arc<Mutex<Vec<Claim>>>,
     extensions: Arc<AtomicUsize>,
+    announcements: Arc<AtomicUsize>,
 }
 
 impl Link {
@@ -82,6 +84,7 @@ impl Link {
             on_extension: Arc::default(),
             claims: Arc::default(),
             extensions: Arc::default(),
+            announcements: Arc::default(),
         }
     }
 
@@ -151,6 +154,7 @@ impl Store for Link {
         self.carry(|| self.store.request(key, request))
     }
     fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
+        self.announcements.fetch_add(1, Ordering::SeqCst);
         self.carry(|| self.store.announce(announcement))
     }
     fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {

@@ -1,0 +1,52 @@
+//! How often the store is asked.
+
+use super::*;
+use crate::{Overlap, presence};
+
+const TTL: u64 = 30;
+
+/// How often the server that does not run it asks about a job, in the 20 minutes after its first tick.
+async fn claims_while_another_server_runs(waiting: JobBuilder, from_secs: u64) -> usize {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let (one, other) = (server("one", &link, clock.clone()), server("other", &link, clock));
+    let long = |job: JobBuilder| job.run(|_| seconds(7200));
+    schedule(&one, long(waiting.clone()));
+    tokio::task::yield_now().await;
+    schedule(&other, long(waiting));
+    seconds(from_secs + 1).await;
+    let runner = link.store.history("job").await.unwrap().reply.current.expect("it runs").server;
+    let asked = || link.claims.lock().unwrap().iter().filter(|claim| claim.server != runner).count();
+    let before = asked();
+    seconds(1200).await;
+    asked() - before
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_waits_to_take_a_tick_over_asks_about_once_per_ttl() {
+    let asked = claims_while_another_server_runs(job("24h", TTL).retry_on_crash(1), 12 * 3600).await;
+    assert!((40..=60).contains(&asked), "{asked} times in 40 ttls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_waits_with_a_queued_tick_asks_about_once_per_ttl() {
+    let queued = job("1h", TTL).overlap(Overlap::Queue).grace(Duration::from_secs(7200));
+    let asked = claims_while_another_server_runs(queued, 7200).await;
+    assert!((40..=60).contains(&asked), "{asked} times in 40 ttls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_waits_for_nothing_does_not_ask() {
+    assert_eq!(claims_while_another_server_runs(job("24h", TTL), 12 * 3600).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_announces_itself_three_times_a_minute() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    tokio::spawn(presence::announce(server("server", &link, clock)));
+    tokio::task::yield_now().await;
+    assert_eq!(link.announcements.load(Ordering::SeqCst), 1, "at its start");
+    seconds(599).await;
+    assert_eq!(link.announcements.load(Ordering::SeqCst), 30);
+}
