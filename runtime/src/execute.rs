@@ -59,11 +59,15 @@ impl Execution<'_> {
         let mut failed_tries = Vec::new();
         let (mut run, mut task) = (run.clone(), first_try);
         loop {
-            let (outcome, error) = self.watch_try(&run, task, timeout.as_mut(), overrun.as_mut()).await;
+            let tried = self.watch_try(&run, task, timeout.as_mut(), overrun.as_mut()).await;
+            let (stopped_by, (outcome, error)) = tried;
             let retry = run.retry() + 1;
             let failed = matches!(outcome, RunOutcome::Failed | RunOutcome::Panicked);
             if !failed || retry > self.job.policy.retries || self.proof.is_lost() {
                 return self.ending(outcome, error, failed_tries);
+            }
+            if let Some(stopped_by) = stopped_by {
+                return self.ending(stopped_by, error, failed_tries);
             }
             let pause = retry::pause(self.job.policy.retry_delay, retry);
             let text = error.clone().unwrap_or_default();
@@ -92,14 +96,14 @@ impl Execution<'_> {
         }
     }
 
-    /// Watches over one try, and cancels it when the run must end.
+    /// Watches over one try, and cancels it when the run must end: then that is returned, too.
     async fn watch_try(
         &self,
         run: &Run,
         mut task: Running,
         mut timeout: Pin<&mut impl Future<Output = ()>>,
         mut overrun: Pin<&mut impl Future<Output = Infallible>>,
-    ) -> How {
+    ) -> (Option<RunOutcome>, How) {
         let mut astray = None;
         loop {
             let stopped_by = tokio::select! {
@@ -107,7 +111,7 @@ impl Execution<'_> {
                     if ended.as_ref().is_err_and(JoinError::is_cancelled) {
                         self.server.fail("the application's runtime, on which jobs run, has ended");
                     }
-                    return how(ended, RunOutcome::Cancelled);
+                    return (None, how(ended, None));
                 }
                 () = self.proof.lost(), if astray.is_none() => RunOutcome::LeaseLost,
                 () = self.server.cancel_runs.cancelled() => RunOutcome::Cancelled,
@@ -122,7 +126,7 @@ impl Execution<'_> {
                 }
             }
             task.abort();
-            return how(task.await, stopped_by);
+            return (Some(stopped_by), how(task.await, Some(stopped_by)));
         }
     }
 
@@ -187,13 +191,17 @@ async fn under_lease(job: Arc<Job>, context: Context, proof: Arc<Proof>) -> Opti
     Some(ended.map_err(|error| describe_error(error.as_ref())))
 }
 
-fn how(ended: Result<Option<Result<(), String>>, JoinError>, stopped_by: RunOutcome) -> How {
+/// A run that was stopped may still reach its end, and may panic when it is dropped: that is said, but is not how it
+/// ended.
+fn how(ended: Result<Option<Result<(), String>>, JoinError>, stopped_by: Option<RunOutcome>) -> How {
     match ended {
         Ok(Some(Ok(()))) => (RunOutcome::Succeeded, None),
         Ok(Some(Err(error))) => (RunOutcome::Failed, Some(error)),
         Ok(None) => (RunOutcome::LeaseLost, None),
-        Err(gone) if gone.is_panic() => (RunOutcome::Panicked, Some(panic_message(gone.into_panic()))),
-        Err(_) => (stopped_by, None),
+        Err(gone) if gone.is_panic() => {
+            (stopped_by.unwrap_or(RunOutcome::Panicked), Some(panic_message(gone.into_panic())))
+        }
+        Err(_) => (stopped_by.unwrap_or(RunOutcome::Cancelled), None),
     }
 }
 

@@ -106,6 +106,20 @@ async fn a_server_without_the_job_has_it_run_by_one_that_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_one_of_the_servers_that_have_a_job_takes_a_request_up() {
+    let notes = Notes::new();
+    let (expert, made) = (notes.lasting(job("1h", 30), 5), AtomicUsize::new(0));
+    let other = || Job::new("other").run(|_| async {});
+    let job = move || if made.fetch_add(1, Ordering::SeqCst) < 4 { expert() } else { other() };
+    let fleet = Fleet::of(6).job(job).start().await.unwrap();
+    fleet.run_for(secs(1)).await;
+    let asked = tokio::join!(fleet.server(4).run_now("job"), fleet.server(5).run_now("job"));
+    let (Ok(RunNow::Ran(one)), Ok(RunNow::Ran(other))) = asked else { panic!("{asked:?}") };
+    assert_eq!(one, other, "two that ask at the same time hear of the same run");
+    assert_eq!(notes.starts().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_that_nobody_takes_up_expires() {
     let notes = Notes::new();
     let mut fleet = fleet_with_one_expert(&notes, 2).await;

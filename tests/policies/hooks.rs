@@ -32,8 +32,8 @@ async fn soon(what: &str, mut is: impl FnMut() -> bool) {
 #[tokio::test]
 async fn a_hook_is_called_for_every_event_in_order() {
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let hears = heard.clone();
-    let jobs = start("hook-in-order", move |event| hears.lock().unwrap().push(event.kind.clone())).await;
+    let listening = heard.clone();
+    let jobs = start("hook-in-order", move |event| listening.lock().unwrap().push(event.kind.clone())).await;
     run_three_times(&jobs).await;
     soon("six events", || heard.lock().unwrap().len() == 6).await;
     let kinds = heard.lock().unwrap().clone();

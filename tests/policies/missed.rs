@@ -1,4 +1,4 @@
-use jobs::testing::Fleet;
+use jobs::testing::{Fleet, TestServer};
 use jobs::{EventKind, JobBuilder, Missed, SkipReason};
 
 use super::support::{HOUR, Heard, NOON, Notes, job, secs};
@@ -8,7 +8,7 @@ fn hourly() -> JobBuilder {
 }
 
 fn crash_all(fleet: &Fleet) {
-    fleet.servers().iter().for_each(|server| server.crash());
+    fleet.servers().iter().for_each(TestServer::crash);
 }
 
 /// A fleet is gone from half past one until half past six.
@@ -83,6 +83,18 @@ async fn with_skip_downtime_of_the_store_costs_its_ticks() {
     fleet.cut_off_the_store(false);
     fleet.run_for(secs(HOUR)).await;
     assert_eq!(notes.ticks(), [HOUR, 4 * HOUR]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_its_machine_was_suspended_a_server_runs_the_newest_missed_tick_once() {
+    let notes = Notes::new();
+    let fleet = Fleet::of(1).job(notes.lasting(hourly(), 5)).start().await.unwrap();
+    fleet.run_for(secs(HOUR * 3 / 2)).await;
+    fleet.server(0).freeze();
+    fleet.run_for(secs(3 * HOUR)).await;
+    fleet.server(0).thaw();
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.times(), [(HOUR, HOUR), (HOUR * 9 / 2, 4 * HOUR), (5 * HOUR, 5 * HOUR)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,9 +29,7 @@ struct PanicsWhenDropped;
 
 impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            panic!("dropped badly");
-        }
+        assert!(std::thread::panicking(), "dropped badly");
     }
 }
 
@@ -43,17 +41,54 @@ async fn a_value_that_panics_when_dropped_at_the_end_is_a_panic() {
     }
 }
 
+/// A run that holds on to a value, until it is cancelled, that panics when dropped.
+async fn never_ends_and_drops_badly(_: Run) {
+    let _held = PanicsWhenDropped;
+    std::future::pending::<()>().await;
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_value_that_panics_when_its_run_is_cancelled_is_on_record_and_its_key_is_free() {
-    let plan = job("60s", 30).timeout(secs(10));
-    let runs = two_runs(plan, |_| async {
-        let _held = PanicsWhenDropped;
-        std::future::pending::<()>().await;
-    });
-    for run in runs.await {
-        assert_eq!((run.outcome, run.error.as_deref()), (RunOutcome::Panicked, Some("dropped badly")));
+async fn a_value_that_panics_when_its_run_times_out_is_on_record_and_its_key_is_free() {
+    for run in two_runs(job("60s", 30).timeout(secs(10)), never_ends_and_drops_badly).await {
+        assert_eq!((run.outcome, run.error.as_deref()), (RunOutcome::TimedOut, Some("dropped badly")));
         assert_eq!(run.duration(), secs(10));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_panics_because_it_times_out_is_not_tried_again() {
+    let plan = job("60s", 30).timeout(secs(10)).retries(3, secs(1));
+    for run in two_runs(plan, never_ends_and_drops_badly).await {
+        assert_eq!((run.outcome, run.failed_tries.len()), (RunOutcome::TimedOut, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_fails_as_it_times_out_is_not_tried_again() {
+    let plan = job("60s", 30).timeout(secs(10)).retries(3, secs(1));
+    let fails = |_| async {
+        tokio::time::sleep(secs(10)).await;
+        Err::<(), _>("just now")
+    };
+    // Which of the two is seen first is left to chance.
+    for _ in 0..10 {
+        for run in two_runs(plan.clone(), fails).await {
+            assert_eq!((run.outcome, run.error.as_deref()), (RunOutcome::TimedOut, Some("just now")));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_panics_because_of_a_shutdown_is_unfinished() {
+    let notes = Notes::new();
+    let plan = job("1h", 30).retry_on_crash(1);
+    let mut fleet = Fleet::of(1).job(notes.job(plan, never_ends_and_drops_badly)).start().await.unwrap();
+    fleet.run_for(secs(3605)).await;
+    fleet.shut_down(0).await;
+    assert_eq!(fleet.history("job").await.runs[0].outcome, RunOutcome::Cancelled);
+    fleet.add_server().await.unwrap();
+    fleet.run_for(secs(5)).await;
+    assert_eq!(notes.attempts(), [1, 2]);
 }
 
 /// Panics, with this as its payload.
