@@ -49,6 +49,7 @@ pub(crate) struct Execution<'a> {
     pub(crate) usual: Option<Duration>,
 }
 
+type Ended = Result<Option<Result<(), String>>, JoinError>;
 type How = (RunOutcome, Option<String>);
 
 impl Execution<'_> {
@@ -126,7 +127,17 @@ impl Execution<'_> {
                 }
             }
             task.abort();
-            return (Some(stopped_by), how(task.await, Some(stopped_by)));
+            return (Some(stopped_by), how(self.gone(task, astray).await, Some(stopped_by)));
+        }
+    }
+
+    /// Waits until a cancelled try is gone. One that blocks may outlive its lease.
+    async fn gone(&self, mut task: Running, mut astray: Option<Astray<'_>>) -> Ended {
+        loop {
+            tokio::select! {
+                ended = &mut task => return ended,
+                () = self.proof.lost(), if astray.is_none() => astray = Some(Astray::new(self.job)),
+            }
         }
     }
 
@@ -193,7 +204,7 @@ async fn under_lease(job: Arc<Job>, context: Context, proof: Arc<Proof>) -> Opti
 
 /// A run that was stopped may still reach its end, and may panic when it is dropped: that is said, but is not how it
 /// ended.
-fn how(ended: Result<Option<Result<(), String>>, JoinError>, stopped_by: Option<RunOutcome>) -> How {
+fn how(ended: Ended, stopped_by: Option<RunOutcome>) -> How {
     match ended {
         Ok(Some(Ok(()))) => (RunOutcome::Succeeded, None),
         Ok(Some(Err(error))) => (RunOutcome::Failed, Some(error)),

@@ -159,3 +159,38 @@ async fn a_key_that_cannot_be_read_does_not_take_other_jobs_places() {
     seconds(301).await;
     assert_eq!(runs.ticks(), [60, 120, 180, 240, 300]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after_its_timeout() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let app = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let place = Place::runtime(app.handle().clone());
+    let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
+    let (started, has_started) = std::sync::mpsc::channel();
+    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(Mutex::new(wait));
+    let blocks = job("60s", 30).timeout(Duration::from_secs(10)).run(move |_| {
+        let (started, wait) = (started.clone(), wait.clone());
+        async move {
+            started.send(()).unwrap();
+            let _until_it_is_let_go = wait.lock().unwrap().recv();
+        }
+    });
+    schedule(&server, blocks);
+    seconds(61).await;
+    has_started.recv().unwrap();
+    seconds(20).await;
+    link.cut.store(true, Ordering::SeqCst);
+    seconds(35).await;
+    link.cut.store(false, Ordering::SeqCst);
+    let before = link.claims.lock().unwrap().len();
+    seconds(60).await;
+    assert_eq!(
+        link.claims.lock().unwrap().len(),
+        before,
+        "it is past its timeout and its lease, but goes on"
+    );
+    drop(let_go);
+    app.shutdown_background();
+}
