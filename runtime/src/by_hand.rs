@@ -26,11 +26,14 @@ pub enum RunNow {
     Ran(RunRecord),
     /// Somebody holds the job's key, so it was not started.
     Held(Holder),
+    /// Every place among this server's runs stayed taken for 10 s, so it was not started. (A job that runs another one
+    /// by hand keeps its own place meanwhile.)
+    Busy,
     /// This program does not have the job, and no server that has it came forward.
     NoServer,
 }
 
-/// How long the store is tried.
+/// How long a place among the runs, and then the store, is tried.
 const TRY_FOR: Duration = Duration::from_secs(10);
 
 /// Servers hear of a request when they announce themselves.
@@ -64,10 +67,10 @@ async fn claim_and_run(
     what: What,
 ) -> Result<Option<RunNow>, StoreError> {
     let slot = tokio::select! {
-        slot = server.slot(None) => slot,
-        () = server.stop.cancelled() => None,
+        slot = server.slot(Some(server.time.now().plus(TRY_FOR))) => slot,
+        () = server.stop.cancelled() => return Err(stopping(server)),
     };
-    let slot = slot.ok_or_else(|| stopping(server))?;
+    let Some(slot) = slot else { return Ok(Some(RunNow::Busy)) };
     if job.here.astray.load(Ordering::SeqCst) > 0 {
         let holder = Holder { server: Some(server.id.clone()), since: None, remaining: None };
         return Ok(Some(RunNow::Held(holder)));
@@ -104,7 +107,7 @@ async fn claim_and_run(
         };
         let lease = HeldLease::won(server, job, claim, won, sent, answer.at);
         if lease.proof().is_lost() || server.stop.is_cancelled() {
-            lease.release(server, None, &Ending::not_started()).await;
+            lease.release(server, None, &Ending::not_started(server.remember)).await;
             return Err(if server.stop.is_cancelled() { stopping(server) } else { too_late(server) });
         }
         let win = Win { lease, slot, missed_after: None, usual: won.usual };
@@ -124,7 +127,12 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
             // The run is another server's: it may go on for hours.
             () = server.stop.cancelled() => return Err(stopping(server)),
         }
-        let seen = server.ask("history", within, server.store.history(key)).await?;
+        let seen = match server.ask("history", within, server.store.history(key)).await {
+            Ok(seen) => seen,
+            // The run goes on without us; a store that is away comes back.
+            Err(error) if error.kind().may_pass_soon() => continue,
+            Err(error) => return Err(error),
+        };
         let history = seen.reply;
         match history.request.filter(|request| request.id == counts.id).map(|request| request.answer) {
             Some(Some(RequestAnswer::Started { fence, .. })) => {

@@ -66,11 +66,11 @@ const WORTH_WAITING: Duration = Duration::from_secs(1);
 /// Every request carries the same token, so a request whose reply was lost can be repeated: it wins again,
 /// or learns that it lost. Once the token is released no request with it is sent.
 pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask: Ask) -> Claimed<'a> {
-    let claim = Claim {
+    let mut claim = Claim {
         token: Uuid::new_v4().to_string(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
-        what: What::Tick(tick_claim(server, job, ask)),
+        what: What::Tick(tick_claim(job, ask)),
         remember: server.remember,
     };
     let mut waiting = Waiting::new(job, ask);
@@ -84,6 +84,15 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         };
         let slot = match (slot, waiting.reason_to_stop(server)) {
             (Some(slot), None) => slot,
+            (Some(_), Some(SkipReason::StillRunning)) if waiting.time_for_own_run(server).is_some() => {
+                let wait = waiting.time_for_own_run(server).unwrap_or_default();
+                tokio::select! {
+                    _ = released_here.changed() => {}
+                    () = tokio::time::sleep(wait) => {}
+                    () = waiting.is_pointless(server) => {}
+                }
+                continue;
+            }
             (_, why) => {
                 if waiting.backoff.failed() {
                     HeldLease::give_back(server, job, claim);
@@ -91,6 +100,9 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                 return Claimed::No(why.unwrap_or(SkipReason::Busy).into());
             }
         };
+        if let What::Tick(tick) = &mut claim.what {
+            tick.known_for = server.begun.elapsed();
+        }
         let sent = server.time.moment();
         let request = server.store.claim(&job.policy.key, &claim);
         let pause = match server.ask("claim", request_timeout(claim.ttl), request).await {
@@ -132,7 +144,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
     }
 }
 
-fn tick_claim(server: &Server, job: &Job, ask: Ask) -> TickClaim {
+fn tick_claim(job: &Job, ask: Ask) -> TickClaim {
     let policy = &job.policy;
     // A tick is taken over whatever its grace; but if the store knows nothing of it, it must not begin anew.
     let (grace, missed) = match ask.purpose {
@@ -147,7 +159,7 @@ fn tick_claim(server: &Server, job: &Job, ask: Ask) -> TickClaim {
         takeovers: policy.allowed_takeovers(),
         missed,
         schedule: policy.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
-        known_for: server.begun.elapsed(),
+        known_for: Duration::ZERO,
     }
 }
 
@@ -167,7 +179,7 @@ async fn won_at<'a>(
 ) -> Claimed<'a> {
     let lease = HeldLease::won(server, job, claim, won, sent, at);
     if lease.proof().is_lost() || server.stop.is_cancelled() {
-        lease.release(server, None, &Ending::not_started()).await;
+        lease.release(server, None, &Ending::not_started(server.remember)).await;
         let why = if server.stop.is_cancelled() { SkipReason::Stopping } else { SkipReason::WonTooLate };
         return Claimed::No(why.into());
     }

@@ -11,8 +11,8 @@ thread_local! {
 
 /// For code that must run under a lease: panics outside of a job's run.
 ///
-/// A run is polled only while its lease is proved, so code that gets past this line is the only one of its kind,
-/// as far as the [promise](crate#what-is-promised-and-what-is-not) goes. In a unit test call
+/// A run is polled only while its lease is proved (unless it has `on_lost = "continue"`), so code that gets past this
+/// line is the only one of its kind, as far as the [promise](crate#what-is-promised-and-what-is-not) goes. In a unit test call
 /// [`testing::pretend_locked`](crate::testing::pretend_locked) first.
 ///
 /// ```should_panic

@@ -89,8 +89,8 @@ pub enum EventKind {
         /// The tick.
         tick: Timestamp,
     },
-    /// Ticks passed that no server ran or skipped: all were down, or the store was. Told by the server that won the
-    /// next one.
+    /// Ticks passed that nobody ran or skipped: no server was there, or no store, or they waited in vain behind a long
+    /// run. Told by the server that won the next one.
     Missed {
         /// How many; counting stops at 1000.
         count: usize,

@@ -36,6 +36,9 @@ pub(crate) fn start(server: &Server, job: &Arc<Job>, run: &Run, proof: &Arc<Proo
     server.app.spawn(under_lease(job.clone(), context, proof.clone()))
 }
 
+/// A run that took less is not told of, however quick the job usually is.
+const SHORTEST_OVERRUN: Duration = Duration::from_millis(100);
+
 /// How many failed tries are kept on record.
 const KEPT_TRIES: usize = 10;
 
@@ -112,7 +115,11 @@ impl Execution<'_> {
                     if ended.as_ref().is_err_and(JoinError::is_cancelled) {
                         self.server.fail("the application's runtime, on which jobs run, has ended");
                     }
-                    return (None, how(ended, None));
+                    let (outcome, error) = how(ended, None);
+                    if outcome == RunOutcome::LeaseLost {
+                        run.cancel(); // its own poll found out first
+                    }
+                    return (None, (outcome, error));
                 }
                 () = self.proof.lost(), if astray.is_none() => RunOutcome::LeaseLost,
                 () = self.server.cancel_runs.cancelled() => RunOutcome::Cancelled,
@@ -144,7 +151,7 @@ impl Execution<'_> {
     /// Never ends: it tells once, and is there to be polled.
     async fn tell_overrun(&self) -> Infallible {
         if let Some(usual) = self.usual {
-            sleep(usual * 2).await;
+            sleep((usual * 2).max(SHORTEST_OVERRUN)).await;
             self.tell(EventKind::Overrun { run: self.id, usual });
         }
         std::future::pending().await

@@ -107,6 +107,10 @@ impl Jobs {
         let patience = self.shutdown_grace.saturating_add(CANCELLED_WITHIN);
         if tokio::time::timeout(patience, self.closed()).await.is_err() {
             let keys = self.server.running.keys().join(", ");
+            if keys.is_empty() {
+                tracing::warn!(target: "jobs", "shut down, but the store did not answer in time: leases expire by themselves");
+                return;
+            }
             tracing::warn!(
                 target: "jobs", keys,
                 "shut down, but these runs block and cannot be cancelled: {keys}; their leases are kept while they go \
@@ -169,6 +173,7 @@ impl Jobs {
     /// Makes a job run again whose mark lies in the future of the store's clock: the log says so when a tick
     /// is skipped for it. Ticks between now and that mark may then run a second time.
     pub async fn reset(&self, key: &str) -> Result<(), StoreError> {
+        self.must_be_known("reset", key).await?;
         let key = key.to_owned();
         self.ask("reset", move |server| async move { ask!(server, reset(&key)) }).await
     }
@@ -178,6 +183,7 @@ impl Jobs {
     /// It is refused while the job is held or paused, while a server that is alive has it, and within an hour of its
     /// last use: without its mark a server that comes late could run a tick again.
     pub async fn forget(&self, key: &str) -> Result<Forgotten, StoreError> {
+        self.must_be_known("forget", key).await?;
         let scheduled = |server: &ServerInfo| server.jobs.iter().any(|job| job.key == key);
         if let Some(server) = self.servers().await?.into_iter().find(scheduled) {
             return Ok(Forgotten::Scheduled(server.id));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
+use std::sync::atomic::{AtomicI64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::extract::{Context, Need};
 use crate::outcome::IntoOutcome;
 use crate::registry::JobFuture;
+use crate::takeover::Watch;
 use crate::{Run, Timestamp};
 
 pub(crate) type JobFn = Arc<dyn Fn(&Context) -> JobFuture + Send + Sync>;
@@ -54,7 +55,7 @@ pub(crate) struct Here {
     /// How many runs go on although their lease is lost: because they block, or were told to.
     pub(crate) astray: AtomicUsize,
     /// Whether somebody waits for the end of a run, to take its tick over.
-    pub(crate) watched: AtomicBool,
+    pub(crate) watch: Watch,
     /// The last tick that was said to be overdue, in microseconds.
     pub(crate) overdue: AtomicI64,
     /// The last schedule of another server that was told of.

@@ -71,12 +71,12 @@ impl HeldLease {
                 usual: None,
             };
             let held = Self::won(&server, &job, claim, won, server.time.moment(), unknown);
-            held.release(&server, None, &Ending::not_started()).await;
+            held.release(&server, None, &Ending::not_started(server.remember)).await;
         });
     }
 
     fn new(server: &Server, job: &Arc<Job>, lease: Lease, sent: Moment, remaining: Duration) -> Self {
-        let margin = (lease.ttl / 10).max(Duration::from_millis(200));
+        let margin = job.policy.lease_margin();
         let proof = Proof::new(server.time.wall().clone(), job.policy.keep_alive, margin, sent, remaining);
         Self { job: job.clone(), lease, proof: Arc::new(proof) }
     }
@@ -184,7 +184,7 @@ impl HeldLease {
                     }
                     return;
                 }
-                Err(_) if abandoned && Instant::now() >= give_up => return,
+                Err(_) if abandoned && (Instant::now() >= give_up || server.stop.is_cancelled()) => return,
                 Err(error) if Instant::now() >= give_up => {
                     let outcome = ending.outcome.as_str();
                     return tracing::error!(

@@ -172,7 +172,7 @@ pub(crate) fn log(server: &Server, job: Option<&Job>, kind: &EventKind) {
             let more = if *count == COUNTED { "at least " } else { "" };
             line!(
                 warn, server, key, "missed", missed = count, tick = %won,
-                "[{key}] no server was there for {more}{count} tick(s) since {first}; going on with the newest"
+                "[{key}] nobody ran {more}{count} tick(s) since {first}; going on with the newest"
             );
         }
         EventKind::SchedulesDiffer { here, there, server: other } => line!(

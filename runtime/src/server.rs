@@ -120,6 +120,8 @@ impl Server {
                     self.tell(None, EventKind::StoreBack);
                 }
             }
+            // One key that cannot be read says nothing about the store; its ticks tell of it.
+            Err(error) if error.kind() == StoreErrorKind::Unreadable => {}
             Err(error) => {
                 if self.health.store_failed(step, error) {
                     self.tell(None, EventKind::StoreUnavailable { error: error.to_string() });

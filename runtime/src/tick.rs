@@ -99,7 +99,10 @@ impl Outcome {
             Self::Ran(record) => record.outcome == RunOutcome::LeaseLost,
             Self::Skipped(reason) => matches!(
                 reason,
-                SkipReason::WonTooLate | SkipReason::StoreUnavailable(_) | SkipReason::StillRunning
+                SkipReason::WonTooLate
+                    | SkipReason::StoreUnavailable(_)
+                    | SkipReason::StillRunning
+                    | SkipReason::Busy
             ),
             Self::NotDue => false,
         }

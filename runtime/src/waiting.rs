@@ -81,6 +81,15 @@ impl<'a> Waiting<'a> {
         }
     }
 
+    /// How long to wait for a run of this server's own that has lost its lease; `None` if this tick does not wait.
+    pub(crate) fn time_for_own_run(&self, server: &Server) -> Option<Duration> {
+        match self.last_start() {
+            None => Some(self.job.policy.ttl),
+            Some(_) if self.job.policy.overlap == Overlap::Skip => None,
+            Some(last) => Some(last.since(server.time.now())).filter(|wait| !wait.is_zero()),
+        }
+    }
+
     /// How long until the store is asked again; `None` if that would be too late.
     pub(crate) fn pause_after(&mut self, server: &Server, error: &StoreError) -> Option<Duration> {
         let soon = error.kind().may_pass_soon();

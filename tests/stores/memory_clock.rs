@@ -79,6 +79,22 @@ async fn a_clock_that_steps_back_makes_no_job_unknown() {
     bench.win(&newcomer(later)).await;
 }
 
+/// A server of the old version that was restarted late in a deploy, and is gone.
+#[tokio::test]
+async fn a_schedule_that_nobody_follows_any_more_gives_way_to_an_older_server() {
+    let (clock, bench) = set_clock();
+    bench.claim(&newcomer(NOON)).await;
+    let mut replaced = Vec::new();
+    for minutes in [30, 61, 90] {
+        let now = NOON.plus(Duration::from_secs(minutes * 60));
+        clock.0.store(now.as_micros(), Ordering::Relaxed);
+        let other = TickClaim { known_for: 3 * HOUR, schedule: "other".to_owned(), ..ask(now) };
+        bench.finish(&claim_with("older", LONG, other)).await;
+        replaced.push(bench.history().await.registered.expect("one of them").schedule == "other");
+    }
+    assert_eq!(replaced, [false, true, true]);
+}
+
 #[tokio::test]
 async fn a_fence_is_not_given_twice_in_the_microsecond_of_its_forgetting() {
     let (clock, bench) = set_clock();

@@ -24,7 +24,8 @@ fn veteran(server: &str, schedule: &str, tick: Timestamp) -> Claim {
 }
 
 fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) -> Registered {
-    Registered { schedule: schedule.to_owned(), at, server: server.to_owned(), begun: at.minus(known_for) }
+    let (schedule, server) = (schedule.to_owned(), server.to_owned());
+    Registered { schedule, at, server, begun: at.minus(known_for), used: at }
 }
 
 pub async fn a_tick_before_the_job_was_known_is_not_run(subject: &Subject) {

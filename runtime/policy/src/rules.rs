@@ -73,11 +73,12 @@ impl Policy {
                 format!("`{argument}` is too long; at most \"366days\""),
             );
         }
-        if let Some(timeout) = self.timeout.filter(|timeout| !self.keep_alive && *timeout > self.ttl) {
-            let timeout = show(timeout);
+        let lasts = self.ttl.saturating_sub(self.lease_margin());
+        if let Some(timeout) = self.timeout.filter(|timeout| !self.keep_alive && *timeout > lasts) {
+            let (timeout, lasts) = (show(timeout), show(lasts));
             let message = format!(
-                "`timeout` \"{timeout}\" is longer than `ttl` \"{ttl}\", which `keep_alive = false` never \
-                 extends; shorten it or lengthen `ttl`"
+                "`timeout` \"{timeout}\" is longer than {lasts}, after which a run with `ttl` \"{ttl}\" and \
+                 `keep_alive = false` ends in any case; shorten it or lengthen `ttl`"
             );
             rule(true, &["timeout", "ttl", "keep_alive"], message);
         }

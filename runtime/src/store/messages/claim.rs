@@ -91,6 +91,8 @@ pub struct Registered {
     pub server: String,
     /// When that server began to schedule it, by the store's clock: newer servers replace it.
     pub begun: Timestamp,
+    /// When a tick was last won with it: any server replaces one that nobody follows any more.
+    pub used: Timestamp,
 }
 
 /// The store's answer to a claim.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{REMEMBERED, RunOutcome};
+use super::RunOutcome;
 
 /// A lease as its holder knows it: enough to put it back into a store that lost it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +66,8 @@ pub struct Ending {
 
 impl Ending {
     /// Of a lease under which nothing was started.
-    pub(crate) fn not_started() -> Self {
-        Self { outcome: RunOutcome::NotStarted, error: None, failed_tries: Vec::new(), remember: REMEMBERED }
+    pub(crate) fn not_started(remember: usize) -> Self {
+        Self { outcome: RunOutcome::NotStarted, error: None, failed_tries: Vec::new(), remember }
     }
 }
 

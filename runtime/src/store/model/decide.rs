@@ -10,6 +10,9 @@ use super::super::messages::{
 };
 use super::{Lock, State};
 
+/// A schedule with which no tick was won for so long is followed by no server.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
 /// So many successful runs tell how long one usually takes.
 const ENOUGH_TO_TELL: u64 = 3;
 
@@ -120,7 +123,7 @@ impl State {
     pub(super) fn register(&mut self, now: Timestamp, claim: &Claim, ask: &TickClaim) -> Option<Registered> {
         let begun = now.minus(ask.known_for);
         let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
-        let new = Registered { schedule, at: now, server, begun };
+        let new = Registered { schedule, at: now, server, begun, used: now };
         let Some(known) = &mut self.registered else {
             self.registered = Some(new);
             return None;
@@ -128,10 +131,12 @@ impl State {
         // If the clock has gone back, no tick may count as unknown for it, and no server as old.
         known.at = known.at.min(now);
         known.begun = known.begun.min(now);
+        known.used = known.used.min(now);
         if known.schedule == ask.schedule {
             return None;
         }
-        Some(if begun > known.begun { std::mem::replace(known, new) } else { known.clone() })
+        let replaces = begun > known.begun || known.used.plus(ABANDONED) < now;
+        Some(if replaces { std::mem::replace(known, new) } else { known.clone() })
     }
 
     /// Whether the store knew the job, with this schedule, before this tick.

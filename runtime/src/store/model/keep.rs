@@ -3,7 +3,7 @@
 use singleton_jobs_policy::Timestamp;
 
 use super::super::messages::{
-    Claim, ClaimReply, Ending, Lease, RunOutcome, RunRecord, Skip, SkipRecord, Won,
+    Claim, ClaimReply, Ending, Lease, RunOutcome, RunRecord, Skip, SkipRecord, What, Won,
 };
 use super::{Claimant, Lock, Mark, Started, State, expiry};
 
@@ -30,6 +30,11 @@ impl State {
             progress: None,
         });
         self.lock = Some(Lock { token: claim.token.clone(), until: Some(until) });
+        if let (What::Tick(ask), Some(registered)) = (&claim.what, &mut self.registered)
+            && registered.schedule == ask.schedule
+        {
+            registered.used = now;
+        }
         let mut missed_after = None;
         if let Some(tick) = tick {
             if attempt == 1 {

@@ -22,7 +22,7 @@
 --         unregistered | paused | late by | held remaining server since | locked remaining-or-empty
 --         not-requested
 --       a tick that may have to be taken over: tick remaining-or-empty; or nothing
---       another schedule that is, or was, registered: schedule at server begun; or nothing
+--       another schedule that is, or was, registered: schedule at server begun used; or nothing
 
 local token, server, ttl, remember, what = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local tick, delay, grace = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -68,6 +68,9 @@ local function win(won_tick, attempt)
   set('progress', 'null')
   local missed_after = ''
   if won_tick then
+    if state.registered_schedule == schedule then
+      set('registered_used', text(now))
+    end
     local mark = tonumber(state.mark)
     if attempt == 1 then
       local registered_at = tonumber(state.registered_at)
@@ -112,7 +115,7 @@ local function register()
   local other
   if state.registered_at then
     -- If the clock has gone back, no tick may count as unknown for it, and no server as old.
-    for _, field in ipairs({ 'registered_at', 'registered_begun' }) do
+    for _, field in ipairs({ 'registered_at', 'registered_begun', 'registered_used' }) do
       if tonumber(state[field]) > now then
         set(field, text(now))
       end
@@ -120,9 +123,11 @@ local function register()
     if state.registered_schedule == schedule then
       return nil
     end
-    other = { state.registered_schedule, state.registered_at, state.registered_server, state.registered_begun }
+    other = { state.registered_schedule, state.registered_at, state.registered_server, state.registered_begun,
+      state.registered_used }
     -- While old and new servers run side by side the old ones change nothing.
-    if now - known_for <= tonumber(state.registered_begun) then
+    local abandoned = tonumber(state.registered_used) + 3600000000 < now
+    if now - known_for <= tonumber(state.registered_begun) and not abandoned then
       return other
     end
   end
@@ -130,6 +135,7 @@ local function register()
   set('registered_at', text(now))
   set('registered_server', server)
   set('registered_begun', text(now - known_for))
+  set('registered_used', text(now))
   return other
 end
 

@@ -167,6 +167,7 @@ fn registered(reply: &mut Reply) -> Option<Registered> {
         at: reply.instant()?,
         server: reply.text()?,
         begun: reply.instant()?,
+        used: reply.instant()?,
     })
 }
 

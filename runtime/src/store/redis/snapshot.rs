@@ -71,6 +71,7 @@ impl Fields {
             at: self.instant("registered_at")?,
             server: self.text("registered_server")?,
             begun: self.instant("registered_begun")?,
+            used: self.instant("registered_used")?,
         })
     }
 
