@@ -66,7 +66,8 @@ async fn expired_announcements_are_removed_a_hundred_at_a_time() {
     let (bench, mut plain) = beside(&server).await;
     for number in 0..250 {
         let () = raw(&mut plain, &format!("ZADD {{servers}}:alive {number} old-{number}")).await;
-        let () = raw(&mut plain, &format!("HSET {{servers}}:about old-{number} -")).await;
+        let about = announcement(&format!("old-{number}"), LONG).about;
+        let () = raw(&mut plain, &format!("HSET {{servers}}:about old-{number} {about}")).await;
     }
     for left in [151, 51, 1, 1] {
         announce(&bench, "a", LONG).await;
