@@ -85,10 +85,17 @@ pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'
         failed_tries: ending.failed_tries.clone(),
         progress: run.said(),
     };
+    // Most often the store is away then, and the release waits for it.
+    let lost = record.outcome == RunOutcome::LeaseLost;
+    if lost {
+        report::ended(server, job, id, &record);
+    }
     // The job's future is gone and keep-alive has ended: now, and not before, the lease can go.
     lease.release(server, Some(&run), &ending).await;
     job.here.released.send_modify(|released| *released += 1);
-    report::ended(server, job, id, &record);
+    if !lost {
+        report::ended(server, job, id, &record);
+    }
     record
 }
 

@@ -65,6 +65,7 @@ async fn a_lost_lease_is_told_and_so_is_a_store_that_goes_and_comes_back() {
         "once, not each time"
     );
     assert_eq!(heard.count(|kind| matches!(kind, EventKind::StoreBack)), 0);
+    assert_eq!(heard.count(|kind| matches!(kind, EventKind::LeaseLost(_))), 1, "while the store is away");
     fleet.cut_off_the_store(false);
     fleet.run_for(secs(30)).await;
     assert_eq!(heard.count(|kind| matches!(kind, EventKind::StoreBack)), 1);
