@@ -93,6 +93,20 @@ async fn the_past_ticks_of_a_changed_schedule_were_not_missed() {
     assert_eq!(heard.count(|kind| matches!(kind, EventKind::Missed { .. })), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_left_behind_does_not_catch_up_on_its_old_schedule() {
+    let notes = Notes::new();
+    let mut fleet = Fleet::of(1).job(changing(&notes, (1, "1h"), "24h")).start().await.unwrap();
+    fleet.run_for(secs(HOUR + 600)).await;
+    fleet.add_server().await.unwrap();
+    fleet.run_for(secs(HOUR - 660)).await;
+    fleet.server(0).cut_off(true);
+    fleet.run_for(secs(600)).await;
+    fleet.server(0).cut_off(false);
+    fleet.run_for(secs(600)).await;
+    assert_eq!(notes.ticks(), [HOUR], "what it missed since is no longer due");
+}
+
 /// The only server is replaced around an hour's tick; its successor starts so long after it.
 async fn ticks_after_a_restart(late_secs: u64) -> Vec<(u64, u64)> {
     let notes = Notes::new();

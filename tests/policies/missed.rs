@@ -165,6 +165,20 @@ async fn a_late_tick_waits_for_a_held_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_still_asks_for_a_tick_does_not_rerun_it_on_a_wiped_store() {
+    let notes = Notes::new();
+    let fleet = Fleet::of(2).job(notes.lasting(hourly(), 5)).start().await.unwrap();
+    fleet.run_for(secs(HOUR - 10)).await;
+    fleet.server(1).cut_off(true);
+    fleet.run_for(secs(600)).await;
+    assert_eq!(notes.ticks(), [HOUR], "the other server ran it");
+    fleet.wipe("job");
+    fleet.server(1).cut_off(false);
+    fleet.run_for(secs(600)).await;
+    assert_eq!(notes.ticks(), [HOUR]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wiped_store_does_not_rerun_a_tick() {
     let notes = Notes::new();
     let mut fleet = Fleet::of(2).job(notes.lasting(hourly(), 5)).start().await.unwrap();

@@ -46,7 +46,7 @@ async fn servers_stay_on_the_list_for_as_long_as_they_live() {
 #[tokio::test(start_paused = true)]
 async fn a_crashed_server_is_gone_within_a_minute() {
     let fleet = three().await;
-    fleet.run_for(secs(100)).await;
+    fleet.run_for(secs(101)).await;
     fleet.server(1).crash();
     fleet.run_for(secs(15)).await;
     assert_eq!(seen_by(&fleet, 0).await.len(), 3, "one announcement may get lost");
