@@ -73,8 +73,12 @@ async fn a_typing_mistake_is_no_success() {
     let fleet = Fleet::of(1).job(Notes::new().lasting(job("1h", 30), 5)).start().await.unwrap();
     fleet.run_for(secs(1)).await;
     let server = fleet.server(0);
-    let mistakes =
-        [server.run_now("jbo").await.map(drop), server.pause("jbo").await, server.resume("jbo").await];
+    let mistakes = [
+        server.run_now("jbo").await.map(drop),
+        server.pause("jbo").await,
+        server.resume("jbo").await,
+        server.reset("jbo").await,
+    ];
     for mistake in mistakes {
         let error = mistake.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::NoSuchJob);
