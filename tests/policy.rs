@@ -191,10 +191,10 @@ fn a_length_of_zero_is_refused() {
 #[test]
 fn a_timeout_fits_into_a_lease_that_is_never_extended() {
     let settings = Settings { timeout: Some("61s"), keep_alive: Some(false), ..hourly() };
-    let message = "`timeout` \"1m 1s\" is longer than `ttl` \"1m\", which `keep_alive = false` never extends; \
-                   shorten it or lengthen `ttl`";
+    let message = "`timeout` \"1m 1s\" is longer than 54s, after which a run with `ttl` \"1m\" and \
+                   `keep_alive = false` ends in any case; shorten it or lengthen `ttl`";
     assert_only(settings, "timeout", message);
-    assert_eq!(problems(Settings { timeout: Some("60s"), ..settings }), []);
+    assert_eq!(problems(Settings { timeout: Some("54s"), ..settings }), []);
     assert_eq!(problems(Settings { keep_alive: None, ..settings }), []);
 }
 

@@ -183,8 +183,8 @@ impl EventSender {
         }
     }
 
-    pub(crate) fn subscribe(&self) -> Events {
-        Events { next: ReusableBoxFuture::new(receive(self.0.subscribe())), last_at: Timestamp::default() }
+    pub(crate) fn subscribe(&self, now: Timestamp) -> Events {
+        Events { next: ReusableBoxFuture::new(receive(self.0.subscribe())), last_at: now }
     }
 }
 

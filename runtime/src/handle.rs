@@ -121,7 +121,7 @@ impl Jobs {
 
     /// Everything that happens on this server from now on.
     pub fn events(&self) -> Events {
-        self.server.events.subscribe()
+        self.server.events.subscribe(self.server.time.now())
     }
 
     /// What the store knows of a job: the run that goes on, the newest runs and skips, counts over all runs.

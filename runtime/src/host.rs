@@ -84,7 +84,7 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
         remember: plan.remember,
     }));
     for hook in plan.hooks {
-        drop(server.app.spawn(hook.listen(server.events.subscribe())));
+        drop(server.app.spawn(hook.listen(server.events.subscribe(server.time.now()))));
     }
     if let Err(error) = reach(&server).await {
         if !plan.start_degraded {

@@ -15,6 +15,9 @@ const COUNTS_FOR: Duration = Duration::from_secs(45);
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
+/// A shutdown does not wait for a store that hangs.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+
 /// A clock that differs by more is told of.
 const NOTABLE: i64 = 1_000_000;
 
@@ -44,7 +47,7 @@ pub(crate) async fn announce(server: Arc<Server>) {
 
 /// Says that this server is gone: others need not wait until its announcement expires.
 pub(crate) async fn leave(server: &Server) {
-    let _expires_by_itself = server.ask("leave", ANSWER_WITHIN, server.store.leave(&server.id)).await;
+    let _expires_by_itself = server.ask("leave", LEAVE_WITHIN, server.store.leave(&server.id)).await;
 }
 
 fn about(server: &Server, jobs: &str) -> String {

@@ -1,6 +1,7 @@
 //! The path of a tick on one server: claim → run under a lease → release with a record.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +37,9 @@ pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -> (Outc
         }
         Claimed::No(NotWon { reason, .. }) => reason.map_or(Outcome::NotDue, Outcome::Skipped),
     };
-    let unfinished = Unfinished { tick: ask.tick, remaining: None };
+    // A lease that was lost here has ended, or is about to.
+    let remaining = matches!(outcome, Outcome::Ran(_)).then_some(Duration::ZERO);
+    let unfinished = Unfinished { tick: ask.tick, remaining };
     let may_be_taken_over = job.policy.allowed_takeovers() > 0 && outcome.may_be_unfinished();
     (outcome, may_be_taken_over.then_some(unfinished))
 }
