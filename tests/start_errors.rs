@@ -247,3 +247,22 @@ fn a_bad_schedule_from_outside_is_refused_by_name() {
         "{invalid}"
     );
 }
+
+#[tokio::test]
+async fn a_tool_without_jobs_starts_if_it_says_so_and_operates_those_of_others() {
+    let report = Job::new("report").every("1h").unwrap().run(|_| async {});
+    let url = "memory://a-tool-without-jobs";
+    let server = jobs::builder().without_annotated().url(url).job(report).start_all().await.unwrap();
+    let tool = jobs::builder().without_jobs().url(url).start_all().await.unwrap();
+    // The server announces itself when it has started.
+    let announced = async {
+        while tool.servers().await.unwrap().iter().all(|server| server.jobs.is_empty()) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), announced).await.expect("it announces itself");
+    tool.pause("report").await.unwrap();
+    assert!(server.history("report").await.unwrap().paused);
+    tool.shutdown().await;
+    server.shutdown().await;
+}

@@ -15,7 +15,7 @@ use crate::handle::{Closed, Jobs};
 use crate::hook::Hook;
 use crate::host::{self, Plan};
 use crate::job::Job;
-use crate::roster::Roster;
+use crate::roster::{Checked, Roster};
 use crate::store::{REMEMBERED, Store};
 
 /// Orchestrators kill a process 30 s after asking it to stop: time to finish, and to release.
@@ -42,6 +42,7 @@ pub struct Builder {
     shutdown_grace: Duration,
     start_degraded: bool,
     annotated: bool,
+    operates_only: bool,
     clock: Arc<dyn Clock>,
     remember: usize,
     hooks: Vec<Hook>,
@@ -60,6 +61,7 @@ pub fn builder() -> Builder {
         shutdown_grace: SHUTDOWN_GRACE,
         start_degraded: false,
         annotated: true,
+        operates_only: false,
         clock: Arc::new(SystemClock),
         remember: REMEMBERED,
         hooks: Vec::new(),
@@ -121,6 +123,20 @@ impl Builder {
     /// Leaves out the annotated functions: only jobs added with [`job`](Builder::job) are started.
     pub fn without_annotated(mut self) -> Self {
         self.annotated = false;
+        self
+    }
+
+    /// Schedules nothing here: for a tool that looks at, pauses and runs the jobs of other servers.
+    ///
+    /// ```
+    /// # async fn operate() -> Result<(), Box<dyn std::error::Error>> {
+    /// let jobs = jobs::builder().without_jobs().start_all().await?;
+    /// println!("{:?}", jobs.run_now("import-products").await?);
+    /// jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn without_jobs(mut self) -> Self {
+        self.operates_only = true;
         self
     }
 
@@ -202,7 +218,7 @@ impl Builder {
             schedules_from_outside: variable("JOBS_SCHEDULES").map(|(value, _)| value),
             disabled_from_outside: variable("JOBS_DISABLE").map(|(value, _)| value),
         };
-        let jobs = roster.check(&self.states)?;
+        let jobs = if self.operates_only { Checked::default() } else { roster.check(&self.states)? };
         let chosen = self.store.choose()?;
         host::start(Plan {
             jobs,

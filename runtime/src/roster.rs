@@ -17,6 +17,7 @@ pub(crate) struct Roster {
 }
 
 /// The jobs of this server, and which of them it does not schedule.
+#[derive(Default)]
 pub(crate) struct Checked {
     pub(crate) jobs: Vec<Job>,
     pub(crate) disabled: Vec<Job>,

@@ -34,7 +34,9 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
             fire(&server, &not_due, due);
         }
     }
-    tracing::info!(target: "jobs", server = server.id, "no job has a further tick");
+    if !server.jobs.is_empty() {
+        tracing::info!(target: "jobs", server = server.id, "no job has a further tick");
+    }
 }
 
 fn fire(server: &Arc<Server>, not_due: &UnboundedSender<usize>, due: Due) {
