@@ -84,16 +84,17 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         };
         let slot = match (slot, waiting.reason_to_stop(server)) {
             (Some(slot), None) => slot,
-            (Some(_), Some(SkipReason::StillRunning)) if waiting.time_for_own_run(server).is_some() => {
-                let wait = waiting.time_for_own_run(server).unwrap_or_default();
-                tokio::select! {
-                    _ = released_here.changed() => {}
-                    () = tokio::time::sleep(wait) => {}
-                    () = waiting.is_pointless(server) => {}
+            (slot, why) => {
+                drop(slot);
+                if let (Some(SkipReason::StillRunning), Some(wait)) = (&why, waiting.time_for_own_run(server))
+                {
+                    tokio::select! {
+                        _ = released_here.changed() => {}
+                        () = tokio::time::sleep(wait) => {}
+                        () = waiting.is_pointless(server) => {}
+                    }
+                    continue;
                 }
-                continue;
-            }
-            (_, why) => {
                 if waiting.backoff.failed() {
                     HeldLease::give_back(server, job, claim);
                 }
