@@ -54,13 +54,14 @@ impl<'a> Waiting<'a> {
         if server.stop.is_cancelled() {
             return Some(SkipReason::Stopping);
         }
-        // Its lease is gone, so the store would let this server in beside its own run.
-        if self.job.here.astray.load(Ordering::SeqCst) > 0 {
-            return Some(SkipReason::StillRunning);
-        }
+        // First, since it is what `is_pointless` resolves for: whoever waits on must not be woken for it again.
         let newest = *self.job.here.newest.borrow();
-        let newer = newest > self.ask.tick && self.ask.purpose == Purpose::Due;
-        newer.then_some(SkipReason::Superseded(newest))
+        if newest > self.ask.tick && self.ask.purpose == Purpose::Due {
+            return Some(SkipReason::Superseded(newest));
+        }
+        // Its lease is gone, so the store would let this server in beside its own run.
+        let astray = self.job.here.astray.load(Ordering::SeqCst) > 0;
+        astray.then_some(SkipReason::StillRunning)
     }
 
     /// How long until the holder may be gone; `None` if this tick does not wait for it.
