@@ -8,6 +8,7 @@ mod policies {
     mod kit;
     mod missed;
     mod odd_jobs;
+    mod outages;
     mod overlap;
     mod progress;
     mod retries;

@@ -1,4 +1,5 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use jobs::store::StoreErrorKind;
 use jobs::testing::Fleet;
@@ -157,6 +158,31 @@ async fn a_shutdown_does_not_wait_for_a_run_that_was_asked_of_another_server() {
     fleet.shut_down(1).await;
     assert!(fleet.now().since(before) < secs(1), "{:?}", fleet.now().since(before));
     assert_eq!(fleet.server(0).servers().await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_keeps_the_only_place_and_runs_another_by_hand_is_told_that_its_server_is_busy() {
+    let (fleet, told) = (Arc::new(OnceLock::<Fleet>::new()), Arc::new(OnceLock::new()));
+    let (its_own, tells) = (fleet.clone(), told.clone());
+    let caller = move || {
+        let (fleet, tells) = (its_own.clone(), tells.clone());
+        Job::new("caller").run(move |_| {
+            let (fleet, tells) = (fleet.clone(), tells.clone());
+            async move {
+                let server = fleet.get().expect("it has started").server(0);
+                tells.set(server.run_now("job").await.unwrap()).unwrap();
+            }
+        })
+    };
+    let notes = Notes::new();
+    let started = Fleet::of(1).max_concurrent(1).job(notes.lasting(job("1h", 30), 5)).job(caller).start();
+    let started = started.await.unwrap();
+    assert!(fleet.set(started).is_ok());
+    let fleet = fleet.get().unwrap();
+    let Ok(RunNow::Ran(record)) = fleet.server(0).run_now("caller").await else { panic!("it is free") };
+    assert_eq!((told.get(), record.duration()), (Some(&RunNow::Busy), secs(10)));
+    assert!(notes.starts().is_empty());
+    assert!(matches!(fleet.server(0).run_now("job").await, Ok(RunNow::Ran(_))), "now there is a place");
 }
 
 #[tokio::test(start_paused = true)]

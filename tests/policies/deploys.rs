@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jobs::testing::Fleet;
-use jobs::{EventKind, Job, Missed};
+use jobs::{EventKind, Job, Missed, Overlap};
 
 use super::support::{HOUR, Heard, NOON, Notes, job, secs};
 
@@ -163,4 +163,24 @@ async fn a_rolling_restart_costs_no_tick_and_repeats_none() {
     }
     let last = fleet.now().since(NOON).as_secs() / 60 * 60;
     assert_eq!(notes.ticks(), ticks_between(0, last, &[60]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_tick_of_a_changed_schedule_can_wait_for_a_run_of_the_old_one() {
+    let notes = Notes::new();
+    let queueing = |every| job(every, 30).overlap(Overlap::Queue).grace(secs(1800));
+    let old = notes.lasting(queueing("0 */2 * * *"), 2400);
+    let new = notes.lasting(queueing("30 */2 * * *"), 5);
+    let made = AtomicUsize::new(0);
+    let changing = move || if made.fetch_add(1, Ordering::SeqCst) == 0 { old() } else { new() };
+    let mut fleet = Fleet::of(1).begins_at(NOON.plus(secs(HOUR))).job(changing).start().await.unwrap();
+    fleet.run_for(secs(HOUR + 1500)).await;
+    let added = fleet.add_server().await.unwrap();
+    let heard = Heard::from(fleet.server(added));
+    fleet.run_for(secs(3000)).await;
+    let ticks = notes.ticks();
+    assert_eq!(ticks, [2 * HOUR, 2 * HOUR + 1800], "{:?}", heard.all());
+    let late = notes.starts()[1].at - (HOUR + 2400);
+    assert!(late <= 31, "{late} s after the end of the run that was in its way");
+    assert_eq!(notes.most_at_once(), 1);
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use jobs::testing::Fleet;
 use jobs::{EventKind, Missed, Run, RunOutcome};
 
@@ -71,6 +73,24 @@ async fn an_overrun_is_told_once_per_run_after_three_successes() {
     let [EventKind::Overrun { run, usual }] = &told[..] else { panic!("{told:?}") };
     assert_eq!((run.tick, *usual), (Some(NOON.plus(secs(4 * HOUR))), secs(10)));
     assert!(overruns(3).await.is_empty(), "two successes do not tell what is usual");
+}
+
+/// How often a job that usually takes 2 ms is said to overrun when one run takes so long.
+async fn overruns_of_a_quick_job(millis: u64) -> usize {
+    let quick = Notes::new().job(job("1h", 30), move |run| async move {
+        let hour = run.tick().unwrap().since(NOON).as_secs() / HOUR;
+        tokio::time::sleep(Duration::from_millis(if hour == 5 { millis } else { 2 })).await;
+    });
+    let fleet = Fleet::of(1).job(quick).start().await.unwrap();
+    let heard = Heard::from(fleet.server(0));
+    fleet.run_for(secs(6 * HOUR)).await;
+    heard.count(|kind| matches!(kind, EventKind::Overrun { .. }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quick_job_overruns_only_after_a_tenth_of_a_second() {
+    assert_eq!(overruns_of_a_quick_job(99).await, 0);
+    assert_eq!(overruns_of_a_quick_job(102).await, 1);
 }
 
 /// The ticks that the server said to be overdue, in hours, while the store was away from half past one to half past

@@ -1,5 +1,5 @@
 use jobs::testing::Fleet;
-use jobs::{EventKind, JobBuilder, RunOutcome};
+use jobs::{EventKind, Job, JobBuilder, RunOutcome};
 
 use super::support::{HOUR, Heard, Notes, job, outcomes, runner, secs};
 
@@ -135,4 +135,25 @@ async fn a_run_by_hand_is_not_taken_over() {
     fleet.run_for(secs(600)).await;
     assert_eq!(notes.starts().len(), 1);
     assert_eq!(outcomes(&fleet).await, [RunOutcome::Crashed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_busy_for_all_of_a_ticks_grace_can_still_take_it_over() {
+    let notes = Notes::new();
+    let hog = || Job::new("hog").run(|_| tokio::time::sleep(secs(300)));
+    let fleet = Fleet::of(2).max_concurrent(1).job(notes.lasting(hourly(), 120)).job(hog);
+    let fleet = fleet.start().await.unwrap();
+    fleet.run_for(secs(HOUR - 60)).await;
+    assert!(tokio::time::timeout(secs(1), fleet.server(0).run_now("hog")).await.is_err());
+    fleet.run_for(secs(80)).await;
+    assert_eq!(crash_the_runner(&fleet).await, 1);
+    fleet.run_for(secs(600)).await;
+    let [_, second] = &notes.starts()[..] else { panic!("{:?}", notes.starts()) };
+    assert_eq!(
+        (second.at, second.tick, second.attempt),
+        (HOUR + 240, Some(HOUR), 2),
+        "as soon as it has a place"
+    );
+    assert_eq!(second.server, fleet.server(0).server());
+    assert_eq!(outcomes(&fleet).await, [RunOutcome::Crashed, RunOutcome::Succeeded]);
 }

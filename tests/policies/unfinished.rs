@@ -109,6 +109,27 @@ async fn the_only_server_takes_over_its_own_lost_lease() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_does_so_as_soon_as_the_lease_has_ended() {
+    let notes = Notes::new();
+    let fleet = fleet(1, notes.lasting(hourly().keep_alive(false), 120)).await;
+    fleet.run_for(secs(HOUR + 100)).await;
+    let at: Vec<_> = notes.starts().iter().map(|start| start.at).collect();
+    assert_eq!(at, [HOUR, HOUR + 27], "a ttl is 30 s, and a tenth of it margin");
+}
+
+#[tokio::test(start_paused = true)]
+async fn or_as_soon_as_the_store_is_back() {
+    let notes = Notes::new();
+    let fleet = fleet(1, notes.lasting(hourly(), 120)).await;
+    fleet.run_for(secs(HOUR + 5)).await;
+    fleet.server(0).cut_off(true);
+    fleet.run_for(secs(60)).await;
+    fleet.server(0).cut_off(false);
+    fleet.run_for(secs(3)).await;
+    assert_eq!((notes.attempts(), notes.going_on()), (vec![1, 2], 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_skip_a_lost_lease_ends_its_tick() {
     let notes = Notes::new();
     let fleet = fleet(1, notes.lasting(job("1h", 30), 120)).await;
