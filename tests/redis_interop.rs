@@ -8,6 +8,8 @@ mod cost;
 mod fleet;
 #[path = "redis_interop/permissions.rs"]
 mod permissions;
+#[path = "redis_interop/registration.rs"]
+mod registration;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -72,3 +72,52 @@ impl Watch {
         unfinished
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    fn unfinished(tick: i64) -> Unfinished {
+        Unfinished { tick: Timestamp::from_micros(tick), remaining: None }
+    }
+
+    #[test]
+    fn only_one_waits_at_a_time() {
+        let watch = Watch::default();
+        assert_eq!(watch.begin(unfinished(1)), Some(unfinished(1)));
+        assert_eq!(watch.begin(unfinished(2)), None);
+        assert_eq!(watch.begin(unfinished(3)), None);
+    }
+
+    #[test]
+    fn when_it_has_ended_another_can_begin() {
+        let watch = Watch::default();
+        watch.begin(unfinished(1));
+        watch.asks();
+        assert_eq!(watch.end(), None);
+        assert_eq!(watch.begin(unfinished(2)), Some(unfinished(2)));
+    }
+
+    #[test]
+    fn what_was_told_while_it_asked_comes_next_and_the_newest_only() {
+        let watch = Watch::default();
+        watch.begin(unfinished(1));
+        watch.asks();
+        watch.begin(unfinished(2));
+        watch.begin(unfinished(3));
+        assert_eq!(watch.end(), Some(unfinished(3)));
+        assert_eq!(watch.begin(unfinished(4)), None, "it goes on to wait");
+        assert_eq!(watch.end(), Some(unfinished(4)));
+        assert_eq!(watch.end(), None);
+    }
+
+    #[test]
+    fn what_was_told_before_it_asked_is_answered_with_it() {
+        let watch = Watch::default();
+        watch.begin(unfinished(1));
+        watch.begin(unfinished(2));
+        watch.asks();
+        assert_eq!(watch.end(), None);
+    }
+}

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::clock_watch::watch_clock;
 use crate::extract::States;
 use crate::job::{Job, JobBuilder};
-use crate::place::Place;
+use crate::place::{Place, Stage};
 use crate::server::{Server, Setup};
 use crate::store::memory::MemoryStore;
 use crate::store::{
@@ -23,6 +23,7 @@ use crate::{Run, Timestamp, scheduler};
 
 mod clocks;
 mod leases;
+mod records;
 mod requests;
 mod scheduling;
 mod trouble;

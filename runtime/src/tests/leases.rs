@@ -198,3 +198,36 @@ async fn a_shutdown_cancels_what_does_not_end_within_the_grace() {
     assert_eq!(begun.elapsed().as_secs(), 25);
     assert_eq!(outcomes(&link).await, [RunOutcome::Cancelled]);
 }
+
+/// The scheduler's thread and the application's are two: the job can be the first to wake.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_finds_its_lease_gone_by_itself_is_told_too() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let (stage, here) = (Arc::<Stage>::default(), tokio::runtime::Handle::current());
+    let host = Place::staged(here, stage.clone());
+    let server = Arc::new(Server::new(Setup { host, ..setup("server", &link, clock) }));
+    let told = Arc::new(AtomicBool::new(false));
+    let learns = told.clone();
+    let busy = job("1h", 30).run(move |run: Run| {
+        let learns = learns.clone();
+        tokio::spawn(async move {
+            run.cancelled().await;
+            learns.store(true, Ordering::SeqCst);
+        });
+        async {
+            while std::future::ready(true).await {
+                seconds(1).await
+            }
+        }
+    });
+    schedule(&server, busy);
+    seconds(3605).await;
+    stage.stop();
+    seconds(60).await;
+    assert!(!told.load(Ordering::SeqCst), "nobody is there to tell it");
+    stage.go_on();
+    seconds(1).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);
+    assert!(told.load(Ordering::SeqCst));
+}

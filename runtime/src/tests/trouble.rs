@@ -1,5 +1,5 @@
 use super::*;
-use crate::OnLost;
+use crate::{EventKind, Health, OnLost, SkipReason};
 
 #[derive(Debug)]
 struct Unspeakable;
@@ -158,6 +158,32 @@ async fn a_key_that_cannot_be_read_does_not_take_other_jobs_places() {
     schedule_all(&server, vec![damaged, runs.noting(job("60s", 20))]);
     seconds(301).await;
     assert_eq!(runs.ticks(), [60, 120, 180, 240, 300]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_cannot_be_read_is_told_by_its_ticks_and_not_by_the_stores_health() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let mut events = server.events.subscribe(server.time.now());
+    let damaged = Job::new("damaged").every("60s").unwrap().run(|_| async {});
+    schedule_all(&server, vec![damaged, Runs::default().noting(job("60s", 20))]);
+    let (mut health, mut unreadable) = (0, 0);
+    for _ in 0..600 {
+        seconds(1).await;
+        assert_eq!(server.health.get(), Health::Ready);
+    }
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
+        match event.kind {
+            EventKind::StoreUnavailable { .. } | EventKind::StoreBack => health += 1,
+            EventKind::Skipped { reason: SkipReason::StoreUnavailable(error), .. } => {
+                assert!(event.key == "damaged" && error.contains("damaged"), "{}: {error}", event.key);
+                unreadable += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((health, unreadable), (0, 10));
 }
 
 #[tokio::test(start_paused = true)]

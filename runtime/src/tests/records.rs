@@ -1,0 +1,39 @@
+//! What stays on record.
+
+use super::*;
+
+/// How many runs are on record after 120 that ended and one that never began.
+async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Server>, &Link)) -> usize {
+    let clock = TestClock::new();
+    let link = Link { latency: Duration::from_millis(10), ..Link::new(clock.clone()) };
+    let server = Arc::new(Server::new(Setup { remember, ..setup("server", &link, clock) }));
+    schedule(&server, Runs::default().noting(job("60s", 30)));
+    seconds(120 * 60 + 59).await;
+    assert_eq!(outcomes(&link).await, vec![RunOutcome::Succeeded; remember.min(120)]);
+    hinder(&server, &link);
+    seconds(50).await;
+    link.replies_lost.store(false, Ordering::SeqCst);
+    seconds(5).await;
+    let outcomes = outcomes(&link).await;
+    assert_eq!(outcomes.last(), Some(&RunOutcome::NotStarted));
+    outcomes.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_win_that_was_not_heard_of_takes_no_more_than_its_place_on_record() {
+    let unheard = |_: &Arc<Server>, link: &Link| link.replies_lost.store(true, Ordering::SeqCst);
+    assert_eq!(kept_beside_one_that_did_not_start(150, unheard).await, 121);
+    assert_eq!(kept_beside_one_that_did_not_start(50, unheard).await, 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nor_does_a_win_that_comes_after_the_shutdown_began() {
+    let stopping = |server: &Arc<Server>, _: &Link| {
+        let server = server.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(1005)).await;
+            server.stop.cancel();
+        });
+    };
+    assert_eq!(kept_beside_one_that_did_not_start(150, stopping).await, 121);
+}
