@@ -261,7 +261,7 @@ async fn a_full_disk_is_an_error_that_leaves_the_state_alone() {
 async fn announce_for_ever(store: &FileStore) {
     let server = std::process::id().to_string();
     let about = format!(
-        r#"{{"id":"{server}","started":0,"version":"1","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
+        r#"{{"id":"{server}","started":0,"announced":0,"version":"1","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
     );
     let announcement = Announcement { server: server.clone(), about: about.into(), ttl: ANNOUNCED };
     store.announce(&announcement).await.unwrap();

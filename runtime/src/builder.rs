@@ -219,6 +219,11 @@ impl Builder {
             disabled_from_outside: variable("JOBS_DISABLE").map(|(value, _)| value),
         };
         let jobs = if self.operates_only { Checked::default() } else { roster.check(&self.states)? };
+        if self.operates_only && !self.store.is_named() {
+            let message = "name the store that the servers use: set JOBS_URL, or call `url`; a debug build's default is \
+                           a folder of each program's own";
+            return Err(config("the builder's `without_jobs`", message.to_owned()));
+        }
         let chosen = self.store.choose()?;
         host::start(Plan {
             jobs,

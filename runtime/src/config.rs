@@ -27,6 +27,12 @@ pub(crate) struct StoreChoice {
 
 impl StoreChoice {
     /// The builder's word, then `JOBS_URL`, then `REDIS_URL`, then the embedded store where that is safe.
+    /// Whether somebody said which store to use.
+    pub(crate) fn is_named(&self) -> bool {
+        let outside = ["JOBS_URL", "REDIS_URL"].into_iter().find_map(variable);
+        self.store.is_some() || self.url.is_some() || self.or_embedded || outside.is_some()
+    }
+
     pub(crate) fn choose(self) -> Result<Chosen, StartError> {
         self.choose_in(cfg!(debug_assertions))
     }
@@ -98,8 +104,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
             Ok(store) => Ok(Arc::new(store)),
             // Nothing was reached yet: the URL is at fault, and no store will get better by waiting.
             Err(error) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                return Err(config(cause.unwrap_or_else(|| error.to_string())));
+                return Err(config(error.cause().to_string()));
             }
         },
         #[cfg(not(feature = "redis"))]

@@ -87,12 +87,5 @@ impl fmt::Display for StartError {
     }
 }
 
-impl Error for StartError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Store { error, .. } => Some(error),
-            Self::Thread(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+/// No sources: each message is complete, and reporters that follow sources would say it twice.
+impl Error for StartError {}

@@ -40,7 +40,7 @@ pub enum Closed {
 pub enum Forgotten {
     /// Nothing is left of it.
     Yes,
-    /// No: this server still has it.
+    /// No: the server with this id still has it.
     Scheduled(String),
     /// No: somebody holds its key.
     Held(Holder),
@@ -103,6 +103,11 @@ impl Jobs {
     /// process does, so that no other server starts beside it. Then this returns all the same, about 3 s after
     /// the grace, and the log names it.
     pub async fn shutdown(self) {
+        let keys = self.server.running.keys().join(", ");
+        if !keys.is_empty() {
+            let grace = self.shutdown_grace;
+            tracing::info!(target: "jobs", keys, ?grace, "shutting down; waiting up to {grace:?} for {keys}");
+        }
         self.server.stop.cancel();
         let patience = self.shutdown_grace.saturating_add(CANCELLED_WITHIN);
         if tokio::time::timeout(patience, self.closed()).await.is_err() {
@@ -125,7 +130,17 @@ impl Jobs {
     }
 
     /// What the store knows of a job: the run that goes on, the newest runs and skips, counts over all runs.
+    ///
+    /// Of a job that nobody knows it is an error, like every question about one.
     pub async fn history(&self, key: &str) -> Result<History, StoreError> {
+        let history = self.look(key).await?;
+        if history == History::default() {
+            self.must_be_known("history", key).await?;
+        }
+        Ok(history)
+    }
+
+    async fn look(&self, key: &str) -> Result<History, StoreError> {
         let key = key.to_owned();
         self.ask("history", move |server| async move { ask!(server, history(&key)) }).await
     }
@@ -152,7 +167,8 @@ impl Jobs {
     /// run has ended; dropping the future does not stop it.
     ///
     /// If this program does not have the job, or it is disabled here, another server is asked: within about 20 s one
-    /// that has it takes the request up, when it announces itself.
+    /// that has it takes the request up, when it announces itself. After 45 s without one it is
+    /// [`NoServer`](RunNow::NoServer).
     pub async fn run_now(&self, key: &str) -> Result<RunNow, StoreError> {
         let server = self.server.clone();
         let job = server.jobs.get(key).cloned();
@@ -207,7 +223,7 @@ impl Jobs {
 
     /// A typing mistake must not look like success.
     async fn must_be_known(&self, step: &'static str, key: &str) -> Result<(), StoreError> {
-        if self.server.jobs.contains_key(key) || self.history(key).await? != History::default() {
+        if self.server.jobs.contains_key(key) || self.look(key).await? != History::default() {
             return Ok(());
         }
         let announced = |server: ServerInfo| server.jobs.iter().any(|job| job.key == key);
@@ -243,6 +259,9 @@ impl Drop for Jobs {
     fn drop(&mut self) {
         if self.server.stop.is_cancelled() || self.closed.borrow().is_some() {
             return;
+        }
+        if self.server.jobs.is_empty() {
+            return self.server.stop.cancel();
         }
         tracing::warn!(
             target: "jobs", server = self.server.id,

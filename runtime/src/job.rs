@@ -96,7 +96,9 @@ impl fmt::Debug for Job {
     }
 }
 
-/// A job without its function yet. Each method is the attribute's argument of that name.
+/// A job without its function yet. The methods are the attribute's arguments: [`every_in`](JobBuilder::every_in) is `every`
+/// with `tz`, [`retries`](JobBuilder::retries) takes `retry_delay` too, and
+/// [`retry_on_crash`](JobBuilder::retry_on_crash) is `on_crash = "retry"` with `takeovers`.
 #[derive(Clone, Debug)]
 #[must_use = "a job is complete with `run`"]
 pub struct JobBuilder {

@@ -128,8 +128,8 @@ pub use singleton_jobs_policy::{
     Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError, Timestamp,
 };
 pub use store::{
-    CurrentRun, History, Progress, RunOutcome, RunRecord, ServerInfo, Skip, SkipRecord, Stats, Store,
-    StoreError,
+    CurrentRun, History, Holder, Progress, RunOutcome, RunRecord, ServerInfo, Skip, SkipRecord, Stats, Store,
+    StoreError, StoreErrorKind, Taken,
 };
 
 /// Starts every annotated job of this program on the configured store. The short form of

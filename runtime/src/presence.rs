@@ -24,6 +24,9 @@ const NOTABLE: i64 = 1_000_000;
 /// Announces this server for as long as it lives: a shutdown may wait long for a run.
 pub(crate) async fn announce(server: Arc<Server>) {
     let _never_silently = NeverSilently(server.clone());
+    if server.jobs.is_empty() {
+        return; // a tool that comes and goes
+    }
     let mut jobs: Vec<_> = server.jobs.values().map(|job| &job.policy).collect();
     jobs.sort_by(|one, other| one.key.cmp(&other.key));
     let jobs = jobs.iter().map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
@@ -47,16 +50,20 @@ pub(crate) async fn announce(server: Arc<Server>) {
 
 /// Says that this server is gone: others need not wait until its announcement expires.
 pub(crate) async fn leave(server: &Server) {
+    if server.jobs.is_empty() {
+        return;
+    }
     let _expires_by_itself = server.ask("leave", LEAVE_WITHIN, server.store.leave(&server.id)).await;
 }
 
 fn about(server: &Server, jobs: &str) -> String {
-    let started = server.time.now().minus(server.begun.elapsed());
+    let now = server.time.now();
+    let started = now.minus(server.begun.elapsed());
     let running = serde_json::json!(server.running.infos());
     let (id, version) = (serde_json::json!(server.id), env!("CARGO_PKG_VERSION"));
-    let (started, ahead) = (started.as_micros(), clock_ahead(server));
+    let (started, announced, ahead) = (started.as_micros(), now.as_micros(), clock_ahead(server));
     format!(
-        "{{\"id\":{id},\"started\":{started},\"version\":\"{version}\",\"jobs\":{jobs},\
+        "{{\"id\":{id},\"started\":{started},\"announced\":{announced},\"version\":\"{version}\",\"jobs\":{jobs},\
          \"clock_ahead_micros\":{ahead},\"running\":{running}}}"
     )
 }

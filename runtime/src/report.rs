@@ -102,6 +102,9 @@ macro_rules! run_line {
 pub(crate) fn log(server: &Server, job: Option<&Job>, kind: &EventKind) {
     let key = job.map(|job| job.policy.key.as_str()).unwrap_or_default();
     match kind {
+        EventKind::Started(run) if run.tick.is_none() => {
+            run_line!(info, server, key, run, "started", "[{key}] started by hand");
+        }
         EventKind::Started(run) => run_line!(debug, server, key, run, "started", "[{key}] started"),
         EventKind::TakenOver(run) => run_line!(
             warn,
@@ -231,7 +234,7 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
              back; the job runs again at {mark}, or at once after `jobs.reset(\"{key}\")`"
         ),
         SkipReason::Unregistered => {
-            line!(debug, server, key, "unregistered", %tick, "[{key}] this tick was before the job was known");
+            line!(debug, server, key, "unregistered", %tick, "[{key}] new here and to the store: beginning with the next tick");
         }
         SkipReason::Paused => {
             line!(info, server, key, "paused", %tick, "[{key}] the job is paused, skipping");

@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 async fn announce(store: &FileStore, server: &str, ttl: Duration) {
     let about = format!(
-        r#"{{"id":"{server}","started":0,"version":"1","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
+        r#"{{"id":"{server}","started":0,"announced":0,"version":"1","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
     );
     let announcement = Announcement { server: server.to_owned(), about: about.into(), ttl };
     store.announce(&announcement).await.unwrap();

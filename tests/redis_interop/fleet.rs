@@ -12,7 +12,7 @@ use super::{beside, raw};
 
 pub fn announcement(server: &str, ttl: Duration) -> Announcement {
     let about = format!(
-        r#"{{"id":"{server}","started":0,"version":"0","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
+        r#"{{"id":"{server}","started":0,"announced":0,"version":"0","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
     );
     Announcement { server: server.to_owned(), about: Arc::from(about), ttl }
 }

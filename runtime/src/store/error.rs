@@ -76,6 +76,12 @@ impl StoreError {
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
+
+    /// What the store, or the way to it, said. It is part of the message, so it is not a
+    /// [`source`](Error::source) as well: reporters that follow sources would print it twice.
+    pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
+        self.cause.as_ref()
+    }
 }
 
 impl fmt::Display for StoreError {
@@ -85,8 +91,4 @@ impl fmt::Display for StoreError {
     }
 }
 
-impl Error for StoreError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(self.cause.as_ref())
-    }
-}
+impl Error for StoreError {}

@@ -23,6 +23,8 @@ pub struct ServerInfo {
     pub id: String,
     /// When its scheduler started, by the store's clock.
     pub started: Timestamp,
+    /// When it said this, by the store's clock. It says so every 20 s.
+    pub announced: Timestamp,
     /// The version of this crate that it runs.
     pub version: String,
     /// The jobs that it schedules.
