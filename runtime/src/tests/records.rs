@@ -37,3 +37,18 @@ async fn nor_does_a_win_that_comes_after_the_shutdown_began() {
     };
     assert_eq!(kept_beside_one_that_did_not_start(150, stopping).await, 121);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nor_does_one_by_hand() {
+    let by_hand = |server: &Arc<Server>, _: &Link| {
+        let (server, job) = (server.clone(), Arc::new(job("60s", 30).run(|_| async {})));
+        tokio::spawn(async move {
+            let run = crate::by_hand::run_here(&server, &job);
+            let _refused = tokio::join!(run, async {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                server.stop.cancel();
+            });
+        });
+    };
+    assert_eq!(kept_beside_one_that_did_not_start(150, by_hand).await, 121);
+}
