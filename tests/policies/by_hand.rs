@@ -179,8 +179,8 @@ async fn a_job_that_keeps_the_only_place_and_runs_another_by_hand_is_told_that_i
     let started = started.await.unwrap();
     assert!(fleet.set(started).is_ok());
     let fleet = fleet.get().unwrap();
-    let called = tokio::time::timeout(secs(60), fleet.server(0).run_now("caller")).await;
-    let Ok(Ok(RunNow::Ran(record))) = called else { panic!("{called:?}") };
+    let outcome = tokio::time::timeout(secs(60), fleet.server(0).run_now("caller")).await;
+    let Ok(Ok(RunNow::Ran(record))) = outcome else { panic!("{outcome:?}") };
     assert_eq!((told.get(), record.duration()), (Some(&RunNow::Busy), secs(10)));
     assert!(notes.starts().is_empty());
     assert!(matches!(fleet.server(0).run_now("job").await, Ok(RunNow::Ran(_))), "now there is a place");
