@@ -217,7 +217,7 @@ async fn a_run_that_finds_its_lease_gone_by_itself_is_told_too() {
         });
         async {
             while std::future::ready(true).await {
-                seconds(1).await
+                seconds(1).await;
             }
         }
     });
