@@ -10,6 +10,7 @@ use crate::Timestamp;
 use crate::event::SkipReason;
 use crate::job::Job;
 use crate::lease::HeldLease;
+use crate::log;
 use crate::report;
 use crate::server::{Server, Slot};
 use crate::store::{Claim, ClaimReply, Ending, TickClaim, Unfinished, Verdict, What, Won};
@@ -114,7 +115,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                 }
                 let wait = match &decision {
                     ClaimReply::Early(wait) if *wait <= WORTH_WAITING => {
-                        report::early(server, job, ask.tick, *wait);
+                        log::early(server, job, ask.tick, *wait);
                         Some(*wait)
                     }
                     ClaimReply::Held(holder) => waiting.time_to_wait_for(holder, answer.at),

@@ -89,6 +89,7 @@ mod hook;
 mod host;
 mod job;
 mod lease;
+mod log;
 mod outcome;
 mod place;
 mod presence;

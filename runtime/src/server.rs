@@ -16,8 +16,8 @@ use crate::event::{Event, EventKind, EventSender};
 use crate::extract::States;
 use crate::health::HealthCell;
 use crate::job::Job;
+use crate::log;
 use crate::place::Place;
-use crate::report;
 use crate::running::Running;
 use crate::store::{Stamped, Store, StoreError, StoreErrorKind, StoreFuture};
 use crate::store_time::StoreTime;
@@ -96,7 +96,7 @@ impl Server {
 
     /// Something happened: it is logged, and whoever listens is told.
     pub(crate) fn tell(&self, job: Option<&Job>, kind: EventKind) {
-        report::log(self, job, &kind);
+        log::event(self, job, &kind);
         let key = || job.map(|job| job.policy.key.clone()).unwrap_or_default();
         self.events.send(|| Event { at: self.time.now(), key: key(), kind });
     }
