@@ -44,9 +44,20 @@ async fn a_server_that_waits_for_nothing_does_not_ask() {
 async fn a_server_announces_itself_three_times_a_minute() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    tokio::spawn(presence::announce(server("server", &link, clock)));
+    let jobs = vec![job("24h", TTL).run(|_| std::future::ready(()))];
+    let server = Server::new(Setup { jobs, ..setup("server", &link, clock) });
+    tokio::spawn(presence::announce(Arc::new(server)));
     tokio::task::yield_now().await;
     assert_eq!(link.announcements.load(Ordering::SeqCst), 1, "at its start");
     seconds(599).await;
     assert_eq!(link.announcements.load(Ordering::SeqCst), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_without_jobs_does_not_announce_itself() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    tokio::spawn(presence::announce(server("tool", &link, clock)));
+    seconds(60).await;
+    assert_eq!(link.announcements.load(Ordering::SeqCst), 0);
 }
