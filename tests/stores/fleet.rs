@@ -22,6 +22,7 @@ fn about(server: &str, fence: i64) -> String {
     let about = json!({
         "id": server,
         "started": 1_800_000_000_000_001_i64,
+        "announced": 1_800_000_000_000_002_i64,
         "version": "1.2.3",
         "jobs": [{ "key": "import", "hash": "0f" }, { "key": "etl/daily ☃", "hash": "\"" }],
         "clock_ahead_micros": -1_500,
