@@ -22,8 +22,8 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use comparison::{Verdict, compare};
 use sequence::Step;
-use support::file_subject;
 use support::subject::{self, Subject};
+use support::{file_subject, postgres_subject};
 
 /// Sequences mostly wait: for the store's answer, or for a lease to expire.
 const AT_A_TIME: u32 = 32;
@@ -41,6 +41,11 @@ async fn memory_answers_as_the_model_does() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_answer_as_the_model_does() {
     check(file_subject::file().await, 2_400).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_answers_as_the_model_does() {
+    check(postgres_subject::postgres().await, 2_400).await;
 }
 
 async fn check(subject: Subject, sequences: u32) {

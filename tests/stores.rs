@@ -39,6 +39,7 @@ macro_rules! every_store {
         promises!(memory: subject::memory; $($promises::$promise;)+);
         promises!(file: file_subject::file; $($promises::$promise;)+);
         promises!(redis: subject::redis; $($promises::$promise;)+);
+        promises!(postgres: postgres_subject::postgres; $($promises::$promise;)+);
     };
 }
 

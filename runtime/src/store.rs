@@ -10,8 +10,12 @@ pub mod file;
 pub mod memory;
 mod messages;
 pub mod model;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod shared;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use messages::{
@@ -33,7 +37,7 @@ pub struct Stamped<T> {
     pub reply: T,
 }
 
-/// Where claims are decided: Redis, a folder, memory, or a store of your own.
+/// Where claims are decided: Redis, PostgreSQL, a folder, memory, or a store of your own.
 ///
 /// Each method is one atomic step, decided on the store's own clock in one round trip, and behaves exactly
 /// as the function of the same name in [`model`]. A refusal is a reply; only a step whose result is

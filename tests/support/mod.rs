@@ -8,6 +8,8 @@ pub mod file_subject;
 pub mod fleet;
 pub mod folder;
 pub mod hand;
+pub mod postgres_server;
+pub mod postgres_subject;
 pub mod racer;
 pub mod redis_server;
 pub mod subject;

@@ -1,0 +1,267 @@
+//! A store on a PostgreSQL server: each step is one function call, in one round trip and one transaction.
+//!
+//! The tables and functions are made when they are first needed, in the schema `public` or the one that the URL
+//! names: `postgres://user:password@host/database?schema=jobs`. A job is a row of `job_lock`, which says who holds it,
+//! its marks and its counts; `job_run` and `job_skip` hold the newest records, `job_server` and `job_request` what
+//! the servers tell each other. Programs and people may read all of them.
+//!
+//! Nothing depends on the session: neither its time zone, nor its isolation level, nor that the next step goes over
+//! the same one. So a pooler that hands out a connection per transaction will do. A claim that loses locks nothing.
+//! Tested with PostgreSQL 15; the database's encoding should be UTF8.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use singleton_jobs_policy::{check_key, check_name};
+use tokio::sync::Mutex;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::{
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
+    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
+    model,
+};
+use arguments::Call;
+use connection::Connection;
+use reply::{Abouts, Answer, Claimed, Extended, Forgotten, Released};
+use trouble::Trouble;
+
+mod address;
+mod arguments;
+mod connection;
+mod reply;
+mod schema;
+mod trouble;
+
+/// How long tables and functions may take to make, while other servers wait to find them made.
+const MAKING: Duration = Duration::from_secs(10);
+
+/// A store on a PostgreSQL server, reached over one shared connection that is opened when it is first needed.
+pub struct PostgresStore {
+    location: String,
+    user: String,
+    schema: String,
+    namespace: String,
+    connection: Connection,
+    making: Mutex<()>,
+}
+
+impl PostgresStore {
+    /// Reads a URL such as `postgres://user:password@host:5432/database`; connects to nothing yet.
+    ///
+    /// Two fleets on one database stay apart by different namespaces, or by different schemas.
+    pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let address = address::parse(url).map_err(misconfigured)?;
+        if let Some(name) = namespace {
+            check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
+        }
+        let store = Self {
+            location: address::without_password(&address.config),
+            user: address.config.get_user().unwrap_or("the_user").to_owned(),
+            schema: "public".to_owned(),
+            namespace: namespace.unwrap_or_default().to_owned(),
+            connection: Connection::new(address.config),
+            making: Mutex::default(),
+        };
+        match address.schema {
+            Some(schema) => store.with_schema(&schema),
+            None => Ok(store),
+        }
+    }
+
+    /// Keeps everything in this schema, which is made if it is not there.
+    pub fn with_schema(mut self, schema: &str) -> Result<Self, StoreError> {
+        address::check_schema(schema).map_err(misconfigured)?;
+        schema.clone_into(&mut self.schema);
+        Ok(self)
+    }
+
+    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s.
+    #[must_use]
+    pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
+        self.connection = self.connection.with_timeouts(connect, response);
+        self
+    }
+
+    /// The SQL that makes the tables and functions, for an administrator to run where the store's own user may not.
+    ///
+    /// It can be run again and again, and ends with what it grants to the store's user.
+    pub fn setup_sql(&self) -> String {
+        let script = schema::script(&self.schema);
+        format!("{script}{}\n", schema::grants(&self.schema, &self.user))
+    }
+
+    async fn step<W: DeserializeOwned, T: From<W>>(
+        &self,
+        step: &'static str,
+        call: Call<'_>,
+    ) -> Result<Stamped<T>, StoreError> {
+        let tell =
+            |trouble: Trouble| StoreError::new(trouble.kind, step, &self.location, self.explain(trouble));
+        let answer = self.ask(&call).await.map_err(tell)?;
+        match answer.as_deref().map(serde_json::from_str::<Answer<W>>) {
+            Some(Ok(Answer { at, reply })) => Ok(Stamped { at, reply: reply.into() }),
+            _ => Err(self.unreadable(step, "its answer makes no sense")),
+        }
+    }
+
+    async fn job_step<'a, W: DeserializeOwned, T: From<W>>(
+        &'a self,
+        step: &'static str,
+        function: &'static str,
+        key: &'a str,
+        arguments: impl FnOnce(Call<'a>) -> Call<'a>,
+    ) -> Result<Stamped<T>, StoreError> {
+        if let Err(problem) = check_key(key) {
+            let cause = format!("invalid key: {problem}");
+            return Err(StoreError::new(StoreErrorKind::Misconfigured, step, &self.location, cause));
+        }
+        self.step(step, arguments(Call::of_job(function, &self.namespace, key))).await
+    }
+
+    /// Makes what is missing, and asks again.
+    async fn ask(&self, call: &Call<'_>) -> Result<Option<String>, Trouble> {
+        let answer = self.ask_until_nobody_is_in_the_way(call).await;
+        if !answer.as_ref().is_err_and(Trouble::is_missing) {
+            return answer;
+        }
+        let _one_at_a_time = self.making.lock().await;
+        let answer = self.ask_until_nobody_is_in_the_way(call).await;
+        if !answer.as_ref().is_err_and(Trouble::is_missing) {
+            return answer;
+        }
+        let definitions = schema::definitions(&self.schema);
+        let make = async |client: Arc<Client>| client.batch_execute(&definitions).await;
+        let made = self.connection.exchange(MAKING, make).await;
+        made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))?;
+        self.ask_until_nobody_is_in_the_way(call).await
+    }
+
+    /// A transaction that was broken off for another's sake was not applied, and may be repeated.
+    async fn ask_until_nobody_is_in_the_way(&self, call: &Call<'_>) -> Result<Option<String>, Trouble> {
+        let begun = Instant::now();
+        loop {
+            let send = async |client: Arc<Client>| call.send(&client, &self.schema).await;
+            let answer = self.connection.exchange(self.connection.response(), send).await;
+            let again = answer.as_ref().is_err_and(Trouble::was_only_in_the_way);
+            if !again || begun.elapsed() >= self.connection.response() {
+                return answer;
+            }
+            let jitter = Uuid::new_v4().as_bytes()[0];
+            tokio::time::sleep(Duration::from_micros(100 * u64::from(jitter))).await;
+        }
+    }
+
+    fn explain(&self, trouble: Trouble) -> String {
+        if trouble.is_forbidden() {
+            let grants = schema::grants(&self.schema, &self.user);
+            return format!(
+                "{}; have an administrator run what `PostgresStore::setup_sql` returns, or, if the tables are there, \
+                 {grants}",
+                trouble.words
+            );
+        }
+        trouble.words
+    }
+
+    fn unreadable(&self, step: &'static str, cause: &str) -> StoreError {
+        StoreError::new(StoreErrorKind::Unreadable, step, &self.location, cause)
+    }
+}
+
+fn misconfigured(cause: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, "open", "a PostgreSQL URL", cause)
+}
+
+impl Store for PostgresStore {
+    fn location(&self) -> String {
+        self.location.clone()
+    }
+
+    fn ping(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.step::<(), ()>("ping", Call::new("jobs_ping_v1")))
+    }
+
+    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
+        Box::pin(self.job_step::<Claimed, _>("claim", "jobs_claim_v1", key, |call| call.claim(claim)))
+    }
+
+    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
+        Box::pin(self.job_step::<Extended, _>("extend", "jobs_extend_v1", key, |call| {
+            call.lease(lease).duration(lease.ttl)
+        }))
+    }
+
+    fn release<'a>(
+        &'a self,
+        key: &'a str,
+        lease: &'a Lease,
+        end: &'a Ending,
+    ) -> StoreFuture<'a, ReleaseReply> {
+        Box::pin(
+            self.job_step::<Released, _>("release", "jobs_release_v1", key, |call| {
+                call.lease(lease).ending(end)
+            }),
+        )
+    }
+
+    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
+        let step = if paused { "pause" } else { "resume" };
+        Box::pin(self.job_step::<(), ()>(step, "jobs_set_paused_v1", key, move |call| call.flag(paused)))
+    }
+
+    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(self.job_step::<(), ()>("reset", "jobs_reset_v1", key, |call| call))
+    }
+
+    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
+        Box::pin(
+            self.job_step::<Forgotten, _>("forget", "jobs_forget_v1", key, move |call| call.duration(quiet)),
+        )
+    }
+
+    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
+        Box::pin(
+            self.job_step::<Requested, _>("request", "jobs_request_v1", key, |call| call.request(request)),
+        )
+    }
+
+    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
+        Box::pin(async move {
+            let stored =
+                self.job_step::<model::State, model::State>("history", "jobs_history_v1", key, |call| call);
+            let Stamped { at, reply: state } = stored.await?;
+            if state.format > model::FORMAT {
+                return Err(self.unreadable("history", "its format is newer than this server reads"));
+            }
+            Ok(Stamped { at, reply: model::history(&state, at) })
+        })
+    }
+
+    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
+        let call = Call::new("jobs_announce_v1").text(&self.namespace).announcement(announcement);
+        Box::pin(self.step::<Vec<RequestHint>, _>("announce", call))
+    }
+
+    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
+        let call = Call::new("jobs_leave_v1").text(&self.namespace).text(server);
+        Box::pin(self.step::<(), ()>("leave", call))
+    }
+
+    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
+        let call = Call::new("jobs_servers_v1").text(&self.namespace);
+        Box::pin(self.step::<Abouts, _>("servers", call))
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("location", &self.location)
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,135 @@
+//! PostgreSQL URLs, and how to speak of them without their passwords.
+
+use std::error::Error;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+
+/// Where the store is: how to connect, and the schema if the URL names one.
+pub(super) struct Address {
+    pub(super) config: Config,
+    pub(super) schema: Option<String>,
+}
+
+const EXPECTED: &str = "expected `postgres://user:password@host:port/database`";
+
+/// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
+pub(super) fn parse(url: &str) -> Result<Address, String> {
+    let (url, schema) = without_schema(url);
+    let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+        let problem = error.source().map(ToString::to_string).unwrap_or_default();
+        let named =
+            ["unknown option", "invalid value for option"].iter().any(|word| problem.starts_with(word));
+        if named { format!("{problem}; {EXPECTED}") } else { EXPECTED.to_owned() }
+    })?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(format!("it names no host; {EXPECTED}"));
+    }
+    if config.get_ssl_mode() == SslMode::Require {
+        return Err("sslmode=require asks for TLS, which this version does not speak; connect through a \
+                    tunnel or a local proxy that does, with sslmode=disable"
+            .to_owned());
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("singleton-jobs");
+    }
+    // Of several hosts the one that takes writes: a standby cannot decide anything.
+    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    Ok(Address { config, schema })
+}
+
+/// Takes `schema=…` out of the URL's parameters, which are the client's own.
+fn without_schema(url: &str) -> (String, Option<String>) {
+    let Some((path, parameters)) = url.split_once('?') else { return (url.to_owned(), None) };
+    let is_schema = |parameter: &&str| parameter.starts_with("schema=");
+    let schema = parameters.split('&').find(is_schema).and_then(|schema| schema.strip_prefix("schema="));
+    let others: Vec<_> = parameters.split('&').filter(|parameter| !is_schema(parameter)).collect();
+    let url = if others.is_empty() { path.to_owned() } else { format!("{path}?{}", others.join("&")) };
+    (url, schema.map(str::to_owned))
+}
+
+/// The URL again, without the password.
+pub(super) fn without_password(config: &Config) -> String {
+    let user = config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
+    let ports = config.get_ports();
+    let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+    let named = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => bracketed(name),
+        #[cfg(unix)]
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let hosts: Vec<_> = if config.get_hosts().is_empty() {
+        config.get_hostaddrs().iter().map(|address| bracketed(&address.to_string())).collect()
+    } else {
+        named.collect()
+    };
+    let hosts: Vec<_> =
+        hosts.iter().enumerate().map(|(index, host)| format!("{host}:{}", port(index))).collect();
+    let database = config.get_dbname().map(|name| format!("/{name}")).unwrap_or_default();
+    format!("postgres://{user}{}{database}", hosts.join(","))
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+/// A schema's name, as it stands in quotes.
+pub(super) fn check_schema(schema: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if schema.is_empty() || schema.len() > 63 || !schema.chars().all(allowed) {
+        return Err(format!(
+            "invalid schema {schema:?}: up to 63 letters, digits, `_` and `-` are allowed, as in \"jobs\""
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_is_the_url_without_its_password() {
+        for (url, location) in [
+            ("postgres://localhost", "postgres://localhost:5432"),
+            ("postgresql://jobs:secret@db.internal:6432/shop", "postgres://jobs@db.internal:6432/shop"),
+            ("postgres://jobs:secret@a,b:6432/shop?schema=x", "postgres://jobs@a:5432,b:6432/shop"),
+            ("postgres://jobs@[::1]:5433/shop", "postgres://jobs@[::1]:5433/shop"),
+            ("postgres:///shop?host=/run/pg&password=secret", "postgres:///run/pg:5432/shop"),
+        ] {
+            assert_eq!(without_password(&parse(url).unwrap().config), location);
+        }
+    }
+
+    #[test]
+    fn the_schema_is_a_parameter_beside_the_clients_own() {
+        for (url, schema) in [
+            ("postgres://localhost/shop?schema=jobs", Some("jobs")),
+            ("postgres://localhost/shop?connect_timeout=3&schema=jobs&sslmode=disable", Some("jobs")),
+            ("postgres://localhost/shop?sslmode=disable", None),
+        ] {
+            assert_eq!(parse(url).unwrap().schema.as_deref(), schema);
+        }
+    }
+
+    #[test]
+    fn a_malformed_url_is_not_repeated() {
+        for url in [
+            "postgres:secret@host",
+            "postgres://u:secret@host:first/db",
+            "postgres://u:secret",
+            "postgres://u:secret@host/db?sslmode=verify-full",
+            "postgres://u:secret@host/db?pool=3",
+            "postgres://u:secret@",
+        ] {
+            let error = parse(url).err().expect(url);
+            assert!(!error.contains("secret") && error.contains("postgres://"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn tls_that_is_asked_for_is_not_silently_left_out() {
+        let error = parse("postgres://host/db?sslmode=require").err().unwrap();
+        assert!(error.contains("TLS"), "{error}");
+    }
+}

@@ -1,0 +1,189 @@
+//! What the functions answer, as JSON.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::super::model::State;
+use super::super::{
+    ClaimReply, ExtendReply, ForgetReply, Holder, Registered, ReleaseReply, ServerInfo, SkipRecord, Stats,
+    Taken, Unfinished, Verdict, Won,
+};
+use crate::Timestamp;
+
+/// Every answer: the time at which the step was decided, and what it was.
+#[derive(Deserialize)]
+pub(super) struct Answer<T> {
+    pub(super) at: Timestamp,
+    pub(super) reply: T,
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Micros(u64);
+
+impl From<Micros> for Duration {
+    fn from(Micros(micros): Micros) -> Self {
+        Self::from_micros(micros)
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Claimed {
+    decision: Decision,
+    unfinished: Option<Open>,
+    other_schedule: Option<Registered>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Decision {
+    Won(Winner),
+    Lost,
+    Early(Micros),
+    Started { server: String, since: Timestamp, finished: bool },
+    Skipped(SkipRecord),
+    Superseded(Timestamp),
+    Ahead(Timestamp),
+    Unregistered,
+    Paused,
+    Late(Micros),
+    Held(Keeper),
+    NotRequested,
+}
+
+#[derive(Deserialize)]
+struct Winner {
+    fence: i64,
+    attempt: u32,
+    since: Timestamp,
+    until: Timestamp,
+    missed_after: Option<Timestamp>,
+    successes: u64,
+    total_micros: u64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Keeper {
+    server: Option<String>,
+    since: Option<Timestamp>,
+    remaining: Option<Micros>,
+}
+
+#[derive(Deserialize)]
+struct Open {
+    tick: Timestamp,
+    remaining: Option<Micros>,
+}
+
+impl From<Claimed> for Verdict {
+    fn from(Claimed { decision, unfinished, other_schedule }: Claimed) -> Self {
+        let unfinished = unfinished
+            .map(|Open { tick, remaining }| Unfinished { tick, remaining: remaining.map(Duration::from) });
+        Self { decision: decision.into(), unfinished, other_schedule }
+    }
+}
+
+impl From<Decision> for ClaimReply {
+    fn from(decision: Decision) -> Self {
+        match decision {
+            Decision::Won(winner) => Self::Won(winner.into()),
+            Decision::Lost => Self::Lost,
+            Decision::Early(wait) => Self::Early(wait.into()),
+            Decision::Started { server, since, finished } => {
+                Self::Taken(Taken::Started { server, since, finished })
+            }
+            Decision::Skipped(record) => Self::Taken(Taken::Skipped(record)),
+            Decision::Superseded(mark) => Self::Superseded(mark),
+            Decision::Ahead(mark) => Self::Ahead(mark),
+            Decision::Unregistered => Self::Unregistered,
+            Decision::Paused => Self::Paused,
+            Decision::Late(by) => Self::Late(by.into()),
+            Decision::Held(keeper) => Self::Held(keeper.into()),
+            Decision::NotRequested => Self::NotRequested,
+        }
+    }
+}
+
+impl From<Winner> for Won {
+    fn from(winner: Winner) -> Self {
+        let Winner { fence, attempt, since, until, missed_after, successes, total_micros } = winner;
+        let stats = Stats { successes, total_micros, ..Stats::default() };
+        let usual = State { stats, ..State::default() }.usual();
+        Self { fence, attempt, since, until, missed_after, usual }
+    }
+}
+
+impl From<Keeper> for Holder {
+    fn from(Keeper { server, since, remaining }: Keeper) -> Self {
+        Self { server, since, remaining: remaining.map(Duration::from) }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Extended {
+    Kept(Timestamp),
+    Restored(Timestamp),
+    Lost,
+}
+
+impl From<Extended> for ExtendReply {
+    fn from(extended: Extended) -> Self {
+        match extended {
+            Extended::Kept(until) => Self::Kept(until),
+            Extended::Restored(until) => Self::Restored(until),
+            Extended::Lost => Self::Lost,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Released {
+    Released,
+    Restored,
+    NotHeld,
+}
+
+impl From<Released> for ReleaseReply {
+    fn from(released: Released) -> Self {
+        match released {
+            Released::Released => Self::Released,
+            Released::Restored => Self::Restored,
+            Released::NotHeld => Self::NotHeld,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Forgotten {
+    Forgotten,
+    Held(Keeper),
+    Paused,
+    TooRecent(Timestamp),
+}
+
+impl From<Forgotten> for ForgetReply {
+    fn from(forgotten: Forgotten) -> Self {
+        match forgotten {
+            Forgotten::Forgotten => Self::Forgotten,
+            Forgotten::Held(keeper) => Self::Held(keeper.into()),
+            Forgotten::Paused => Self::Paused,
+            Forgotten::TooRecent(used) => Self::TooRecent(used),
+        }
+    }
+}
+
+/// What each server said of itself.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Abouts(Vec<String>);
+
+impl From<Abouts> for Vec<ServerInfo> {
+    fn from(Abouts(abouts): Abouts) -> Self {
+        // What a newer version announces may not be readable; the others still are.
+        abouts.iter().filter_map(|about| serde_json::from_str(about).ok()).collect()
+    }
+}

@@ -1,0 +1,38 @@
+//! The tables and functions that a schema needs.
+
+/// Two servers that make them at once would trip over each other.
+const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7021995431160274291);";
+
+const DEFINITIONS: &str = concat!(
+    include_str!("tables.sql"),
+    include_str!("state.sql"),
+    include_str!("claim.sql"),
+    include_str!("lease.sql"),
+    include_str!("operator.sql"),
+    include_str!("fleet.sql"),
+);
+
+/// Makes whatever is missing; sent at once, it is one transaction. The name has been checked: it needs no escapes.
+pub(super) fn definitions(schema: &str) -> String {
+    // Asking for a schema that is there needs the right to make one, so it is asked for only if it is not.
+    format!(
+        "{ONE_AT_A_TIME}\n\
+         DO $$ BEGIN IF to_regnamespace('\"{schema}\"') IS NULL THEN CREATE SCHEMA \"{schema}\"; END IF; END $$;\n\
+         SET LOCAL search_path TO \"{schema}\", pg_temp;\n\
+         {DEFINITIONS}"
+    )
+}
+
+/// The same, for a person to run.
+pub(super) fn script(schema: &str) -> String {
+    format!("BEGIN;\n{}COMMIT;\n", definitions(schema))
+}
+
+/// What a user needs who did not make the tables.
+pub(super) fn grants(schema: &str, user: &str) -> String {
+    format!(
+        "GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\"; GRANT SELECT, INSERT, UPDATE, DELETE ON \
+         \"{schema}\".job_lock, \"{schema}\".job_run, \"{schema}\".job_skip, \"{schema}\".job_server, \
+         \"{schema}\".job_request TO \"{user}\";"
+    )
+}

@@ -1,0 +1,132 @@
+//! One connection for all callers of a store: opened when it is first needed, and anew after trouble.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+/// How a client opens a connection, and which errors speak against one.
+pub(super) trait Dial: Clone + Send + 'static {
+    type Connection: Clone + Send + Sync + 'static;
+    type Error: Clone + Send + Sync + 'static;
+
+    fn dial(self) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
+
+    /// The runtime that opened the connection went away before it was open.
+    fn abandoned() -> Self::Error;
+
+    fn blame(error: &Self::Error) -> Blame;
+
+    /// Whether a connection is known to be over before anybody tries it.
+    fn is_closed(_connection: &Self::Connection) -> bool {
+        false
+    }
+}
+
+/// What an error says about the connection it came over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blame {
+    /// Another one would fare no better.
+    None,
+    /// It was silent: that speaks against it unless it answered somebody else meanwhile.
+    Silent,
+    /// It is broken, or leads to a server that is no longer, or not yet, the right one.
+    Broken,
+}
+
+/// Opens the connection when it is needed, once for all callers who wait for it.
+pub(super) struct Shared<D: Dial> {
+    current: Mutex<Option<Opening<D>>>,
+    /// How often the server has answered: a connection that answers others is not to blame for one caller who
+    /// could not wait.
+    answers: AtomicU64,
+}
+
+/// A connection that is being opened, is open, or could not be opened. The channel is its identity.
+type Opening<D> = watch::Receiver<Option<Result<<D as Dial>::Connection, <D as Dial>::Error>>>;
+
+impl<D: Dial> Shared<D> {
+    pub(super) fn new() -> Self {
+        Self { current: Mutex::new(None), answers: AtomicU64::new(0) }
+    }
+
+    /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
+    pub(super) async fn exchange<T, F>(
+        &self,
+        dial: &D,
+        talk: impl FnOnce(D::Connection) -> F,
+    ) -> Result<T, D::Error>
+    where
+        F: Future<Output = Result<T, D::Error>>,
+    {
+        let mut opening = self.opening(dial);
+        let opened = match opening.wait_for(Option::is_some).await {
+            Ok(result) => result.clone(),
+            Err(_) => None,
+        };
+        // Whoever leaves without an answer, by an error or by no longer waiting, has no reason to trust
+        // the connection, unless it answered somebody else meanwhile.
+        let answers = self.answers.load(Ordering::Relaxed);
+        let mut suspicion = Suspicion { of: &opening, on: self, answers, blame: Blame::Silent };
+        let connection = match opened.unwrap_or_else(|| Err(D::abandoned())) {
+            Ok(connection) => connection,
+            Err(error) => {
+                suspicion.blame = Blame::Broken;
+                return Err(error);
+            }
+        };
+        let result = talk(connection).await;
+        suspicion.blame = result.as_ref().err().map_or(Blame::None, D::blame);
+        if result.is_ok() {
+            self.answers.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn opening(&self, dial: &D) -> Opening<D> {
+        let mut current = self.current();
+        if let Some(opening) = current.as_ref().filter(|opening| !is_closed::<D>(opening)) {
+            return opening.clone();
+        }
+        let (opened, opening) = watch::channel(None);
+        let dial = dial.clone();
+        // In a task of its own, so that it survives a caller who gives up.
+        tokio::spawn(async move {
+            let result = dial.dial().await;
+            let _nobody_waits_any_longer = opened.send(Some(result));
+        });
+        *current = Some(opening.clone());
+        opening
+    }
+
+    fn give_up(&self, opening: &Opening<D>) {
+        let mut current = self.current();
+        if current.as_ref().is_some_and(|current| current.same_channel(opening)) {
+            *current = None;
+        }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Opening<D>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_closed<D: Dial>(opening: &Opening<D>) -> bool {
+    matches!(&*opening.borrow(), Some(Ok(connection)) if D::is_closed(connection))
+}
+
+struct Suspicion<'a, D: Dial> {
+    of: &'a Opening<D>,
+    on: &'a Shared<D>,
+    answers: u64,
+    blame: Blame,
+}
+
+impl<D: Dial> Drop for Suspicion<'_, D> {
+    fn drop(&mut self) {
+        let silent = self.on.answers.load(Ordering::Relaxed) == self.answers;
+        if self.blame == Blame::Broken || (self.blame == Blame::Silent && silent) {
+            self.on.give_up(self.of);
+        }
+    }
+}

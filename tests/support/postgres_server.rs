@@ -1,0 +1,182 @@
+//! A real PostgreSQL server on a free loopback port, gone when the test is.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use tokio_postgres::{Client, NoTls};
+
+use super::folder::TempFolder;
+
+/// How long a healthy server may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A PostgreSQL server of the test's own: empty, without flushes to a disk, killed on drop.
+pub struct PostgresServer {
+    watched: Option<Child>,
+    port: u16,
+    folder: TempFolder,
+    settings: Vec<String>,
+}
+
+impl PostgresServer {
+    /// A server with the defaults.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// A server with settings: `&["default_transaction_isolation=serializable"]`.
+    pub fn start_with(settings: &[&str]) -> Self {
+        let folder = TempFolder::in_memory();
+        if let Some(user) = other_user() {
+            run(Command::new("chown").arg(user).arg(folder.path()));
+        }
+        run(as_server(&mut Command::new("env"))
+            .arg(program("initdb"))
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"])
+            .args(["--wal-segsize=1", "-D"])
+            .arg(folder.path().join("data")));
+        let settings = settings.iter().map(ToString::to_string).collect();
+        let mut server = Self { watched: None, port: 0, folder, settings };
+        // Another process may take the port between our looking and the server's start.
+        for _ in 0..5 {
+            server.port = free_port();
+            if server.launch() {
+                return server;
+            }
+        }
+        panic!("postgres does not start; see {}/log", server.folder.path().display());
+    }
+
+    /// One server for all tests of a program, up to its end; keep them apart by namespaces.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<PostgresServer> = OnceLock::new();
+        SHARED.get_or_init(Self::start)
+    }
+
+    /// Its URL, as the superuser.
+    pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    /// Its URL, as another user.
+    pub fn url_of(&self, user: &str) -> String {
+        format!("postgres://{user}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// A plain client, as another program would use it.
+    pub async fn client(&self) -> Client {
+        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.expect("a connection");
+        tokio::spawn(async { drop(connection.await) });
+        client
+    }
+
+    /// Ends the server without giving it time to write anything. What it had acknowledged stays.
+    pub fn kill(&mut self) {
+        if let Some(mut watched) = self.watched.take() {
+            let stdin = watched.stdin.as_mut().expect("the shell's input");
+            stdin.write_all(b"stay\n").expect("the shell listens");
+            let _already_gone = watched.wait();
+        }
+    }
+
+    /// Kills the server if it runs, and starts it again on the same port and folder.
+    pub fn restart(&mut self) {
+        self.kill();
+        assert!(self.launch(), "postgres does not start again on port {}", self.port);
+    }
+
+    /// The shell ends the server and removes its folder when its input closes, so that not even a killed test leaves
+    /// anything behind.
+    fn launch(&mut self) -> bool {
+        let script = r#"
+            folder=$1; shift
+            "$@" >"$folder/log" 2>&1 & server=$!
+            read -r word
+            kill -QUIT $server; wait $server
+            [ "$word" = stay ] || rm -rf "$folder""#;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh"]).arg(self.folder.path()).arg("env");
+        let mut watched = as_server(&mut shell)
+            .arg(program("postgres"))
+            .arg("-D")
+            .arg(self.folder.path().join("data"))
+            .args(["-p", &self.port.to_string(), "-h", "127.0.0.1", "-k", "", "-F"])
+            .args(["-c", "max_connections=200"])
+            .args(self.settings.iter().flat_map(|setting| ["-c", setting]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sh");
+        let answers = answers_soon(self.port);
+        if answers {
+            self.watched = Some(watched);
+        } else {
+            let _gone = watched.stdin.as_mut().map(|stdin| stdin.write_all(b"stay\n"));
+            let _ended = watched.wait();
+        }
+        answers
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// PostgreSQL refuses to run as root.
+fn other_user() -> Option<&'static str> {
+    static USER: OnceLock<Option<&str>> = OnceLock::new();
+    *USER.get_or_init(|| {
+        let id = |args: &[&str]| Command::new("id").args(args).output().expect("id");
+        let root = String::from_utf8_lossy(&id(&["-u"]).stdout).trim() == "0";
+        let named = id(&["-u", "postgres"]).status.success();
+        root.then_some(if named { "postgres" } else { "nobody" })
+    })
+}
+
+fn as_server(command: &mut Command) -> &mut Command {
+    match other_user() {
+        Some(user) => command.args(["setpriv", &format!("--reuid={user}"), "--clear-groups"]),
+        None => command,
+    }
+}
+
+/// Debian keeps the programs of each version in a folder of their own.
+fn program(name: &str) -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let found = versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists());
+    found.max().unwrap_or_else(|| PathBuf::from(name))
+}
+
+fn run(command: &mut Command) {
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| {
+        panic!("{command:?}: {error}; run ./tests/run, or install it: apt-get install postgresql")
+    });
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// It listens before it answers, so it is asked whether it takes part already.
+fn answers_soon(port: u16) -> bool {
+    let give_up = Instant::now() + PATIENCE;
+    let port = port.to_string();
+    while Instant::now() < give_up {
+        let asked = Command::new(program("pg_isready")).args(["-q", "-h", "127.0.0.1", "-p", &port]).status();
+        if asked.expect("pg_isready").success() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
