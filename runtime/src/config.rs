@@ -89,7 +89,8 @@ pub(crate) fn variable(name: &str) -> Option<(String, String)> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty()).map(|value| (value, name.to_owned()))
 }
 
-const SCHEMES: &str = "redis://host:6379, file:///var/lib/shop/jobs or memory://name";
+const SCHEMES: &str =
+    "redis://host:6379, postgres://host/database, file:///var/lib/shop/jobs or memory://name";
 
 fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, StartError> {
     let url = url.trim();
@@ -98,15 +99,24 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(config(format!("not a URL; expected {SCHEMES}")));
     };
+    // Nothing was reached yet: the URL is at fault, and no store will get better by waiting.
+    #[cfg(any(feature = "postgres", feature = "redis"))]
+    let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
     let opened: Result<Arc<dyn Store>, _> = match scheme {
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "unix" => match crate::store::redis::RedisStore::open(url, namespace) {
-            Ok(store) => Ok(Arc::new(store)),
-            // Nothing was reached yet: the URL is at fault, and no store will get better by waiting.
-            Err(error) => {
-                return Err(config(error.cause().to_string()));
-            }
-        },
+        "redis" | "redis+unix" | "unix" => {
+            let store = crate::store::redis::RedisStore::open(url, namespace).map_err(malformed)?;
+            Ok(Arc::new(store))
+        }
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            let store = crate::store::postgres::PostgresStore::open(url, namespace).map_err(malformed)?;
+            Ok(Arc::new(store))
+        }
+        #[cfg(not(feature = "postgres"))]
+        "postgres" | "postgresql" => {
+            return Err(config(format!("{scheme}:// needs the feature `postgres` of singleton-jobs")));
+        }
         #[cfg(not(feature = "redis"))]
         "redis" | "redis+unix" | "unix" => {
             return Err(config(format!("{scheme}:// needs the feature `redis` of singleton-jobs")));
@@ -124,7 +134,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
                 None => store,
             }))
         }
-        "rediss" | "redis+sentinel" | "redis+cluster" | "postgres" | "postgresql" => {
+        "rediss" | "redis+sentinel" | "redis+cluster" => {
             return Err(config(format!("{scheme}:// is not supported by this version; expected {SCHEMES}")));
         }
         _ => return Err(config(format!("unknown scheme {scheme}://; expected {SCHEMES}"))),

@@ -39,6 +39,11 @@ impl PostgresServer {
             .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"])
             .args(["--wal-segsize=1", "-D"])
             .arg(folder.path().join("data")));
+        // Only this user needs a password.
+        let rules = folder.path().join("data/pg_hba.conf");
+        let rest = std::fs::read_to_string(&rules).expect("rules");
+        std::fs::write(&rules, format!("host all guarded 127.0.0.1/32 scram-sha-256\n{rest}"))
+            .expect("rules");
         let settings = settings.iter().map(ToString::to_string).collect();
         let mut server = Self { watched: None, port: 0, folder, settings };
         // Another process may take the port between our looking and the server's start.
@@ -65,6 +70,16 @@ impl PostgresServer {
     /// Its URL, as another user.
     pub fn url_of(&self, user: &str) -> String {
         format!("postgres://{user}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Its port, the same over restarts.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its folder, for whoever changes its configuration before a restart.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
     }
 
     /// A plain client, as another program would use it.

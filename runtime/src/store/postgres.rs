@@ -26,7 +26,7 @@ use super::{
 };
 use arguments::Call;
 use connection::Connection;
-use reply::{Abouts, Answer, Claimed, Extended, Forgotten, Released};
+use reply::{Abouts, Answer, ClaimAnswer, ExtendAnswer, ForgetAnswer, ReleaseAnswer};
 use trouble::Trouble;
 
 mod address;
@@ -88,10 +88,9 @@ impl PostgresStore {
 
     /// The SQL that makes the tables and functions, for an administrator to run where the store's own user may not.
     ///
-    /// It can be run again and again, and ends with what it grants to the store's user.
+    /// It can be run again and again, and grants that user what it needs.
     pub fn setup_sql(&self) -> String {
-        let script = schema::script(&self.schema);
-        format!("{script}{}\n", schema::grants(&self.schema, &self.user))
+        schema::script(&self.schema, &self.user)
     }
 
     async fn step<W: DeserializeOwned, T: From<W>>(
@@ -99,9 +98,7 @@ impl PostgresStore {
         step: &'static str,
         call: Call<'_>,
     ) -> Result<Stamped<T>, StoreError> {
-        let tell =
-            |trouble: Trouble| StoreError::new(trouble.kind, step, &self.location, self.explain(trouble));
-        let answer = self.ask(&call).await.map_err(tell)?;
+        let answer = self.ask(&call).await.map_err(|trouble| self.tell(step, &trouble))?;
         match answer.as_deref().map(serde_json::from_str::<Answer<W>>) {
             Some(Ok(Answer { at, reply })) => Ok(Stamped { at, reply: reply.into() }),
             _ => Err(self.unreadable(step, "its answer makes no sense")),
@@ -134,8 +131,8 @@ impl PostgresStore {
             return answer;
         }
         let definitions = schema::definitions(&self.schema);
-        let make = async |client: Arc<Client>| client.batch_execute(&definitions).await;
-        let made = self.connection.exchange(MAKING, make).await;
+        let send = async |client: Arc<Client>| client.batch_execute(&definitions).await;
+        let made = self.connection.exchange(MAKING, send).await;
         made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))?;
         self.ask_until_nobody_is_in_the_way(call).await
     }
@@ -155,16 +152,15 @@ impl PostgresStore {
         }
     }
 
-    fn explain(&self, trouble: Trouble) -> String {
-        if trouble.is_forbidden() {
-            let grants = schema::grants(&self.schema, &self.user);
-            return format!(
-                "{}; have an administrator run what `PostgresStore::setup_sql` returns, or, if the tables are there, \
-                 {grants}",
-                trouble.words
-            );
-        }
-        trouble.words
+    fn tell(&self, step: &'static str, trouble: &Trouble) -> StoreError {
+        let Trouble { kind, words, .. } = trouble;
+        let advice = if trouble.is_forbidden() {
+            "; have an administrator run what `PostgresStore::setup_sql` returns: it makes what is missing, and grants \
+             what is needed"
+        } else {
+            ""
+        };
+        StoreError::new(*kind, step, &self.location, format!("{words}{advice}"))
     }
 
     fn unreadable(&self, step: &'static str, cause: &str) -> StoreError {
@@ -186,11 +182,11 @@ impl Store for PostgresStore {
     }
 
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        Box::pin(self.job_step::<Claimed, _>("claim", "jobs_claim_v1", key, |call| call.claim(claim)))
+        Box::pin(self.job_step::<ClaimAnswer, _>("claim", "jobs_claim_v1", key, |call| call.claim(claim)))
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        Box::pin(self.job_step::<Extended, _>("extend", "jobs_extend_v1", key, |call| {
+        Box::pin(self.job_step::<ExtendAnswer, _>("extend", "jobs_extend_v1", key, |call| {
             call.lease(lease).duration(lease.ttl)
         }))
     }
@@ -201,11 +197,9 @@ impl Store for PostgresStore {
         lease: &'a Lease,
         end: &'a Ending,
     ) -> StoreFuture<'a, ReleaseReply> {
-        Box::pin(
-            self.job_step::<Released, _>("release", "jobs_release_v1", key, |call| {
-                call.lease(lease).ending(end)
-            }),
-        )
+        Box::pin(self.job_step::<ReleaseAnswer, _>("release", "jobs_release_v1", key, |call| {
+            call.lease(lease).ending(end)
+        }))
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
@@ -219,7 +213,9 @@ impl Store for PostgresStore {
 
     fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
         Box::pin(
-            self.job_step::<Forgotten, _>("forget", "jobs_forget_v1", key, move |call| call.duration(quiet)),
+            self.job_step::<ForgetAnswer, _>("forget", "jobs_forget_v1", key, move |call| {
+                call.duration(quiet)
+            }),
         )
     }
 

@@ -8,6 +8,7 @@ use tokio_postgres::{Client, Error};
 
 use super::super::model::FORMAT;
 use super::super::{Announcement, Claim, Ending, Lease, RunRequest, What};
+use crate::Timestamp;
 
 /// One call of a function, which is one step.
 pub(super) struct Call<'a> {
@@ -70,7 +71,7 @@ impl<'a> Call<'a> {
     pub(super) fn lease(self, lease: &'a Lease) -> Self {
         self.text(&lease.token)
             .text(&lease.server)
-            .number(lease.tick.map(|tick| tick.as_micros()))
+            .number(lease.tick.map(Timestamp::as_micros))
             .number(i64::from(lease.attempt))
             .number(lease.fence)
             .number(lease.since.as_micros())

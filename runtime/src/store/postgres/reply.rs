@@ -29,7 +29,7 @@ impl From<Micros> for Duration {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Claimed {
+pub(super) struct ClaimAnswer {
     decision: Decision,
     unfinished: Option<Open>,
     other_schedule: Option<Registered>,
@@ -76,8 +76,8 @@ struct Open {
     remaining: Option<Micros>,
 }
 
-impl From<Claimed> for Verdict {
-    fn from(Claimed { decision, unfinished, other_schedule }: Claimed) -> Self {
+impl From<ClaimAnswer> for Verdict {
+    fn from(ClaimAnswer { decision, unfinished, other_schedule }: ClaimAnswer) -> Self {
         let unfinished = unfinished
             .map(|Open { tick, remaining }| Unfinished { tick, remaining: remaining.map(Duration::from) });
         Self { decision: decision.into(), unfinished, other_schedule }
@@ -122,56 +122,56 @@ impl From<Keeper> for Holder {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Extended {
+pub(super) enum ExtendAnswer {
     Kept(Timestamp),
     Restored(Timestamp),
     Lost,
 }
 
-impl From<Extended> for ExtendReply {
-    fn from(extended: Extended) -> Self {
-        match extended {
-            Extended::Kept(until) => Self::Kept(until),
-            Extended::Restored(until) => Self::Restored(until),
-            Extended::Lost => Self::Lost,
+impl From<ExtendAnswer> for ExtendReply {
+    fn from(answer: ExtendAnswer) -> Self {
+        match answer {
+            ExtendAnswer::Kept(until) => Self::Kept(until),
+            ExtendAnswer::Restored(until) => Self::Restored(until),
+            ExtendAnswer::Lost => Self::Lost,
         }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Released {
+pub(super) enum ReleaseAnswer {
     Released,
     Restored,
     NotHeld,
 }
 
-impl From<Released> for ReleaseReply {
-    fn from(released: Released) -> Self {
-        match released {
-            Released::Released => Self::Released,
-            Released::Restored => Self::Restored,
-            Released::NotHeld => Self::NotHeld,
+impl From<ReleaseAnswer> for ReleaseReply {
+    fn from(answer: ReleaseAnswer) -> Self {
+        match answer {
+            ReleaseAnswer::Released => Self::Released,
+            ReleaseAnswer::Restored => Self::Restored,
+            ReleaseAnswer::NotHeld => Self::NotHeld,
         }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Forgotten {
+pub(super) enum ForgetAnswer {
     Forgotten,
     Held(Keeper),
     Paused,
     TooRecent(Timestamp),
 }
 
-impl From<Forgotten> for ForgetReply {
-    fn from(forgotten: Forgotten) -> Self {
-        match forgotten {
-            Forgotten::Forgotten => Self::Forgotten,
-            Forgotten::Held(keeper) => Self::Held(keeper.into()),
-            Forgotten::Paused => Self::Paused,
-            Forgotten::TooRecent(used) => Self::TooRecent(used),
+impl From<ForgetAnswer> for ForgetReply {
+    fn from(answer: ForgetAnswer) -> Self {
+        match answer {
+            ForgetAnswer::Forgotten => Self::Forgotten,
+            ForgetAnswer::Held(keeper) => Self::Held(keeper.into()),
+            ForgetAnswer::Paused => Self::Paused,
+            ForgetAnswer::TooRecent(used) => Self::TooRecent(used),
         }
     }
 }

@@ -23,16 +23,15 @@ pub(super) fn definitions(schema: &str) -> String {
     )
 }
 
-/// The same, for a person to run.
-pub(super) fn script(schema: &str) -> String {
-    format!("BEGIN;\n{}COMMIT;\n", definitions(schema))
-}
-
-/// What a user needs who did not make the tables.
-pub(super) fn grants(schema: &str, user: &str) -> String {
+/// The same, for an administrator to run, with what a user needs who did not make the tables.
+pub(super) fn script(schema: &str, user: &str) -> String {
+    let tables = ["job_lock", "job_run", "job_skip", "job_server", "job_request"]
+        .map(|table| format!("\"{schema}\".{table}"));
     format!(
-        "GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\"; GRANT SELECT, INSERT, UPDATE, DELETE ON \
-         \"{schema}\".job_lock, \"{schema}\".job_run, \"{schema}\".job_skip, \"{schema}\".job_server, \
-         \"{schema}\".job_request TO \"{user}\";"
+        "BEGIN;\n{}\
+         GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\";\n\
+         GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO \"{user}\";\nCOMMIT;\n",
+        definitions(schema),
+        tables.join(", ")
     )
 }

@@ -58,10 +58,9 @@ impl Trouble {
 
     pub(super) fn blame(&self) -> Blame {
         match (&self.code, self.kind) {
-            (_, StoreErrorKind::Unreachable) => Blame::Broken,
+            (_, StoreErrorKind::Unreachable) | (None, StoreErrorKind::Refused) => Blame::Broken,
             (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Blame::Broken,
             (None, StoreErrorKind::TimedOut) => Blame::Silent,
-            (None, StoreErrorKind::Refused) => Blame::Broken,
             _ => Blame::None,
         }
     }

@@ -1,0 +1,101 @@
+//! What cannot work is said clearly, and without a password.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use jobs::store::postgres::PostgresStore;
+use jobs::store::{Store, StoreError, StoreErrorKind};
+
+use super::support::bench::{LONG, claim_now};
+use super::support::postgres_server::PostgresServer;
+use super::{open, unused_name};
+
+async fn refusal(url: &str) -> StoreError {
+    let patience = Duration::from_secs(5);
+    let store = PostgresStore::open(url, None).expect("a URL").with_timeouts(patience, patience);
+    let error = store.ping().await.expect_err(url);
+    let said = format!("{error} {error:?} {store:?}");
+    assert!(!said.contains("secret"), "{said}");
+    error
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_named_and_not_repeated() {
+    let server = PostgresServer::shared();
+    let create = "DO $$ BEGIN CREATE ROLE guarded LOGIN PASSWORD 'right'; END $$";
+    server.client().await.batch_execute(create).await.unwrap();
+    let error = refusal(&server.url_of("guarded:secret")).await;
+    assert_eq!(error.kind(), StoreErrorKind::Refused);
+    assert!(error.to_string().contains("password authentication failed for user \"guarded\""), "{error}");
+    let error = refusal(&server.url_of("guarded")).await;
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("password missing"), "{error}");
+    let error = refusal(&format!("{}?schema={}", server.url_of("guarded:right"), unused_name())).await;
+    assert!(error.to_string().contains("cannot be made"), "it may come in, and make nothing: {error}");
+}
+
+#[tokio::test]
+async fn a_missing_database_is_named() {
+    let url = format!("{}-elsewhere", PostgresServer::shared().url_of("postgres:secret"));
+    let error = refusal(&url).await;
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert!(error.to_string().contains("\"postgres-elsewhere\" does not exist"), "{error}");
+}
+
+#[tokio::test]
+async fn a_closed_port_and_a_silent_one_are_named() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("its address").to_string();
+    let url = format!("postgres://jobs:secret@{address}/shop");
+    let store = PostgresStore::open(&url, None).expect("a URL");
+    let store = store.with_timeouts(Duration::from_millis(100), Duration::from_millis(100));
+    assert_eq!(store.ping().await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
+    drop(silent);
+    let error = refusal(&url).await;
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(error.to_string().contains(&address) && error.to_string().contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn a_standby_decides_nothing() {
+    let mut server = PostgresServer::start();
+    let store = open(&server, &unused_name());
+    store.ping().await.expect("a primary");
+    server.kill();
+    std::fs::write(server.data().join("standby.signal"), "").unwrap();
+    server.restart();
+    let error = refusal(&server.url_of("postgres:secret")).await;
+    assert_eq!(error.kind(), StoreErrorKind::Refused);
+    assert!(error.to_string().contains("standby"), "{error}");
+}
+
+#[tokio::test]
+async fn a_key_that_is_too_long_or_odd_is_an_error() {
+    let store = open(PostgresServer::shared(), &unused_name());
+    for key in ["k".repeat(129), String::new(), "a b".to_owned(), "a\0".to_owned()] {
+        let error = store.claim(&key, &claim_now("a", LONG)).await.expect_err(&key);
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_row_of_waiters_is_answered_in_time() {
+    let (server, namespace) = (PostgresServer::start(), unused_name());
+    let short = Duration::from_millis(300);
+    let store = open(&server, &namespace).with_timeouts(LONG, short);
+    store.set_paused("job", false).await.expect("the server answers");
+    store.set_paused("job", true).await.expect("the server answers");
+    let mut other = server.client().await;
+    let holding = other.transaction().await.unwrap();
+    holding.batch_execute("SELECT 1 FROM job_lock FOR UPDATE").await.unwrap();
+    for _ in 0..8 {
+        let error = store.set_paused("job", false).await.expect_err("the row is locked");
+        assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    }
+    // What nobody waits for any longer does not pile up on the server.
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'singleton-jobs'";
+    let waiting: i64 = holding.query_typed(sessions, &[]).await.unwrap()[0].get(0);
+    assert!(waiting <= 6, "{waiting} sessions wait");
+    holding.rollback().await.unwrap();
+    store.set_paused("job", false).await.expect("the row is free");
+}

@@ -1,0 +1,142 @@
+//! Sessions end, differ, and are anybody's.
+
+use std::time::Duration;
+
+use jobs::store::{ClaimReply, RunOutcome, Store, StoreErrorKind};
+use tokio_postgres::types::Type;
+
+use super::support::bench::{LONG, claim, claim_now, ending, holder, lease};
+use super::support::postgres_server::PostgresServer;
+use super::{claim_on, open, open_url, unused_name, win};
+
+#[tokio::test]
+async fn a_session_that_is_ended_in_the_middle_of_a_claim_does_no_harm() {
+    let (server, namespace) = (PostgresServer::start(), unused_name());
+    let store = open(&server, &namespace);
+    let tick = store.ping().await.unwrap().at;
+    let first = win(&store, "job", &claim_now("a", LONG)).await;
+    store.release("job", &first, &ending(RunOutcome::Succeeded)).await.unwrap();
+
+    let mut other = server.client().await;
+    let holding = other.transaction().await.unwrap();
+    holding.batch_execute("SELECT 1 FROM job_lock FOR UPDATE").await.unwrap();
+    let claim = claim("b", tick);
+    let (interrupted, ()) = tokio::join!(store.claim("job", &claim), async {
+        end_all_sessions_that_wait(&server).await;
+    });
+    let error = interrupted.expect_err("its session was ended");
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+    holding.rollback().await.unwrap();
+
+    let lease = win(&store, "job", &claim).await;
+    assert!(lease.fence > first.fence);
+    assert_eq!(store.history("job").await.unwrap().reply.runs.len(), 1);
+}
+
+async fn end_all_sessions_that_wait(server: &PostgresServer) {
+    let client = server.client().await;
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+        WHERE application_name = 'singleton-jobs' AND wait_event_type = 'Lock'";
+    while client.query_typed(end, &[]).await.unwrap()[0].get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_that_are_repeated_while_sessions_end_at_any_instant_win_once() {
+    let (server, namespace) = (PostgresServer::start(), unused_name());
+    let store = open(&server, &namespace);
+    store.ping().await.unwrap();
+    let killer = server.client().await;
+    let killing = tokio::spawn(async move {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'singleton-jobs'";
+        for round in 0..100_u64 {
+            killer.query_typed(end, &[]).await.unwrap();
+            tokio::time::sleep(Duration::from_micros(round * 3_779 % 30_000)).await;
+        }
+    });
+    let (mut errors, mut last_fence, mut runs) = (0, 0, 0);
+    while !killing.is_finished() {
+        let claim = claim_now("a", LONG);
+        let lease = loop {
+            match store.claim("job", &claim).await {
+                Ok(answer) => match answer.reply.decision {
+                    ClaimReply::Won(won) => break lease(&claim, won),
+                    reply => panic!("nobody else claims, but: {reply:?}"),
+                },
+                Err(error) if error.kind() == StoreErrorKind::Unreachable => errors += 1,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert!(lease.fence > last_fence);
+        last_fence = lease.fence;
+        while let Err(error) = store.release("job", &lease, &ending(RunOutcome::Succeeded)).await {
+            assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+            errors += 1;
+        }
+        runs += 1;
+    }
+    killing.await.unwrap();
+    println!("{runs} runs, {errors} errors");
+    assert!(errors > 0, "no session was ended in the middle of a step");
+    let stats = store.history("job").await.unwrap().reply.stats;
+    assert_eq!((stats.runs, stats.successes), (runs, runs));
+}
+
+#[tokio::test]
+async fn a_sessions_time_zone_does_not_matter() {
+    let (server, namespace) = (PostgresServer::shared(), unused_name());
+    let zoned = |zone: &str| {
+        let url = format!("{}?options=-c%20timezone%3D{zone}", server.url());
+        open_url(&url, &namespace)
+    };
+    let (east, west) = (zoned("Asia/Kolkata"), zoned("America/St_Johns"));
+    let (earlier, later) = (east.ping().await.unwrap().at, west.ping().await.unwrap().at);
+    assert!(later >= earlier && later.since(earlier) < LONG, "{earlier}, {later}");
+    let lease = win(&east, "job", &claim_now("a", LONG)).await;
+    let held = holder(claim_on(&west, "job", &claim_now("b", LONG)).await);
+    assert_eq!(held.since, Some(lease.since));
+    assert!(held.remaining.is_some_and(|rest| rest <= LONG + Duration::from_millis(1)), "{held:?}");
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_found_again_and_has_forgotten_nothing() {
+    let (mut server, namespace) = (PostgresServer::start(), unused_name());
+    let store = open(&server, &namespace);
+    let tick = store.ping().await.unwrap().at;
+    let lease = win(&store, "job", &claim("a", tick)).await;
+    server.kill();
+    let error = store.ping().await.expect_err("it is gone");
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+    server.restart();
+    // The connection's end may have gone unnoticed.
+    let _noticed = store.ping().await;
+    let reply = claim_on(&store, "job", &claim("b", tick)).await;
+    assert!(matches!(reply, ClaimReply::Taken(_)), "{reply:?}");
+    store.extend("job", &lease).await.expect("extend");
+    store.release("job", &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
+    assert_eq!(store.history("job").await.unwrap().reply.stats.successes, 1);
+}
+
+#[tokio::test]
+async fn many_callers_share_one_session() {
+    let (server, namespace) = (PostgresServer::start(), unused_name());
+    let store = open(&server, &namespace);
+    let claims: Vec<_> = (0..50).map(|_| claim_now("a", LONG)).collect();
+    let keys: Vec<_> = (0..50).map(|number| format!("job-{number}")).collect();
+    let mut callers: Vec<_> = keys.iter().zip(&claims).map(|(key, claim)| store.claim(key, claim)).collect();
+    std::future::poll_fn(|context| {
+        callers.retain_mut(|caller| match caller.as_mut().poll(context) {
+            std::task::Poll::Ready(answer) => {
+                assert!(matches!(answer.expect("claim").reply.decision, ClaimReply::Won(_)));
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        if callers.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
+    let rows = server.client().await.query_typed(sessions, &[(&"singleton-jobs", Type::TEXT)]).await.unwrap();
+    assert_eq!(rows[0].get::<_, i64>(0), 1);
+}
