@@ -40,6 +40,7 @@ macro_rules! every_store {
         promises!(file: file_subject::file; $($promises::$promise;)+);
         promises!(redis: subject::redis; $($promises::$promise;)+);
         promises!(postgres: postgres_subject::postgres; $($promises::$promise;)+);
+        promises!(postgres_behind_a_pooler: postgres_subject::pooled; $($promises::$promise;)+);
     };
 }
 

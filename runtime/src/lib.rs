@@ -26,8 +26,8 @@
 //!
 //! Every server schedules every job. When a tick is due they all claim it on a shared [store](store::Store);
 //! one wins, and runs the function under a *lease*: a lock with an expiry, kept alive while the function runs,
-//! released when it ends, expiring by itself if the server dies. The store is Redis, a folder of files for
-//! processes on one machine, or memory for tests; `JOBS_URL` names it.
+//! released when it ends, expiring by itself if the server dies. The store is Redis, PostgreSQL, a folder of files
+//! for processes on one machine, or memory for tests; `JOBS_URL` names it.
 //!
 //! | word | meaning |
 //! |---|---|

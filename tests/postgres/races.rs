@@ -9,6 +9,7 @@ use jobs::store::{ClaimReply, Lease, RunOutcome, Store, Taken, TickClaim};
 use jobs::{Overlap, Timestamp};
 
 use super::support::bench::{LONG, ask, claim, claim_with, ending, lease};
+use super::support::pooler::Pooler;
 use super::support::postgres_server::PostgresServer;
 use super::{claim_on, open, open_url, unused_name, win};
 
@@ -108,6 +109,11 @@ fn fences_grow(fences: &BTreeMap<Timestamp, i64>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_servers_as_fast_as_they_can_start_each_tick_once() {
     fences_grow(&stampede(&PostgresServer::shared().url(), 16, Duration::from_secs(3)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_has_a_session_per_transaction_lets_each_tick_start_once() {
+    fences_grow(&stampede(&Pooler::shared().url(), 8, Duration::from_secs(1)).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

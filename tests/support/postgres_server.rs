@@ -104,27 +104,14 @@ impl PostgresServer {
         assert!(self.launch(), "postgres does not start again on port {}", self.port);
     }
 
-    /// The shell ends the server and removes its folder when its input closes, so that not even a killed test leaves
-    /// anything behind.
     fn launch(&mut self) -> bool {
-        let script = r#"
-            folder=$1; shift
-            "$@" >"$folder/log" 2>&1 & server=$!
-            read -r word
-            kill -QUIT $server; wait $server
-            [ "$word" = stay ] || rm -rf "$folder""#;
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script, "sh"]).arg(self.folder.path()).arg("env");
-        let mut watched = as_server(&mut shell)
+        let mut watched = watched(&self.folder, "QUIT")
             .arg(program("postgres"))
             .arg("-D")
-            .arg(self.folder.path().join("data"))
+            .arg(self.data())
             .args(["-p", &self.port.to_string(), "-h", "127.0.0.1", "-k", "", "-F"])
             .args(["-c", "max_connections=200"])
             .args(self.settings.iter().flat_map(|setting| ["-c", setting]))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
             .spawn()
             .expect("sh");
         let answers = answers_soon(self.port);
@@ -136,6 +123,22 @@ impl PostgresServer {
         }
         answers
     }
+}
+
+/// A command that is run by a user who may, with its output in the folder. A shell ends it by the signal, and removes
+/// the folder, when its input closes, so that not even a killed test leaves anything behind.
+pub fn watched(folder: &TempFolder, signal: &str) -> Command {
+    let script = r#"
+        folder=$1; signal=$2; shift 2
+        "$@" >"$folder/log" 2>&1 & server=$!
+        read -r word
+        kill -$signal $server; wait $server
+        [ "$word" = stay ] || rm -rf "$folder""#;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "sh"]).arg(folder.path()).args([signal, "env"]);
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    as_server(&mut shell);
+    shell
 }
 
 impl Drop for PostgresServer {
@@ -177,13 +180,13 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its address").port()
 }
 
 /// It listens before it answers, so it is asked whether it takes part already.
-fn answers_soon(port: u16) -> bool {
+pub fn answers_soon(port: u16) -> bool {
     let give_up = Instant::now() + PATIENCE;
     let port = port.to_string();
     while Instant::now() < give_up {

@@ -8,19 +8,23 @@ use jobs::store::postgres::PostgresStore;
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::pooler::Pooler;
 use super::postgres_server::{PATIENCE, PostgresServer};
 use super::subject::{Subject, Tamper, Tampering};
 
 /// The shared server, with a namespace of the test's own.
 pub async fn postgres() -> Subject {
-    on(PostgresServer::shared()).await
+    at(PostgresServer::shared().url()).await
 }
 
-/// Any server, with a namespace of the test's own.
-pub async fn on(server: &PostgresServer) -> Subject {
+/// The same server behind a pooler: every step may go over another session.
+pub async fn pooled() -> Subject {
+    at(Pooler::shared().url()).await
+}
+
+async fn at(url: String) -> Subject {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let namespace = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
-    let url = server.url();
     let open = move |namespace: &str| {
         let store = PostgresStore::open(&url, Some(namespace)).expect("a valid URL");
         Arc::new(store.with_timeouts(PATIENCE, PATIENCE))
@@ -31,7 +35,7 @@ pub async fn on(server: &PostgresServer) -> Subject {
             let namespace = namespace.clone();
             move |name| open(&format!("{namespace}.{name}"))
         }),
-        tamper: Arc::new(PostgresHand { client: server.client().await, namespace }),
+        tamper: Arc::new(PostgresHand { client: PostgresServer::shared().client().await, namespace }),
     }
 }
 

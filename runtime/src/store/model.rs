@@ -1,7 +1,7 @@
 //! The store contract as pure functions: one per transition, no I/O, the time passed in.
 //!
-//! The memory and file stores are thin shells around these functions. The Redis scripts are proved equal
-//! to them by replaying random operations against both.
+//! The memory and file stores are thin shells around these functions. The Redis scripts and the
+//! PostgreSQL functions are proved equal to them by replaying random operations against both.
 
 use std::time::Duration;
 

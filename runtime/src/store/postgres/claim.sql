@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION jobs_won_v1(s job_lock, missed_after bigint) RETURNS json LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION jobs_won_v1(s job_lock, missed_after bigint) RETURNS json LANGUAGE sql STABLE AS $$
   SELECT json_build_object('won', json_build_object(
     'fence', s.fence, 'attempt', s.attempt, 'since', s.since, 'until', s.until, 'missed_after', missed_after,
     'successes', s.successes, 'total_micros', s.total_micros
@@ -41,7 +41,7 @@ $$;
 
 -- The answer for a tick at or below the mark, else null.
 CREATE OR REPLACE FUNCTION jobs_decided_v1(s job_lock, t bigint, my_tick bigint) RETURNS json
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql STABLE AS $$
   SELECT CASE
     WHEN s.mark IS NULL OR s.mark < my_tick THEN NULL
     WHEN s.mark > t THEN json_build_object('ahead', s.mark)

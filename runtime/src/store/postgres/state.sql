@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION jobs_clock_v1() RETURNS bigint LANGUAGE sql VOLATILE 
   SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 $$;
 
-CREATE OR REPLACE FUNCTION jobs_reply_v1(t bigint, reply json) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION jobs_reply_v1(t bigint, reply json) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT json_build_object('at', t, 'reply', reply)::text
 $$;
 
@@ -62,8 +62,9 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION jobs_write_v1(s job_lock) RETURNS void LANGUAGE sql AS $$
-  UPDATE job_lock SET
+CREATE OR REPLACE FUNCTION jobs_write_v1(s job_lock) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE job_lock l SET
     token = s.token, server = s.server, tick = s.tick, attempt = s.attempt, since = s.since, until = s.until,
     released = s.released, progress = s.progress, fence = s.fence,
     lock_token = s.lock_token, lock_until = s.lock_until,
@@ -76,11 +77,12 @@ CREATE OR REPLACE FUNCTION jobs_write_v1(s job_lock) RETURNS void LANGUAGE sql A
     request_answer = s.request_answer, request_server = s.request_server, request_fence = s.request_fence,
     runs = s.runs, failures = s.failures, successes = s.successes, total_micros = s.total_micros,
     longest_micros = s.longest_micros, last_success = s.last_success
-  WHERE namespace = s.namespace AND job_name = s.job_name
+  WHERE l.namespace = s.namespace AND l.job_name = s.job_name;
+END
 $$;
 
 -- The last claimant while its lease lasts, else a stranger who set the lock, else null.
-CREATE OR REPLACE FUNCTION jobs_holder_v1(s job_lock, t bigint) RETURNS json LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION jobs_holder_v1(s job_lock, t bigint) RETURNS json LANGUAGE sql STABLE AS $$
   SELECT CASE
     WHEN NOT s.released AND s.until > t THEN
       json_build_object('server', s.server, 'since', s.since, 'remaining', s.until - t)

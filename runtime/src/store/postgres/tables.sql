@@ -1,6 +1,14 @@
 -- What is stored. Instants are microseconds since 1970, so that no session's time zone matters; for people:
 -- SELECT job_name, server, to_timestamp(until / 1e6) FROM job_lock;
 
+DO $$ BEGIN
+  IF to_regclass('job_lock') IS NOT NULL AND NOT EXISTS (
+    SELECT FROM pg_attribute WHERE attrelid = to_regclass('job_lock') AND attname = 'registered_schedule'
+  ) THEN
+    RAISE EXCEPTION 'there is a table job_lock that is another program''s' USING ERRCODE = 'JB002';
+  END IF;
+END $$;
+
 -- One row per job. Its primary key decides between two servers who claim a job that nobody knows yet.
 CREATE TABLE IF NOT EXISTS job_lock (
   namespace text NOT NULL,

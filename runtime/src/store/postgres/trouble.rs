@@ -112,13 +112,7 @@ fn kind_and_advice(code: &str) -> (StoreErrorKind, Option<&'static str>) {
     use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable};
     match code {
         "JB001" => (Unreadable, None),
-        // A column of that name, or a type, is not there.
-        "42703" | "42804" => (
-            Unreadable,
-            Some(
-                "a table of the same name is another program's, so set another schema in the URL: ?schema=jobs",
-            ),
-        ),
+        "JB002" | "42703" => (Unreadable, Some("choose another schema in the URL: ?schema=jobs")),
         "28P01" | "28000" => (Refused, Some("check user and password in the URL, and pg_hba.conf")),
         "3D000" => (Misconfigured, Some("create the database, or correct its name in the URL")),
         "42501" => (Refused, None),
