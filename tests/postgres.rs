@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "postgres/fleet.rs"]
+mod fleet;
 #[path = "postgres/races.rs"]
 mod races;
 #[path = "postgres/refusals.rs"]

@@ -134,6 +134,7 @@ every_store! {
     takeovers::a_loser_is_told_of_the_unfinished_tick_and_how_long_its_key_is_held;
     takeovers::an_unfinished_tick_that_is_free_is_told_with_no_time_remaining;
     takeovers::a_new_server_takes_over_what_it_did_not_see_coming;
+    takeovers::a_takeover_does_not_lower_the_mark;
     takeovers::a_crashed_tick_is_told_with_no_time_remaining;
     takeovers::a_strangers_lock_without_an_expiry_leaves_the_time_open;
     takeovers::a_finished_tick_is_not_told;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, TickClaim, Unfinished};
+use jobs::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, Taken, TickClaim, Unfinished};
 use jobs::{Overlap, Timestamp};
 
 use super::support::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder};
@@ -56,6 +56,20 @@ pub async fn a_new_server_takes_over_what_it_did_not_see_coming(subject: &Subjec
     let (tick, _) = cut_short(&bench).await;
     let new = TickClaim { known_for: Duration::ZERO, grace: Duration::ZERO, takeovers: 1, ..ask(tick) };
     assert_eq!(bench.win(&claim_with("new", LONG, new)).await.attempt, 2);
+}
+
+pub async fn a_takeover_does_not_lower_the_mark(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let (tick, later) = (bench.tick_ago(SHORT).await, bench.tick_ago(SHORT / 2).await);
+    let lease = bench.win(&retrying("a", tick)).await;
+    holder(bench.claim(&claim("b", later)).await); // skipped for all servers
+    assert_eq!(bench.release(&lease, RunOutcome::Cancelled).await, ReleaseReply::Released);
+    let taken_over = bench.win(&retrying("b", tick)).await;
+    assert_eq!(taken_over.attempt, 2);
+    bench.release(&taken_over, RunOutcome::Succeeded).await;
+    let skipped = bench.claim(&claim("c", later)).await;
+    assert!(matches!(skipped, ClaimReply::Taken(Taken::Skipped(_))), "{skipped:?}");
+    assert_eq!(bench.claim(&claim("c", tick)).await, ClaimReply::Superseded(later));
 }
 
 pub async fn a_crashed_tick_is_told_with_no_time_remaining(subject: &Subject) {

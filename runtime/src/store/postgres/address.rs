@@ -18,8 +18,9 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     let (url, schema) = without_schema(url);
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         let problem = error.source().map(ToString::to_string).unwrap_or_default();
-        let named =
-            ["unknown option", "invalid value for option"].iter().any(|word| problem.starts_with(word));
+        let words = ["unknown option", "invalid value for option"];
+        // A password with a question mark in it would make the rest of it look like an option.
+        let named = !parameters(&url).contains('@') && words.iter().any(|word| problem.starts_with(word));
         if named { format!("{problem}; {EXPECTED}") } else { EXPECTED.to_owned() }
     })?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
@@ -36,6 +37,10 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     // Of several hosts the one that takes writes: a standby cannot decide anything.
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     Ok(Address { config, schema })
+}
+
+fn parameters(url: &str) -> &str {
+    url.split_once('?').map_or("", |(_, parameters)| parameters)
 }
 
 /// Takes `schema=…` out of the URL's parameters, which are the client's own.
@@ -121,6 +126,8 @@ mod tests {
             "postgres://u:secret@host/db?sslmode=verify-full",
             "postgres://u:secret@host/db?pool=3",
             "postgres://u:secret@",
+            "postgres://u:p?secret=1@host/db",
+            "postgres://u:p?a&secret@host/db",
         ] {
             let error = parse(url).err().expect(url);
             assert!(!error.contains("secret") && error.contains("postgres://"), "{url}: {error}");

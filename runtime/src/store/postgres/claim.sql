@@ -64,7 +64,7 @@ CREATE OR REPLACE FUNCTION jobs_claim_v1(
   request text, -- its id; the rest counts only for a tick
   my_tick bigint, delay bigint, grace bigint, skip_if_held boolean, takeovers bigint, run_if_missed boolean,
   schedule text, known_for bigint
-) RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
+) RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
   access text := 'read';
   s job_lock;

@@ -5,7 +5,7 @@ $$;
 
 -- A server says that it is there, and is told for which jobs a run was requested.
 CREATE OR REPLACE FUNCTION jobs_announce_v1(ns text, me text, my_about text, ttl bigint)
-RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
+RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
   t bigint := jobs_clock_v1();
   requests json;
@@ -25,7 +25,7 @@ $$;
 
 -- A server says that it is gone.
 CREATE OR REPLACE FUNCTION jobs_leave_v1(ns text, me text)
-RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
+RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 BEGIN
   DELETE FROM job_server r WHERE r.namespace = ns AND r.server = me;
   RETURN jobs_reply_v1(jobs_clock_v1(), NULL);

@@ -40,7 +40,7 @@ $$;
 CREATE OR REPLACE FUNCTION jobs_extend_v1(
   ns text, name text, reads integer, my_token text, my_server text, my_tick bigint, my_attempt bigint,
   my_fence bigint, my_since bigint, my_until bigint, my_progress text, my_ttl bigint
-) RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
+) RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
   s job_lock;
   lease job_lock;
@@ -91,7 +91,7 @@ CREATE OR REPLACE FUNCTION jobs_release_v1(
   ns text, name text, reads integer, my_token text, my_server text, my_tick bigint, my_attempt bigint,
   my_fence bigint, my_since bigint, my_until bigint, my_progress text,
   outcome text, is_finished boolean, is_failure boolean, error text, failed_tries text, remember bigint
-) RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
+) RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
   s job_lock;
   before job_lock;

@@ -1,6 +1,6 @@
 -- An operator pauses the job, or lets it go on. The ticks of a pause were skipped, not missed.
 CREATE OR REPLACE FUNCTION jobs_set_paused_v1(ns text, name text, reads integer, pause boolean)
-RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
+RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
   s job_lock := jobs_state_v1(ns, name, reads, CASE WHEN pause THEN 'make' ELSE 'lock' END);
   t bigint := jobs_clock_v1();
@@ -16,7 +16,7 @@ $$;
 
 -- An operator takes back a mark from the future: ticks up to now stay decided, later ones become free.
 CREATE OR REPLACE FUNCTION jobs_reset_v1(ns text, name text, reads integer)
-RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
+RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
   s job_lock := jobs_state_v1(ns, name, reads, 'lock');
   t bigint := jobs_clock_v1();
@@ -31,7 +31,7 @@ $$;
 
 -- An operator removes a job that nobody schedules any more.
 CREATE OR REPLACE FUNCTION jobs_forget_v1(ns text, name text, reads integer, quiet bigint)
-RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
+RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
   s job_lock := jobs_state_v1(ns, name, reads, 'lock');
   t bigint := jobs_clock_v1();
@@ -58,7 +58,7 @@ $$;
 -- A server that does not have the job's function asks for a run. The answer is the request that counts, and from now
 -- on every server is told of it.
 CREATE OR REPLACE FUNCTION jobs_request_v1(ns text, name text, reads integer, my_id text, my_by text, my_ttl bigint)
-RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s' AS $$
+RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
   s job_lock := jobs_state_v1(ns, name, reads, 'make');
   t bigint := jobs_clock_v1();

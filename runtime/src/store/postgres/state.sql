@@ -1,5 +1,8 @@
 -- What the steps of a job have in common. A change of any function here or below needs a new number in all names:
 -- servers of two versions use the same database side by side.
+--
+-- Nobody waits for long for a row that another session has locked, because a server's other steps wait behind: they
+-- share one session. Whoever gave up changed nothing, and asks again.
 
 CREATE OR REPLACE FUNCTION jobs_clock_v1() RETURNS bigint LANGUAGE sql VOLATILE AS $$
   SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
