@@ -42,7 +42,7 @@ const MAKING: Duration = Duration::from_secs(10);
 /// A store on a PostgreSQL server, reached over one shared connection that is opened when it is first needed.
 pub struct PostgresStore {
     location: String,
-    user: String,
+    user: Option<String>,
     schema: String,
     namespace: String,
     connection: Connection,
@@ -60,7 +60,7 @@ impl PostgresStore {
         }
         let store = Self {
             location: address::without_password(&address.config),
-            user: address.config.get_user().unwrap_or("the_user").to_owned(),
+            user: address.config.get_user().map(str::to_owned),
             schema: "public".to_owned(),
             namespace: namespace.unwrap_or_default().to_owned(),
             connection: Connection::new(address.config),
@@ -88,9 +88,9 @@ impl PostgresStore {
 
     /// The SQL that makes the tables and functions, for an administrator to run where the store's own user may not.
     ///
-    /// It can be run again and again, and grants that user what it needs.
+    /// It can be run again and again, and grants the user that the URL names what it needs.
     pub fn setup_sql(&self) -> String {
-        schema::script(&self.schema, &self.user)
+        schema::script(&self.schema, self.user.as_deref())
     }
 
     async fn step<W: DeserializeOwned, T: From<W>>(

@@ -19,12 +19,17 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         let problem = error.source().map(ToString::to_string).unwrap_or_default();
         let words = ["unknown option", "invalid value for option"];
-        // A password with a question mark in it would make the rest of it look like an option.
-        let named = !parameters(&url).contains('@') && words.iter().any(|word| problem.starts_with(word));
+        // A password with an `@` in it would make the rest of it look like a host, or an option.
+        let whole = !split(&url).1.is_some_and(|parameters| parameters.contains('@'));
+        let named = whole && words.iter().any(|word| problem.starts_with(word));
         if named { format!("{problem}; {EXPECTED}") } else { EXPECTED.to_owned() }
     })?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(format!("it names no host; {EXPECTED}"));
+    }
+    let is_odd = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+    if config.get_hosts().iter().any(is_odd) {
+        return Err(format!("write an `@` in a password as %40; {EXPECTED}"));
     }
     if config.get_ssl_mode() == SslMode::Require {
         return Err("sslmode=require asks for TLS, which this version does not speak; connect through a \
@@ -39,17 +44,25 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     Ok(Address { config, schema })
 }
 
-fn parameters(url: &str) -> &str {
-    url.split_once('?').map_or("", |(_, parameters)| parameters)
+/// Splits off the parameters. Where they begin is where the client finds them: after the first `@`, if there is one.
+fn split(url: &str) -> (&str, Option<&str>) {
+    let after_credentials = url.find('@').unwrap_or(0);
+    match url[after_credentials..].find('?') {
+        Some(length) => {
+            let (rest, parameters) = url.split_at(after_credentials + length);
+            (rest, Some(&parameters[1..]))
+        }
+        None => (url, None),
+    }
 }
 
 /// Takes `schema=…` out of the URL's parameters, which are the client's own.
 fn without_schema(url: &str) -> (String, Option<String>) {
-    let Some((path, parameters)) = url.split_once('?') else { return (url.to_owned(), None) };
+    let (rest, Some(parameters)) = split(url) else { return (url.to_owned(), None) };
     let is_schema = |parameter: &&str| parameter.starts_with("schema=");
     let schema = parameters.split('&').find(is_schema).and_then(|schema| schema.strip_prefix("schema="));
     let others: Vec<_> = parameters.split('&').filter(|parameter| !is_schema(parameter)).collect();
-    let url = if others.is_empty() { path.to_owned() } else { format!("{path}?{}", others.join("&")) };
+    let url = if others.is_empty() { rest.to_owned() } else { format!("{rest}?{}", others.join("&")) };
     (url, schema.map(str::to_owned))
 }
 
@@ -100,6 +113,7 @@ mod tests {
             ("postgresql://jobs:secret@db.internal:6432/shop", "postgres://jobs@db.internal:6432/shop"),
             ("postgres://jobs:secret@a,b:6432/shop?schema=x", "postgres://jobs@a:5432,b:6432/shop"),
             ("postgres://jobs@[::1]:5433/shop", "postgres://jobs@[::1]:5433/shop"),
+            ("postgres://jobs:p?schema=secret@db/shop", "postgres://jobs@db:5432/shop"),
             ("postgres:///shop?host=/run/pg&password=secret", "postgres:///run/pg:5432/shop"),
         ] {
             assert_eq!(without_password(&parse(url).unwrap().config), location);
@@ -112,6 +126,7 @@ mod tests {
             ("postgres://localhost/shop?schema=jobs", Some("jobs")),
             ("postgres://localhost/shop?connect_timeout=3&schema=jobs&sslmode=disable", Some("jobs")),
             ("postgres://localhost/shop?sslmode=disable", None),
+            ("postgres://jobs:p?schema=x@localhost/shop?schema=jobs", Some("jobs")),
         ] {
             assert_eq!(parse(url).unwrap().schema.as_deref(), schema);
         }
@@ -126,8 +141,8 @@ mod tests {
             "postgres://u:secret@host/db?sslmode=verify-full",
             "postgres://u:secret@host/db?pool=3",
             "postgres://u:secret@",
-            "postgres://u:p?secret=1@host/db",
-            "postgres://u:p?a&secret@host/db",
+            "postgres://u:p@secret@host/db",
+            "postgres://u:p@x?secret=1@host/db",
         ] {
             let error = parse(url).err().expect(url);
             assert!(!error.contains("secret") && error.contains("postgres://"), "{url}: {error}");

@@ -24,14 +24,16 @@ pub(super) fn definitions(schema: &str) -> String {
 }
 
 /// The same, for an administrator to run, with what a user needs who did not make the tables.
-pub(super) fn script(schema: &str, user: &str) -> String {
-    let tables = ["job_lock", "job_run", "job_skip", "job_server", "job_request"]
-        .map(|table| format!("\"{schema}\".{table}"));
+pub(super) fn script(schema: &str, user: Option<&str>) -> String {
+    let grants = user.map(|user| grants(schema, &user.replace('"', "\"\""))).unwrap_or_default();
+    format!("BEGIN;\n{}{grants}COMMIT;\n", definitions(schema))
+}
+
+fn grants(schema: &str, user: &str) -> String {
+    let tables = ["job_lock", "job_run", "job_skip", "job_server", "job_request"];
+    let tables = tables.map(|table| format!("\"{schema}\".{table}")).join(", ");
     format!(
-        "BEGIN;\n{}\
-         GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\";\n\
-         GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO \"{user}\";\nCOMMIT;\n",
-        definitions(schema),
-        tables.join(", ")
+        "GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\";\n\
+         GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO \"{user}\";\n"
     )
 }
