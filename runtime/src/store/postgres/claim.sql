@@ -134,17 +134,22 @@ BEGIN
       IF s.registered_at IS NOT NULL THEN
         s.registered_at := least(s.registered_at, t);
         s.registered_begun := least(s.registered_begun, t);
+        s.registered_used := least(s.registered_used, t);
         IF s.registered_schedule <> schedule THEN
           other := json_build_object('schedule', s.registered_schedule, 'at', s.registered_at,
-            'server', s.registered_server, 'begun', s.registered_begun);
+            'server', s.registered_server, 'begun', s.registered_begun, 'used', s.registered_used);
         END IF;
       END IF;
-      -- While old and new servers run side by side the old ones change nothing.
-      IF s.registered_at IS NULL OR (other IS NOT NULL AND t - known_for > s.registered_begun) THEN
+      -- While old and new servers run side by side the old ones change nothing, but a schedule with which no tick
+      -- was won for an hour is followed by no server.
+      IF s.registered_at IS NULL OR (other IS NOT NULL
+        AND (t - known_for > s.registered_begun OR s.registered_used + 3600000000 < t))
+      THEN
         s.registered_schedule := schedule;
         s.registered_at := t;
         s.registered_server := my_server;
         s.registered_begun := t - known_for;
+        s.registered_used := t;
       END IF;
       registered := s.registered_schedule = schedule AND s.registered_at < my_tick;
       late := t > my_tick + delay + grace;
@@ -174,6 +179,9 @@ BEGIN
         decision := jobs_won_v1(s, greatest(before.mark, s.registered_at));
       END IF;
 
+      IF decision -> 'won' IS NOT NULL AND s.registered_schedule = schedule THEN
+        s.registered_used := t;
+      END IF;
       -- Decided once for all servers.
       IF skipped IS NOT NULL THEN
         s.mark := my_tick;

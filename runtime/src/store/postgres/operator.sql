@@ -93,7 +93,7 @@ RETURNS text LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     'paused', coalesce(s.paused, false),
     'registered', CASE WHEN s.registered_at IS NOT NULL THEN json_build_object(
       'schedule', s.registered_schedule, 'at', s.registered_at, 'server', s.registered_server,
-      'begun', s.registered_begun) END,
+      'begun', s.registered_begun, 'used', s.registered_used) END,
     'request', CASE WHEN s.request_id IS NOT NULL THEN json_build_object(
       'id', s.request_id, 'by', s.request_by, 'until', s.request_until,
       'answer', CASE s.request_answer

@@ -76,6 +76,7 @@ BEGIN
     paused = s.paused,
     registered_schedule = s.registered_schedule, registered_at = s.registered_at,
     registered_server = s.registered_server, registered_begun = s.registered_begun,
+    registered_used = s.registered_used,
     request_id = s.request_id, request_by = s.request_by, request_until = s.request_until,
     request_answer = s.request_answer, request_server = s.request_server, request_fence = s.request_fence,
     runs = s.runs, failures = s.failures, successes = s.successes, total_micros = s.total_micros,

@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS job_lock (
   registered_at bigint,
   registered_server text,
   registered_begun bigint,
+  registered_used bigint,
   -- The last request to run it by hand; its answer: started, held by a server, or locked by nobody known.
   request_id text,
   request_by text,
