@@ -122,10 +122,12 @@ impl State {
     /// While old and new servers run side by side the old ones change nothing.
     pub(super) fn register(&mut self, now: Timestamp, claim: &Claim, ask: &TickClaim) -> Option<Registered> {
         let begun = now.minus(ask.known_for);
-        let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
-        let new = Registered { schedule, at: now, server, begun, used: now };
+        let new = || {
+            let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
+            Registered { schedule, at: now, server, begun, used: now }
+        };
         let Some(known) = &mut self.registered else {
-            self.registered = Some(new);
+            self.registered = Some(new());
             return None;
         };
         // If the clock has gone back, no tick may count as unknown for it, and no server as old.
@@ -136,7 +138,7 @@ impl State {
             return None;
         }
         let replaces = begun > known.begun || known.used.plus(ABANDONED) < now;
-        Some(if replaces { std::mem::replace(known, new) } else { known.clone() })
+        Some(if replaces { std::mem::replace(known, new()) } else { known.clone() })
     }
 
     /// Whether the store knew the job, with this schedule, before this tick.
