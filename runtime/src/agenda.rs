@@ -60,7 +60,7 @@ impl Agenda {
         let policy = &entry.job.policy;
         let (first, schedule) = (entry.planned?, policy.schedule.as_ref()?);
         let (tick, next) = newest_due(policy, schedule, first, now);
-        entry.job.here.newest.send_replace(tick);
+        entry.job.here.newest.set(tick.as_micros());
         let ask = Ask { tick, grace: policy.grace_before(tick, next), purpose: Purpose::Due };
         let due = Due { index, job: entry.job.clone(), ask };
         self.set(index, next);

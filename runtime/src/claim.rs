@@ -75,8 +75,8 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         remember: server.remember,
     };
     let mut waiting = Waiting::new(job, ask);
-    let mut released_here = job.here.released.subscribe();
     loop {
+        let released = job.here.released.get();
         // A busy server does not claim: it leaves the tick to the others. Nor is a place kept while waiting.
         let slot = tokio::select! {
             biased;
@@ -90,7 +90,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                 if let (Some(SkipReason::StillRunning), Some(wait)) = (&why, waiting.time_for_own_run(server))
                 {
                     tokio::select! {
-                        _ = released_here.changed() => {}
+                        () = job.here.released.exceeds(released) => {}
                         () = tokio::time::sleep(wait) => {}
                         () = waiting.is_pointless(server) => {}
                     }
@@ -141,7 +141,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = waiting.is_pointless(server) => {}
-            _ = released_here.changed() => {}
+            () = job.here.released.exceeds(released) => {}
         }
     }
 }

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use singleton_jobs_policy::{Missed, OnCrash, OnLost, Overlap, Policy, Schedule, ScheduleError};
 
-use tokio::sync::watch;
-
 use crate::extract::{Context, Need};
 use crate::outcome::IntoOutcome;
 use crate::registry::JobFuture;
 use crate::takeover::Watch;
+use crate::watched::Watched;
 use crate::{Run, Timestamp};
 
 pub(crate) type JobFn = Arc<dyn Fn(&Context) -> JobFuture + Send + Sync>;
@@ -48,10 +47,10 @@ pub struct Job {
 /// What this server knows of a job's ticks and runs here.
 #[derive(Default)]
 pub(crate) struct Here {
-    /// The newest tick that was fired.
-    pub(crate) newest: watch::Sender<Timestamp>,
+    /// The newest tick that was fired, in microseconds.
+    pub(crate) newest: Watched,
     /// How many runs were released.
-    pub(crate) released: watch::Sender<u64>,
+    pub(crate) released: Watched,
     /// How many runs go on although their lease is lost: because they block, or were told to.
     pub(crate) astray: AtomicUsize,
     /// Whether somebody waits for the end of a run, to take its tick over.
@@ -81,9 +80,7 @@ impl Job {
 
     /// Resolves when a newer tick was fired here: whoever still waits with an older one need not go on.
     pub(crate) async fn superseded(&self, tick: Timestamp) {
-        let mut newest = self.here.newest.subscribe();
-        // It fails only when the sender is gone, and `self` keeps it.
-        let _newer = newest.wait_for(|newest| *newest > tick).await;
+        self.here.newest.exceeds(tick.as_micros()).await;
     }
 }
 

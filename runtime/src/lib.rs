@@ -109,6 +109,7 @@ mod takeover;
 pub mod testing;
 mod tick;
 mod waiting;
+mod watched;
 
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
 use crate::clock::Clock;
 use crate::store_time::Moment;
+use crate::watched::Flag;
 
 /// How long a lease can be relied on, counted from before its last confirmation was asked for, with a
 /// margin taken off: whoever trusts it stops before the store lets anybody else in.
@@ -20,7 +20,7 @@ pub(crate) struct Proof {
     kept_alive: bool,
     margin: Duration,
     confirmed: Mutex<Confirmed>,
-    lost: CancellationToken,
+    lost: Flag,
     doubt: Notify,
     waiting: Mutex<Option<Waker>>,
 }
@@ -47,7 +47,7 @@ impl Proof {
             kept_alive,
             margin,
             confirmed: Mutex::new(confirmed),
-            lost: CancellationToken::new(),
+            lost: Flag::default(),
             doubt: Notify::new(),
             waiting: Mutex::new(None),
         }
@@ -72,7 +72,7 @@ impl Proof {
 
     pub(crate) fn is_lost(&self) -> bool {
         let over = Instant::now() >= self.deadline() || (!self.kept_alive && self.slept());
-        self.lost.is_cancelled() || over
+        self.lost.is_raised() || over
     }
 
     /// The machine may have slept through the lease, and only the store can tell.
@@ -87,13 +87,13 @@ impl Proof {
     }
 
     pub(crate) fn lose(&self) {
-        self.lost.cancel();
+        self.lost.raise();
         self.wake();
     }
 
     /// Resolves when the lease is known to be lost.
     pub(crate) async fn lost(&self) {
-        self.lost.cancelled().await;
+        self.lost.raised().await;
     }
 
     /// Resolves when a run waits for the lease to be confirmed.
@@ -110,7 +110,7 @@ impl Proof {
             *lock(&self.waiting) = Some(context.waker().clone());
             self.doubt.notify_one();
             // Whoever decided between the two looks found nobody to wake.
-            return if self.lost.is_cancelled() { Poll::Ready(false) } else { Poll::Pending };
+            return if self.lost.is_raised() { Poll::Ready(false) } else { Poll::Pending };
         }
         Poll::Ready(true)
     }

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
 use crate::store::Progress;
+use crate::watched::Flag;
 
 /// The run that a job's function is in: which tick, under which lease, and whether to stop.
 ///
@@ -31,7 +32,7 @@ pub(crate) struct Inner {
     pub(crate) fence: i64,
     pub(crate) attempt: u32,
     pub(crate) server: String,
-    pub(crate) cancelled: CancellationToken,
+    pub(crate) cancelled: Flag,
     pub(crate) stopping: CancellationToken,
     pub(crate) progress: Mutex<Option<Progress>>,
 }
@@ -52,7 +53,7 @@ impl Run {
             fence: 1,
             attempt: 1,
             server: "detached".to_owned(),
-            cancelled: CancellationToken::new(),
+            cancelled: Flag::default(),
             stopping: CancellationToken::new(),
             progress: Mutex::default(),
         })
@@ -102,12 +103,12 @@ impl Run {
     /// shutting down and waits no longer. The function is dropped at its next `await` then; this is for
     /// work it has handed to other tasks or threads.
     pub fn is_cancelled(&self) -> bool {
-        self.inner.cancelled.is_cancelled()
+        self.inner.cancelled.is_raised()
     }
 
     /// Waits until this run is told to stop.
     pub async fn cancelled(&self) {
-        self.inner.cancelled.cancelled().await;
+        self.inner.cancelled.raised().await;
     }
 
     /// Whether the server has begun to shut down. A job that works through a list asks between two items.
@@ -152,6 +153,6 @@ impl Run {
     }
 
     pub(crate) fn cancel(&self) {
-        self.inner.cancelled.cancel();
+        self.inner.cancelled.raise();
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
 use crate::claim::{self, Ask, Claimed, NotWon, Win};
 use crate::event::{EventKind, SkipReason};
@@ -14,6 +13,7 @@ use crate::report;
 use crate::run::{self, Run};
 use crate::server::Server;
 use crate::store::{RunOutcome, RunRecord, Unfinished};
+use crate::watched::Flag;
 
 /// What became of a tick on this server.
 pub(crate) enum Outcome {
@@ -55,7 +55,7 @@ pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'
         fence: id.fence,
         attempt: id.attempt,
         server: server.id.clone(),
-        cancelled: CancellationToken::new(),
+        cancelled: Flag::default(),
         stopping: server.stop.clone(),
         progress: std::sync::Mutex::default(),
     });
@@ -95,7 +95,7 @@ pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'
     }
     // The job's future is gone and keep-alive has ended: now, and not before, the lease can go.
     lease.release(server, Some(&run), &ending).await;
-    job.here.released.send_modify(|released| *released += 1);
+    job.here.released.count_up();
     if !lost {
         report::ended(server, job, id, &record);
     }

@@ -55,7 +55,7 @@ impl<'a> Waiting<'a> {
             return Some(SkipReason::Stopping);
         }
         // First, since it is what `is_pointless` resolves for: whoever waits on must not be woken for it again.
-        let newest = *self.job.here.newest.borrow();
+        let newest = Timestamp::from_micros(self.job.here.newest.get());
         if newest > self.ask.tick && self.ask.purpose == Purpose::Due {
             return Some(SkipReason::Superseded(newest));
         }

@@ -1,0 +1,59 @@
+//! What changes often, and what hardly anybody waits for: no allocation and no lock of its own.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tokio::sync::Notify;
+
+/// A number that can be waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    number: AtomicI64,
+    changed: Notify,
+}
+
+impl Watched {
+    pub(crate) fn get(&self) -> i64 {
+        self.number.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set(&self, number: i64) {
+        self.number.store(number, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn count_up(&self) {
+        self.number.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+
+    /// Resolves when the number is greater than this.
+    pub(crate) async fn exceeds(&self, bound: i64) {
+        loop {
+            // Asked for before the look: it hears of a change from here on, even before it is first polled.
+            let changed = self.changed.notified();
+            if self.get() > bound {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Something that is raised once.
+#[derive(Debug, Default)]
+pub(crate) struct Flag(Watched);
+
+impl Flag {
+    pub(crate) fn raise(&self) {
+        self.0.set(1);
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.get() > 0
+    }
+
+    /// Resolves when the flag is up.
+    pub(crate) async fn raised(&self) {
+        self.0.exceeds(0).await;
+    }
+}
