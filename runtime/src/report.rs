@@ -50,8 +50,8 @@ pub(crate) fn overdue(server: &Server, job: &Job, tick: Timestamp) {
 pub(crate) const COUNTED: usize = 1000;
 
 /// The ticks after `decided`, up to, not including, the one that was won, were run by nobody.
-pub(crate) fn missed(server: &Server, job: &Job, decided: Option<Timestamp>, won: Timestamp) {
-    let (Some(schedule), Some(decided)) = (&job.policy.schedule, decided) else { return };
+pub(crate) fn missed(server: &Server, job: &Job, decided: Option<Timestamp>, won: Option<Timestamp>) {
+    let (Some(schedule), Some(decided), Some(won)) = (&job.policy.schedule, decided, won) else { return };
     let ticks = std::iter::successors(schedule.next_after(decided), |tick| schedule.next_after(*tick));
     let mut missed = ticks.take_while(|tick| *tick < won).take(COUNTED).peekable();
     if let Some(first) = missed.peek().copied() {

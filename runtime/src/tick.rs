@@ -28,10 +28,7 @@ pub(crate) enum Outcome {
 /// One tick of one job on this server, and a tick that is unfinished afterwards.
 pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -> (Outcome, Option<Unfinished>) {
     let outcome = match claim::claim_tick(server, job, ask).await {
-        Claimed::Won(win) => {
-            report::missed(server, job, win.missed_after, ask.tick);
-            Outcome::Ran(under_lease(server, job, win).await)
-        }
+        Claimed::Won(win) => Outcome::Ran(under_lease(server, job, win).await),
         Claimed::No(NotWon { unfinished: Some(unfinished), reason }) => {
             return (reason.map_or(Outcome::NotDue, Outcome::Skipped), Some(unfinished));
         }
@@ -46,7 +43,7 @@ pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -> (Outc
 
 /// A run, from the lease that was won for it to its record.
 pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'_>) -> RunRecord {
-    let Win { mut lease, slot, usual, .. } = win;
+    let Win { mut lease, slot, missed_after, usual } = win;
     let id = lease.run_ref();
     let _running = server.running.enter(job, id.fence);
     let run = Run::new(run::Inner {
@@ -64,6 +61,7 @@ pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'
     let first_try = execute::start(server, job, &run, &proof);
     // The job runs. When thousands are due together, watching over it comes after starting the others.
     tokio::task::yield_now().await;
+    report::missed(server, job, missed_after, id.tick);
     server.tell(Some(job), if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });
 
     let ended = Notify::new();
