@@ -271,3 +271,10 @@ async fn a_tool_without_jobs_starts_if_it_says_so_and_operates_those_of_others()
     tool.shutdown().await;
     server.shutdown().await;
 }
+
+/// Its own folder is what a debug build would choose, and nobody else is there. `tests/run` unsets the variables.
+#[tokio::test]
+async fn a_tool_without_jobs_must_say_which_store_it_means() {
+    let Err(refused) = jobs::builder().without_jobs().start_all().await else { panic!("it started") };
+    assert!(refused.to_string().contains("name the store that the servers use"), "{refused}");
+}

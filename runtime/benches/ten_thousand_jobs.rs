@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jobs::store::memory::MemoryStore;
-use jobs::store::{Claim, ClaimReply, Ending, Lease, REMEMBERED, Store, TickClaim, What, Won};
+use jobs::store::{Claim, ClaimReply, Ending, Lease, REMEMBERED, Store, TickClaim, What};
 use jobs::{Job, Missed, Overlap, RunOutcome, Timestamp};
 
 const JOBS: usize = 10_000;
@@ -153,9 +153,7 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
     let ClaimReply::Won(won) = store.claim(key, &claim).await.expect("an answer").reply.decision else {
         panic!("not won")
     };
-    let Claim { token, server, .. } = claim;
-    let Won { fence, attempt, since, until, .. } = won;
-    Lease { token, server, ttl, tick: Some(tick), attempt, fence, since, until, progress: None }
+    Lease::won(claim, won)
 }
 
 fn sorted(mut late: Vec<Duration>) -> Vec<Duration> {

@@ -158,6 +158,7 @@ fn embedded_folder() -> PathBuf {
     let home = || variable("HOME").map(|(home, _)| PathBuf::from(home).join(".local/state"));
     let state = variable("XDG_STATE_HOME").map(|(state, _)| PathBuf::from(state));
     let state = state.or_else(|| variable("LOCALAPPDATA").map(|(state, _)| PathBuf::from(state)));
+    // A program that cannot learn its own name still gets a folder.
     let program = std::env::current_exe().ok();
     let program = program
         .as_deref()

@@ -13,7 +13,7 @@ use crate::job::Job;
 use crate::proof::Proof;
 use crate::server::Server;
 use crate::store::model::UNKNOWN_FENCE;
-use crate::store::{Claim, Ending, ExtendReply, Lease, ReleaseReply, What, Won};
+use crate::store::{Claim, Ending, ExtendReply, Lease, ReleaseReply, Won};
 use crate::store_time::Moment;
 use crate::{Run, Timestamp};
 
@@ -39,22 +39,7 @@ impl HeldLease {
         sent: Moment,
         at: Timestamp,
     ) -> Self {
-        let tick = match &claim.what {
-            What::Tick(ask) => Some(ask.tick),
-            What::Now | What::Requested(_) => None,
-        };
-        let lease = Lease {
-            token: claim.token,
-            server: claim.server,
-            ttl: claim.ttl,
-            tick,
-            attempt: won.attempt,
-            fence: won.fence,
-            since: won.since,
-            until: won.until,
-            progress: None,
-        };
-        Self::new(server, job, lease, sent, won.until.since(at))
+        Self::new(server, job, Lease::won(claim, won), sent, won.until.since(at))
     }
 
     /// A request without an answer may have won: releases whatever it won, beside everything else.

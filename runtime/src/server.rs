@@ -177,6 +177,7 @@ pub(crate) fn server_id(name: Option<&str>) -> String {
     format!("{host}-{}-{}", std::process::id(), &random[..6])
 }
 
+/// Only for people to read: where no name can be found, the rest of the id tells servers apart.
 fn host_name() -> String {
     let asked = std::env::var("HOSTNAME").ok();
     let asked = asked.or_else(|| std::env::var("COMPUTERNAME").ok());

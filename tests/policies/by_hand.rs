@@ -79,6 +79,8 @@ async fn a_typing_mistake_is_no_success() {
         server.pause("jbo").await,
         server.resume("jbo").await,
         server.reset("jbo").await,
+        server.forget("jbo").await.map(drop),
+        server.history("jbo").await.map(drop),
     ];
     for mistake in mistakes {
         let error = mistake.unwrap_err();

@@ -207,13 +207,7 @@ fn token(server: &str) -> String {
 
 /// The lease that a server knows after it won.
 pub fn lease(claim: &Claim, won: Won) -> Lease {
-    let Claim { token, server, ttl, what, .. } = claim.clone();
-    let tick = match what {
-        What::Tick(ask) => Some(ask.tick),
-        What::Now | What::Requested(_) => None,
-    };
-    let Won { fence, attempt, since, until, .. } = won;
-    Lease { token, server, ttl, tick, attempt, fence, since, until, progress: None }
+    Lease::won(claim.clone(), won)
 }
 
 pub fn ending(outcome: RunOutcome) -> Ending {

@@ -41,21 +41,7 @@ pub fn claim_now() -> Claim {
 }
 
 pub fn lease_of(claim: &Claim, won: Won) -> Lease {
-    let tick = match &claim.what {
-        What::Tick(ask) => Some(ask.tick),
-        What::Now | What::Requested(_) => None,
-    };
-    Lease {
-        token: claim.token.clone(),
-        server: claim.server.clone(),
-        ttl: claim.ttl,
-        tick,
-        attempt: won.attempt,
-        fence: won.fence,
-        since: won.since,
-        until: won.until,
-        progress: None,
-    }
+    Lease::won(claim.clone(), won)
 }
 
 pub async fn win(store: &dyn Store, key: &str) -> Lease {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::RunOutcome;
+use super::{Claim, RunOutcome, What, Won};
 
 /// A lease as its holder knows it: enough to put it back into a store that lost it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,19 @@ pub struct Lease {
     pub until: Timestamp,
     /// How far the run is, as its function said last.
     pub progress: Option<Progress>,
+}
+
+impl Lease {
+    /// The lease that a claim has won.
+    pub fn won(claim: Claim, won: Won) -> Self {
+        let tick = match claim.what {
+            What::Tick(ask) => Some(ask.tick),
+            What::Now | What::Requested(_) => None,
+        };
+        let (token, server, ttl) = (claim.token, claim.server, claim.ttl);
+        let Won { fence, attempt, since, until, .. } = won;
+        Self { token, server, ttl, tick, attempt, fence, since, until, progress: None }
+    }
 }
 
 /// How far a run is.
