@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use jobs::store::{Ending, Lease, ReleaseReply, RunOutcome, Stats, TickClaim};
+use crate::store::{Ending, Lease, ReleaseReply, RunOutcome, Stats, TickClaim};
 
-use super::support::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, ending, lease};
-use super::support::subject::Subject;
+use super::super::Subject;
+use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, ending, lease};
 
 async fn stats(bench: &Bench) -> Stats {
     bench.history().await.stats
 }
 
-pub async fn every_outcome_is_counted_but_what_was_not_started(subject: &Subject) {
+pub(super) async fn every_outcome_is_counted_but_what_was_not_started(subject: &Subject) {
     let bench = Bench::of(subject);
     let (mut runs, mut failures, mut successes) = (0, 0, 0);
     for (outcome, run, failure, success) in [
@@ -31,7 +31,7 @@ pub async fn every_outcome_is_counted_but_what_was_not_started(subject: &Subject
     }
 }
 
-pub async fn a_release_is_counted_once_however_often_it_is_sent(subject: &Subject) {
+pub(super) async fn a_release_is_counted_once_however_often_it_is_sent(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.finish(&claim_now("a", LONG)).await;
     let once = stats(&bench).await;
@@ -42,7 +42,7 @@ pub async fn a_release_is_counted_once_however_often_it_is_sent(subject: &Subjec
     assert_eq!(stats(&bench).await, once);
 }
 
-pub async fn a_crash_is_counted_once(subject: &Subject) {
+pub(super) async fn a_crash_is_counted_once(subject: &Subject) {
     let bench = Bench::of(subject);
     let crashed = bench.win(&claim_now("a", SHORT)).await;
     assert_eq!(stats(&bench).await, Stats::default());
@@ -56,7 +56,7 @@ pub async fn a_crash_is_counted_once(subject: &Subject) {
     assert_eq!(stats(&bench).await, expected);
 }
 
-pub async fn a_run_whose_end_was_put_back_is_counted(subject: &Subject) {
+pub(super) async fn a_run_whose_end_was_put_back_is_counted(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     bench.wipe().await;
@@ -66,7 +66,7 @@ pub async fn a_run_whose_end_was_put_back_is_counted(subject: &Subject) {
     }
 }
 
-pub async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
+pub(super) async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
     let bench = Bench::of(subject);
     let outcomes = [(RunOutcome::Succeeded, 20), (RunOutcome::Failed, 40), (RunOutcome::Succeeded, 5)];
     for (outcome, millis) in outcomes {
@@ -90,7 +90,7 @@ pub async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
     assert_eq!(expected.mean(), Some(Duration::from_micros(expected.total_micros / 2)));
 }
 
-pub async fn counts_outlive_the_runs_on_record(subject: &Subject) {
+pub(super) async fn counts_outlive_the_runs_on_record(subject: &Subject) {
     let bench = Bench::of(subject);
     for _ in 0..4 {
         let lease = bench.win(&claim_now("a", LONG)).await;
@@ -100,7 +100,7 @@ pub async fn counts_outlive_the_runs_on_record(subject: &Subject) {
     assert_eq!((history.runs.len(), history.stats.runs, history.stats.failures), (1, 4, 4));
 }
 
-pub async fn the_usual_duration_is_told_after_three_successes(subject: &Subject) {
+pub(super) async fn the_usual_duration_is_told_after_three_successes(subject: &Subject) {
     let bench = Bench::of(subject);
     let outcomes = [RunOutcome::Succeeded, RunOutcome::Failed, RunOutcome::Succeeded, RunOutcome::Succeeded];
     for outcome in outcomes {
@@ -125,7 +125,7 @@ pub async fn the_usual_duration_is_told_after_three_successes(subject: &Subject)
 }
 
 /// A clock that stepped back must not make the sums absurd.
-pub async fn a_run_that_began_in_the_future_took_no_time(subject: &Subject) {
+pub(super) async fn a_run_that_began_in_the_future_took_no_time(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     bench.wipe().await;
