@@ -38,7 +38,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! # let my_store = || MemoryStore::new(std::sync::Arc::new(SystemClock));
-//! contract(|| async { Subject::new(my_store()) }, &[Need::Wipe, Need::Lock, Need::Namespaces]).await;
+//! contract(async || Subject::new(my_store()), &[Need::Wipe, Need::Lock, Need::Namespaces]).await;
 //! # }
 //! ```
 //!
@@ -63,8 +63,9 @@
 //!
 //! # What is not proved
 //!
-//! - **Atomicity.** Steps on one key come one after the other. That two servers' claims at the same instant cannot both
-//!   win is for you to show: one transaction, one script, one statement for each step, and a test with real processes.
+//! - **Atomicity**, but for claims that are sent at once from one process: of those one wins. That no two servers
+//!   elsewhere can get in between is for you to show: one transaction, one script or one statement for each step, and a
+//!   test with real processes.
 //! - **Durability**: that what the store acknowledged survives its crash, or a failover.
 //! - **Its clock**: that the time is the store's own, and the same for all servers.
 //! - **Trouble**: that an unreachable or full store is an [error](crate::StoreError) in good time, and of the right kind.

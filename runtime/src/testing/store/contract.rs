@@ -18,6 +18,7 @@ mod keys;
 mod leases;
 mod marks;
 mod missed;
+mod races;
 mod records;
 mod registration;
 mod requests;
@@ -57,10 +58,7 @@ static PROMISES: &[Promise] = crate::__every_promise! { [table] };
 ///
 /// With the name of every promise that is not kept, and what the store answered. Also if `without` is wrong: what it
 /// does not name must be there, and what it names must not.
-pub async fn contract<F>(open: impl Fn() -> F, without: &[Need])
-where
-    F: Future<Output = Subject> + Send + 'static,
-{
+pub async fn contract(open: impl AsyncFn() -> Subject, without: &[Need]) {
     let report = Report::on(open).await;
     println!("{} promises are kept", report.kept);
     for (need, promises) in &report.left_out {
@@ -72,7 +70,7 @@ where
 
 /// Puts one promise to a store, in a runtime of its own. What [`store_contract`](crate::store_contract) calls.
 #[doc(hidden)]
-pub fn prove<F: Future<Output = Subject>>(promise: &str, open: impl Fn() -> F) {
+pub fn prove(promise: &str, open: impl AsyncFn() -> Subject) {
     let promise = PROMISES.iter().find(|known| known.name == promise).expect("a promise of the list");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -105,18 +103,14 @@ struct Report {
 }
 
 impl Report {
-    async fn on<F>(open: impl Fn() -> F) -> Self
-    where
-        F: Future<Output = Subject> + Send + 'static,
-    {
+    async fn on(open: impl AsyncFn() -> Subject) -> Self {
         let room = Arc::new(Semaphore::new(AT_A_TIME));
         let mut proofs = Vec::new();
         for promise in PROMISES {
             let room = Arc::clone(&room).acquire_owned().await;
-            let opening = open();
+            let subject = open().await;
             let proof = tokio::spawn(async move {
                 let _room = room;
-                let subject = opening.await;
                 let lacks = promise.lacks(&subject);
                 if lacks.is_none() {
                     promise.put_to(&subject).await;

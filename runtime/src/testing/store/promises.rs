@@ -50,6 +50,11 @@ macro_rules! __every_promise {
                 a_finished_tick_is_never_taken_over;
                 reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else: wipe;
             }
+            races {
+                of_many_servers_that_claim_a_tick_at_once_one_wins;
+                of_many_servers_that_claim_now_at_once_one_wins;
+                of_many_servers_that_take_a_tick_over_at_once_one_wins;
+            }
             healing {
                 a_vanished_lock_is_put_back_by_the_next_extension: lock;
                 a_vanished_lock_frees_nobody: lock;
