@@ -11,7 +11,7 @@ use jobs::testing::store::{Subject, random_operations};
 use sqlite_store::SqliteStore;
 use support::folder::TempFolder;
 
-async fn open() -> Subject {
+fn open() -> Subject {
     let folder = Arc::new(TempFolder::in_memory());
     let database = folder.path().join("jobs.db");
     let store = SqliteStore::open(&database).expect("a database");
@@ -23,9 +23,9 @@ async fn open() -> Subject {
     })
 }
 
-jobs::store_contract!(sqlite: open, without lock, namespaces);
+jobs::store_contract!(sqlite: async || open(), without lock, namespaces);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_answers_as_the_model_does() {
-    random_operations(open().await, 600).await;
+    random_operations(open(), 600).await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::store::{
     Claim, ClaimReply, Ending, ExtendReply, ForgetReply, History, Holder, Lease, REMEMBERED, ReleaseReply,
-    Requested, RunOutcome, RunRequest, Stamped, Store, Taken, TickClaim, Verdict, What, Won,
+    Requested, RunOutcome, RunRecord, RunRequest, Stamped, Store, Taken, TickClaim, Verdict, What, Won,
 };
 use crate::{Missed, Overlap, Timestamp};
 
@@ -143,6 +143,11 @@ impl Bench {
 
     pub async fn history(&self) -> History {
         self.store.history(&self.key).await.expect("history").reply
+    }
+
+    pub async fn newest_run(&self) -> RunRecord {
+        let history = self.history().await;
+        history.runs.first().cloned().unwrap_or_else(|| panic!("a run should be on record: {history:?}"))
     }
 
     /// The lock as other programs see it holds this token. Of a store that shows none, nothing is asked.

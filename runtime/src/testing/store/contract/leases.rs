@@ -31,7 +31,7 @@ pub(super) async fn two_keys_are_independent(subject: &Subject) {
 pub(super) async fn an_expired_lease_is_free(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", SHORT)).await;
-    assert!(lease.until.since(lease.since) >= SHORT);
+    assert!(lease.until.since(lease.since) >= SHORT, "{lease:?}");
     bench.outlive(&lease).await;
     bench.lock_is(None).await;
     bench.win(&claim_now("b", LONG)).await;
@@ -64,7 +64,7 @@ pub(super) async fn an_extension_outlives_the_first_ttl_and_can_be_repeated(subj
         tokio::time::sleep(Duration::from_millis(100)).await;
         let known = lease.until;
         bench.keep(&mut lease).await;
-        assert!(lease.until > known);
+        assert!(lease.until > known, "{} is not after {known}", lease.until);
     }
     assert!(bench.now().await > first_end);
     bench.lock_is(Some(&lease.token)).await;
@@ -95,7 +95,7 @@ pub(super) async fn a_replayed_claim_wins_again_with_the_same_fence_and_the_rema
     let first = bench.win(&claim).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(bench.win(&claim).await, first);
-    assert!(bench.history().await.runs.is_empty());
+    assert_eq!(bench.history().await.runs, []);
 }
 
 pub(super) async fn a_replayed_claim_does_not_win_once_its_lease_is_over(subject: &Subject) {
@@ -126,7 +126,7 @@ pub(super) async fn an_abandoned_claim_heals_nothing(subject: &Subject) {
     bench.wipe().await;
     let abandoned = Lease { fence: UNKNOWN_FENCE, ..won };
     assert_eq!(bench.release(&abandoned, RunOutcome::NotStarted).await, ReleaseReply::NotHeld);
-    assert!(bench.history().await.runs.is_empty());
+    assert_eq!(bench.history().await.runs, []);
     // Nobody started the tick, so it is still to be had.
     bench.win(&claim("b", tick)).await;
 }
@@ -136,7 +136,7 @@ pub(super) async fn fences_strictly_grow(subject: &Subject) {
     let mut last = 0;
     for _ in 0..20 {
         let lease = bench.finish(&claim_now("a", LONG)).await;
-        assert!(lease.fence > last);
+        assert!(lease.fence > last, "{} is not above {last}", lease.fence);
         last = lease.fence;
     }
 }

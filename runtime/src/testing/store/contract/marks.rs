@@ -30,7 +30,7 @@ pub(super) async fn a_fast_clock_neither_starts_early_nor_burns_later_ticks(subj
     bench.finish(&claim("b", due)).await;
     tokio::time::sleep(wait + Duration::from_millis(3)).await;
     let lease = bench.win(&fast).await;
-    assert!(lease.since >= next);
+    assert!(lease.since >= next, "{} is before {next}", lease.since);
 }
 
 /// A server whose clock has stepped back computes older ticks than the newest decided one.
@@ -87,7 +87,7 @@ pub(super) async fn a_queued_tick_starts_when_the_last_run_ends(subject: &Subjec
     holder(bench.claim(&waiting).await);
     bench.release(&lease, RunOutcome::Succeeded).await;
     bench.win(&waiting).await;
-    assert!(bench.history().await.skips.is_empty());
+    assert_eq!(bench.history().await.skips, []);
 }
 
 pub(super) async fn an_unfinished_tick_is_not_taken_over_unasked(subject: &Subject) {
@@ -110,7 +110,7 @@ pub(super) async fn an_unfinished_tick_is_taken_over_with_the_next_attempt_and_a
     bench.outlive(&first).await;
     let second = bench.win(&claim_with("b", LONG, retry)).await;
     assert_eq!((first.attempt, second.attempt), (1, 2));
-    assert!(second.fence > first.fence);
+    assert!(second.fence > first.fence, "{second:?} after {first:?}");
 }
 
 pub(super) async fn a_tick_is_taken_over_only_as_often_as_allowed(subject: &Subject) {

@@ -124,7 +124,7 @@ pub(super) async fn a_missed_tick_is_not_skipped_while_the_key_is_held(subject: 
     let holding = bench.win(&claim_now("a", LONG)).await;
     let waiting = made_up("b", bench.tick_now().await);
     holder(bench.claim(&waiting).await);
-    assert!(bench.history().await.skips.is_empty());
+    assert_eq!(bench.history().await.skips, []);
     bench.release(&holding, RunOutcome::Succeeded).await;
     bench.win(&waiting).await;
 }

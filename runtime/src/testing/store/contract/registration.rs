@@ -87,7 +87,8 @@ pub(super) async fn the_first_claim_registers_the_schedule_whatever_its_answer(s
 pub(super) async fn an_early_claim_and_a_claim_by_hand_register_nothing(subject: &Subject) {
     let bench = Bench::of(subject);
     let early = claim("a", bench.now().await.plus(LONG));
-    assert!(matches!(bench.claim(&early).await, ClaimReply::Early(_)));
+    let reply = bench.claim(&early).await;
+    assert!(matches!(reply, ClaimReply::Early(_)), "{reply:?}");
     bench.finish(&claim_now("a", LONG)).await;
     assert_eq!(bench.history().await.registered, None);
 }

@@ -76,7 +76,7 @@ pub(super) async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
     }
     let history = bench.history().await;
     let [last, failed, first] = history.runs.as_slice() else { panic!("three runs: {history:?}") };
-    assert!(failed.duration() >= Duration::from_millis(40));
+    assert!(failed.duration() >= Duration::from_millis(40), "{failed:?}");
     let micros = [first, last].map(|run| u64::try_from(run.duration().as_micros()).unwrap());
     let expected = Stats {
         runs: 3,
