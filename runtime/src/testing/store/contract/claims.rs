@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::store::{ClaimReply, Holder, Lease, ReleaseReply, RunOutcome, TickClaim};
 
 use super::super::Subject;
-use super::super::bench::{Bench, LONG, SHORT, ask, claim, claim_now, claim_with, holder, started};
+use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started};
 
 pub(super) async fn an_early_claim_is_told_how_long_to_wait(subject: &Subject) {
     let bench = Bench::of(subject);
@@ -17,12 +17,12 @@ pub(super) async fn an_early_claim_is_told_how_long_to_wait(subject: &Subject) {
 
 pub(super) async fn a_delayed_tick_is_early_until_its_delay_is_over(subject: &Subject) {
     let bench = Bench::of(subject);
-    let ask = TickClaim { delay: SHORT, ..ask(bench.now().await) };
-    let claim = claim_with("a", LONG, ask);
-    let ClaimReply::Early(wait) = bench.claim(&claim).await else { panic!("the claim should be early") };
-    assert!(wait <= SHORT, "{wait:?}");
-    tokio::time::sleep(wait + Duration::from_millis(3)).await;
-    bench.win(&claim).await;
+    let tick = bench.now().await;
+    let delayed = |delay| claim_with("a", LONG, TickClaim { delay, ..ask(tick) });
+    let early = bench.answer(&delayed(LONG)).await;
+    assert_eq!(early.reply.decision, ClaimReply::Early(tick.plus(LONG).since(early.at)));
+    tokio::time::sleep(SHORT + MOMENT).await;
+    bench.win(&delayed(SHORT)).await;
 }
 
 pub(super) async fn a_late_claim_is_told_how_late_it_is(subject: &Subject) {
@@ -85,12 +85,13 @@ pub(super) async fn a_held_key_names_its_holder_and_the_remaining_time(subject: 
 
 pub(super) async fn a_strangers_lock_is_held_by_nobody_known(subject: &Subject) {
     let bench = Bench::of(subject);
-    bench.stranger_locks(SHORT).await;
+    bench.stranger_locks(LONG).await;
     let Holder { server, since, remaining } = holder(bench.claim(&claim_now("a", LONG)).await);
     assert_eq!((server, since), (None, None));
     let remaining = remaining.expect("the lock expires");
-    assert!(remaining > Duration::ZERO && remaining <= SHORT, "{remaining:?}");
-    tokio::time::sleep(remaining + Duration::from_millis(3)).await;
+    assert!(remaining > Duration::ZERO && remaining <= LONG, "{remaining:?}");
+    bench.stranger_locks(SHORT).await;
+    tokio::time::sleep(SHORT + MOMENT).await;
     bench.win(&claim_now("a", LONG)).await;
 }
 

@@ -6,7 +6,7 @@ use crate::Overlap;
 use crate::store::{ClaimReply, ReleaseReply, RunOutcome, Skip, SkipRecord, Taken, TickClaim};
 
 use super::super::Subject;
-use super::super::bench::{Bench, LONG, SHORT, ask, claim, claim_now, claim_with, holder, started};
+use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started};
 use super::claims::mark_ahead;
 
 pub(super) async fn a_late_server_does_not_rerun_a_finished_tick(subject: &Subject) {
@@ -22,15 +22,22 @@ pub(super) async fn a_late_server_does_not_rerun_a_finished_tick(subject: &Subje
 }
 
 pub(super) async fn a_fast_clock_neither_starts_early_nor_burns_later_ticks(subject: &Subject) {
-    let bench = Bench::of(subject);
-    let due = bench.tick_ago(SHORT).await;
-    let next = bench.now().await.plus(Duration::from_millis(300));
-    let fast = claim("fast", next);
-    let ClaimReply::Early(wait) = bench.claim(&fast).await else { panic!("the claim should be early") };
-    bench.finish(&claim("b", due)).await;
-    tokio::time::sleep(wait + Duration::from_millis(3)).await;
-    let lease = bench.win(&fast).await;
-    assert!(lease.since >= next, "{} is before {next}", lease.since);
+    for attempt in 0.. {
+        let bench = Bench::with_key(subject, &format!("attempt-{attempt}"));
+        let due = bench.tick_ago(SHORT).await;
+        let next = bench.now().await.plus(Duration::from_millis(300));
+        let fast = claim("fast", next);
+        let answer = bench.answer(&fast).await;
+        if answer.at >= next {
+            continue; // The machine stalled, and nobody was early.
+        }
+        assert_eq!(answer.reply.decision, ClaimReply::Early(next.since(answer.at)));
+        bench.finish(&claim("b", due)).await;
+        tokio::time::sleep(next.since(answer.at) + MOMENT).await;
+        let lease = bench.win(&fast).await;
+        assert!(lease.since >= next, "{} is before {next}", lease.since);
+        break;
+    }
 }
 
 /// A server whose clock has stepped back computes older ticks than the newest decided one.
@@ -105,8 +112,9 @@ pub(super) async fn an_unfinished_tick_is_taken_over_with_the_next_attempt_and_a
     let tick = bench.tick_ago(SHORT).await;
     // Whatever the grace: the tick has been started in time.
     let retry = TickClaim { takeovers: 1, grace: Duration::ZERO, ..ask(tick) };
-    let first = bench.win(&claim_with("a", SHORT, ask(tick))).await;
+    let mut first = bench.win(&claim("a", tick)).await;
     assert_eq!(bench.claim(&claim_with("b", LONG, retry.clone())).await, started("a", first.since, false));
+    bench.shorten(&mut first).await;
     bench.outlive(&first).await;
     let second = bench.win(&claim_with("b", LONG, retry)).await;
     assert_eq!((first.attempt, second.attempt), (1, 2));

@@ -7,7 +7,7 @@ use crate::store::{
 };
 
 use super::super::Subject;
-use super::super::bench::{Bench, LONG, SHORT, ask, claim, claim_now, claim_with, ending};
+use super::super::bench::{Bench, LONG, SHORT, claim, claim_now, ending};
 
 pub(super) async fn a_release_records_its_run_in_the_same_step(subject: &Subject) {
     let bench = Bench::of(subject);
@@ -47,9 +47,9 @@ pub(super) async fn a_release_is_recorded_once_however_often_it_is_sent(subject:
 pub(super) async fn a_crash_is_shown_before_anybody_records_it_and_recorded_the_same(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
-    let mut crashed = bench.win(&claim_with("a", SHORT, ask(tick))).await;
+    let mut crashed = bench.win(&claim("a", tick)).await;
     crashed.progress = Some(progress(3));
-    bench.keep(&mut crashed).await;
+    bench.shorten(&mut crashed).await;
     bench.outlive(&crashed).await;
     let shown = bench.history().await;
     assert_eq!(shown.runs, [record(&crashed, RunOutcome::Crashed, crashed.until)]);

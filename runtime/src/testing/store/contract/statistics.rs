@@ -44,8 +44,9 @@ pub(super) async fn a_release_is_counted_once_however_often_it_is_sent(subject: 
 
 pub(super) async fn a_crash_is_counted_once(subject: &Subject) {
     let bench = Bench::of(subject);
-    let crashed = bench.win(&claim_now("a", SHORT)).await;
+    let mut crashed = bench.win(&claim_now("a", LONG)).await;
     assert_eq!(stats(&bench).await, Stats::default());
+    bench.shorten(&mut crashed).await;
     bench.outlive(&crashed).await;
     let expected = Stats { runs: 1, failures: 1, ..Stats::default() };
     assert_eq!(stats(&bench).await, expected, "though nobody has recorded it");

@@ -129,11 +129,12 @@ pub(super) async fn a_tick_is_told_only_to_whom_may_take_it_over(subject: &Subje
 pub(super) async fn who_lost_its_lease_is_told_of_its_own_tick(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
-    let short = claim_with("a", SHORT, TickClaim { takeovers: 1, ..ask(tick) });
-    let lease = bench.win(&short).await;
-    assert_eq!(bench.verdict(&short).await.unfinished, None, "it holds the key still");
+    let claim = claim_with("a", LONG, TickClaim { takeovers: 1, ..ask(tick) });
+    let mut lease = bench.win(&claim).await;
+    assert_eq!(bench.verdict(&claim).await.unfinished, None, "it holds the key still");
+    bench.shorten(&mut lease).await;
     bench.outlive(&lease).await;
-    let verdict = bench.verdict(&short).await;
+    let verdict = bench.verdict(&claim).await;
     assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Lost, Some(free(tick))));
 }
 
