@@ -3,7 +3,6 @@
 // Each test program uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
-pub mod bench;
 pub mod file_subject;
 pub mod fleet;
 pub mod folder;
@@ -15,3 +14,5 @@ pub mod racer;
 pub mod redis_server;
 pub mod subject;
 pub mod worker;
+
+pub use jobs::testing::store::bench;

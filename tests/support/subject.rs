@@ -1,82 +1,53 @@
-//! A store under test, and a hand that reaches into it behind its back.
+//! The stores in memory and on Redis under test, and the hands that reach into them behind their backs.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use jobs::Timestamp;
 use jobs::clock::SystemClock;
-use jobs::store::Store;
 use jobs::store::memory::MemoryStore;
 use jobs::store::model::{Lock, State};
 use jobs::store::redis::RedisStore;
 use redis::aio::MultiplexedConnection;
 
+pub use jobs::testing::store::{Subject, Tamper, Tampering};
+
 use super::redis_server::{PATIENCE, RedisServer};
-
-/// A store under test.
-#[derive(Clone)]
-pub struct Subject {
-    /// The store, with keys that no other test sees.
-    pub store: Arc<dyn Store>,
-    /// What happens to it from outside.
-    pub tamper: Arc<dyn Tamper>,
-    /// The same store with the keys of a namespace.
-    pub in_namespace: Arc<Opener>,
-}
-
-/// Opens a store with the keys of a namespace.
-pub type Opener = dyn Fn(&str) -> Arc<dyn Store> + Send + Sync;
-
-pub type Tampering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// What operators, evictions, failovers and other programs do to a store.
-pub trait Tamper: Send + Sync {
-    /// The token in the lock, as other programs see it.
-    fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>>;
-
-    /// Sets the lock, whoever holds it, up to an instant in whole milliseconds or for ever.
-    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a>;
-
-    /// The lock vanishes, as by an eviction or by hand.
-    fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a>;
-
-    /// The store forgets everything about the key.
-    fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a>;
-}
 
 /// A memory store of its own.
 pub fn memory() -> std::future::Ready<Subject> {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let same = store.clone();
-    std::future::ready(Subject {
-        store: Arc::new(store.clone()),
-        tamper: Arc::new(store),
-        in_namespace: Arc::new(move |name| Arc::new(same.clone().with_namespace(name))),
-    })
+    let subject = Subject::new(store.clone())
+        .tampered_by(MemoryHand(store))
+        .namespaced_by(move |name| same.clone().with_namespace(name));
+    std::future::ready(subject)
 }
 
-impl Tamper for MemoryStore {
+/// Reaches into a memory store that runs on the system's clock.
+pub struct MemoryHand(pub MemoryStore);
+
+impl Tamper for MemoryHand {
     fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>> {
         let expired = |lock: &Lock| lock.until.is_some_and(|until| until <= Timestamp::now());
         let read =
             |state: &mut State| state.lock.clone().filter(|lock| !expired(lock)).map(|lock| lock.token);
-        Box::pin(std::future::ready(self.tamper(key, read)))
+        Box::pin(std::future::ready(self.0.tamper(key, read)))
     }
 
     fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a> {
         let lock = Lock { token: token.to_owned(), until };
-        self.tamper(key, |state| state.lock = Some(lock));
+        self.0.tamper(key, |state| state.lock = Some(lock));
         Box::pin(std::future::ready(()))
     }
 
     fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a> {
-        self.tamper(key, |state| state.lock = None);
+        self.0.tamper(key, |state| state.lock = None);
         Box::pin(std::future::ready(()))
     }
 
     fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a> {
-        self.tamper(key, |state| *state = State::default());
+        self.0.tamper(key, |state| *state = State::default());
         Box::pin(std::future::ready(()))
     }
 }
@@ -91,14 +62,10 @@ pub async fn redis() -> Subject {
         let store = RedisStore::open(&url, Some(namespace)).expect("a valid URL");
         store.with_timeouts(PATIENCE, PATIENCE)
     };
-    Subject {
-        store: Arc::new(open(&namespace)),
-        in_namespace: Arc::new({
-            let namespace = namespace.clone();
-            move |name| Arc::new(open(&format!("{namespace}.{name}")))
-        }),
-        tamper: Arc::new(RedisHand { client: server.client().await, namespace, _server: server }),
-    }
+    let (store, prefix) = (open(&namespace), namespace.clone());
+    Subject::new(store)
+        .tampered_by(RedisHand { client: server.client().await, namespace, _server: server })
+        .namespaced_by(move |name| open(&format!("{prefix}.{name}")))
 }
 
 struct RedisHand {

@@ -1,11 +1,11 @@
 //! A store inside the process: for tests, and for a service that runs as one process.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::model::{self, State};
+use super::model::{self, Fleet, State};
 use super::{
     Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
     Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture, Verdict,
@@ -26,13 +26,6 @@ pub struct MemoryStore {
 struct Contents {
     states: HashMap<String, State>,
     fleets: HashMap<String, Fleet>,
-}
-
-/// The servers of one namespace, and the runs that were asked for; each until it expires.
-#[derive(Default)]
-struct Fleet {
-    servers: BTreeMap<String, (Timestamp, Arc<str>)>,
-    requested: BTreeMap<String, (Timestamp, String)>,
 }
 
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<Mutex<Contents>>>>> = LazyLock::new(Mutex::default);
@@ -98,8 +91,6 @@ impl MemoryStore {
         let mut contents = self.contents();
         let fleet = contents.fleets.entry(self.prefix.clone()).or_default();
         let at = self.clock.now();
-        fleet.servers.retain(|_, (until, _)| *until > at);
-        fleet.requested.retain(|_, (until, _)| *until > at);
         stamped(at, step(fleet, at))
     }
 }
@@ -147,13 +138,11 @@ impl Store for MemoryStore {
     }
 
     fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        let mut hint = None;
-        let counts = self.step(key, |state, now| {
-            let counts = model::request(state, now, request);
-            hint = Some((counts.until, counts.id.clone()));
-            counts
-        });
-        drop(self.fleet_step(|fleet, _| fleet.requested.extend(hint.map(|hint| (key.to_owned(), hint)))));
+        let mut asked = None;
+        let counts = self.step(key, |state, now| asked.insert(model::request(state, now, request)).clone());
+        if let Some(asked) = asked {
+            drop(self.fleet_step(|fleet, now| model::hint(fleet, now, key, &asked)));
+        }
         counts
     }
 
@@ -162,25 +151,14 @@ impl Store for MemoryStore {
     }
 
     fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        self.fleet_step(|fleet, now| {
-            let entry = (now.plus(announcement.ttl), announcement.about.clone());
-            fleet.servers.insert(announcement.server.clone(), entry);
-            fleet
-                .requested
-                .iter()
-                .map(|(key, (_, id))| RequestHint { key: key.clone(), id: id.clone() })
-                .collect()
-        })
+        self.fleet_step(|fleet, now| model::announce(fleet, now, announcement))
     }
 
     fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        self.fleet_step(|fleet, _| drop(fleet.servers.remove(server)))
+        self.fleet_step(|fleet, now| model::leave(fleet, now, server))
     }
 
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.fleet_step(|fleet, _| {
-            // What a newer version announces may not be readable; the others still are.
-            fleet.servers.values().filter_map(|(_, about)| serde_json::from_str(about).ok()).collect()
-        })
+        self.fleet_step(|fleet, now| model::servers(fleet, now))
     }
 }

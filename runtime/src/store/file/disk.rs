@@ -4,12 +4,11 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::name;
 use crate::Timestamp;
-use crate::store::model::{FORMAT, State};
+use crate::store::model::State;
 use crate::store::{Stamped, StoreErrorKind};
 
 /// What went wrong, before the store adds the step and its location.
@@ -105,10 +104,6 @@ impl KeyFiles {
 
     /// The state as the last step left it. Needs no lock: the file is replaced, never changed.
     pub(super) fn read(&self) -> Result<State, Failure> {
-        #[derive(Deserialize)]
-        struct Format {
-            format: u32,
-        }
         let bytes = match fs::read(&self.state) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(State::default()),
@@ -118,12 +113,7 @@ impl KeyFiles {
         if bytes.is_empty() {
             return Err(unreadable("is empty"));
         }
-        let foreign = |error| unreadable(&format!("is not the state of a job ({error})"));
-        let Format { format } = serde_json::from_slice(&bytes).map_err(foreign)?;
-        if format > FORMAT {
-            return Err(unreadable(&format!("has format {format}, and this version reads up to {FORMAT}")));
-        }
-        serde_json::from_slice(&bytes).map_err(foreign)
+        State::from_json(bytes).map_err(|why| unreadable(&why.to_string()))
     }
 
     /// Whenever the process is killed or the power fails: the old state is there, or the new one.
@@ -137,9 +127,10 @@ impl KeyFiles {
     }
 
     fn replace(&self, state: &State) -> Result<(), Failure> {
-        let bytes = serde_json::to_vec(state).expect("a state is plain data");
+        let json = state.to_json();
         let temporary = temporary(&self.folder, &self.name);
-        let written = write_through(&temporary, &bytes).and_then(|()| fs::rename(&temporary, &self.state));
+        let written =
+            write_through(&temporary, json.as_bytes()).and_then(|()| fs::rename(&temporary, &self.state));
         written.map_err(|error| {
             let _ = fs::remove_file(&temporary);
             Failure::io("write", &self.state, &error)

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use jobs::store::{Ending, Lease, ReleaseReply, RunOutcome, Stats, TickClaim};
+use crate::store::{Ending, Lease, ReleaseReply, RunOutcome, Stats, TickClaim};
 
-use super::support::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, ending, lease};
-use super::support::subject::Subject;
+use super::super::Subject;
+use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, ending, lease};
 
 async fn stats(bench: &Bench) -> Stats {
     bench.history().await.stats
 }
 
-pub async fn every_outcome_is_counted_but_what_was_not_started(subject: &Subject) {
+pub(super) async fn every_outcome_is_counted_but_what_was_not_started(subject: &Subject) {
     let bench = Bench::of(subject);
     let (mut runs, mut failures, mut successes) = (0, 0, 0);
     for (outcome, run, failure, success) in [
@@ -31,7 +31,7 @@ pub async fn every_outcome_is_counted_but_what_was_not_started(subject: &Subject
     }
 }
 
-pub async fn a_release_is_counted_once_however_often_it_is_sent(subject: &Subject) {
+pub(super) async fn a_release_is_counted_once_however_often_it_is_sent(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.finish(&claim_now("a", LONG)).await;
     let once = stats(&bench).await;
@@ -42,10 +42,11 @@ pub async fn a_release_is_counted_once_however_often_it_is_sent(subject: &Subjec
     assert_eq!(stats(&bench).await, once);
 }
 
-pub async fn a_crash_is_counted_once(subject: &Subject) {
+pub(super) async fn a_crash_is_counted_once(subject: &Subject) {
     let bench = Bench::of(subject);
-    let crashed = bench.win(&claim_now("a", SHORT)).await;
+    let mut crashed = bench.win(&claim_now("a", LONG)).await;
     assert_eq!(stats(&bench).await, Stats::default());
+    bench.shorten(&mut crashed).await;
     bench.outlive(&crashed).await;
     let expected = Stats { runs: 1, failures: 1, ..Stats::default() };
     assert_eq!(stats(&bench).await, expected, "though nobody has recorded it");
@@ -56,7 +57,7 @@ pub async fn a_crash_is_counted_once(subject: &Subject) {
     assert_eq!(stats(&bench).await, expected);
 }
 
-pub async fn a_run_whose_end_was_put_back_is_counted(subject: &Subject) {
+pub(super) async fn a_run_whose_end_was_put_back_is_counted(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     bench.wipe().await;
@@ -66,7 +67,7 @@ pub async fn a_run_whose_end_was_put_back_is_counted(subject: &Subject) {
     }
 }
 
-pub async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
+pub(super) async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
     let bench = Bench::of(subject);
     let outcomes = [(RunOutcome::Succeeded, 20), (RunOutcome::Failed, 40), (RunOutcome::Succeeded, 5)];
     for (outcome, millis) in outcomes {
@@ -76,7 +77,7 @@ pub async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
     }
     let history = bench.history().await;
     let [last, failed, first] = history.runs.as_slice() else { panic!("three runs: {history:?}") };
-    assert!(failed.duration() >= Duration::from_millis(40));
+    assert!(failed.duration() >= Duration::from_millis(40), "{failed:?}");
     let micros = [first, last].map(|run| u64::try_from(run.duration().as_micros()).unwrap());
     let expected = Stats {
         runs: 3,
@@ -90,7 +91,7 @@ pub async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
     assert_eq!(expected.mean(), Some(Duration::from_micros(expected.total_micros / 2)));
 }
 
-pub async fn counts_outlive_the_runs_on_record(subject: &Subject) {
+pub(super) async fn counts_outlive_the_runs_on_record(subject: &Subject) {
     let bench = Bench::of(subject);
     for _ in 0..4 {
         let lease = bench.win(&claim_now("a", LONG)).await;
@@ -100,7 +101,7 @@ pub async fn counts_outlive_the_runs_on_record(subject: &Subject) {
     assert_eq!((history.runs.len(), history.stats.runs, history.stats.failures), (1, 4, 4));
 }
 
-pub async fn the_usual_duration_is_told_after_three_successes(subject: &Subject) {
+pub(super) async fn the_usual_duration_is_told_after_three_successes(subject: &Subject) {
     let bench = Bench::of(subject);
     let outcomes = [RunOutcome::Succeeded, RunOutcome::Failed, RunOutcome::Succeeded, RunOutcome::Succeeded];
     for outcome in outcomes {
@@ -125,7 +126,7 @@ pub async fn the_usual_duration_is_told_after_three_successes(subject: &Subject)
 }
 
 /// A clock that stepped back must not make the sums absurd.
-pub async fn a_run_that_began_in_the_future_took_no_time(subject: &Subject) {
+pub(super) async fn a_run_that_began_in_the_future_took_no_time(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     bench.wipe().await;

@@ -1,16 +1,16 @@
-//! Short ways to say what servers do to one key of a store.
+//! Not public API. Short ways to say what servers do to one key of a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use jobs::store::{
+use crate::store::{
     Claim, ClaimReply, Ending, ExtendReply, ForgetReply, History, Holder, Lease, REMEMBERED, ReleaseReply,
-    Requested, RunOutcome, RunRequest, Stamped, Store, Taken, TickClaim, Verdict, What, Won,
+    Requested, RunOutcome, RunRecord, RunRequest, Stamped, Store, Taken, TickClaim, Verdict, What, Won,
 };
-use jobs::{Missed, Overlap, Timestamp};
+use crate::{Missed, Overlap, Timestamp};
 
-use super::subject::{Subject, Tamper};
+use super::{Need, Subject};
 
 pub const SHORT: Duration = Duration::from_millis(150);
 pub const LONG: Duration = Duration::from_secs(30);
@@ -22,8 +22,8 @@ pub const SCHEDULE: &str = "0 * * * * UTC";
 /// One key of a store, and what is done to it.
 pub struct Bench {
     pub store: Arc<dyn Store>,
-    pub tamper: Arc<dyn Tamper>,
     pub key: String,
+    subject: Subject,
 }
 
 impl Bench {
@@ -32,7 +32,18 @@ impl Bench {
     }
 
     pub fn with_key(subject: &Subject, key: &str) -> Self {
-        Self { store: Arc::clone(&subject.store), tamper: Arc::clone(&subject.tamper), key: key.to_owned() }
+        Self { store: Arc::clone(&subject.store), key: key.to_owned(), subject: subject.clone() }
+    }
+
+    /// Another key of the same store.
+    #[must_use]
+    pub fn on(&self, key: &str) -> Self {
+        Self::with_key(&self.subject, key)
+    }
+
+    /// The same key in a namespace; the hand stays outside of it.
+    pub fn in_namespace(subject: &Subject, namespace: &str) -> Self {
+        Self { store: subject.in_namespace(namespace), ..Self::of(subject) }
     }
 
     /// The store's time.
@@ -97,6 +108,12 @@ impl Bench {
         }
     }
 
+    /// Makes a lease end soon: whatever was to happen before that has happened, however slow the machine.
+    pub async fn shorten(&self, lease: &mut Lease) {
+        lease.ttl = SHORT;
+        self.keep(lease).await;
+    }
+
     pub async fn release(&self, lease: &Lease, outcome: RunOutcome) -> ReleaseReply {
         self.release_with(lease, &ending(outcome)).await
     }
@@ -134,25 +151,42 @@ impl Bench {
         self.store.history(&self.key).await.expect("history").reply
     }
 
-    /// The lock as other programs see it.
-    pub async fn lock(&self) -> Option<String> {
-        self.tamper.lock(&self.key).await
+    pub async fn newest_run(&self) -> RunRecord {
+        let history = self.history().await;
+        history.runs.first().cloned().unwrap_or_else(|| panic!("a run should be on record: {history:?}"))
+    }
+
+    /// The lock as other programs see it holds this token. Of a store that shows none, nothing is asked.
+    pub async fn lock_is(&self, token: Option<&str>) {
+        if self.subject.can(Need::Lock) {
+            let lock = self.subject.hand().lock(&self.key).await;
+            assert_eq!(lock.as_deref(), token, "the lock as other programs see it");
+        }
     }
 
     /// The lock vanishes.
     pub async fn remove_lock(&self) {
-        self.tamper.remove_lock(&self.key).await;
+        self.subject.hand().remove_lock(&self.key).await;
     }
 
     /// The store forgets everything about the key.
     pub async fn wipe(&self) {
-        self.tamper.wipe(&self.key).await;
+        self.subject.wipe(&self.key).await;
     }
 
     /// Another program takes the lock.
     pub async fn stranger_locks(&self, lasts: Duration) {
         let until = self.now().await.plus(lasts).as_micros() / 1_000 * 1_000;
-        self.tamper.set_lock(&self.key, "stranger", Some(Timestamp::from_micros(until))).await;
+        self.set_lock(Some(Timestamp::from_micros(until))).await;
+    }
+
+    /// Another program takes the lock, and says nothing of an end.
+    pub async fn stranger_locks_for_ever(&self) {
+        self.set_lock(None).await;
+    }
+
+    async fn set_lock(&self, until: Option<Timestamp>) {
+        self.subject.hand().set_lock(&self.key, "stranger", until).await;
     }
 
     /// Waits until the lease is over by the store's clock.

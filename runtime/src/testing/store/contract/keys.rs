@@ -1,11 +1,9 @@
 //! Every key that may be written is a key of its own.
 
-use std::sync::Arc;
+use super::super::Subject;
+use super::super::bench::{Bench, LONG, claim_now, holder};
 
-use super::support::bench::{Bench, LONG, claim_now, holder};
-use super::support::subject::Subject;
-
-pub async fn odd_keys_are_keys_of_their_own(subject: &Subject) {
+pub(super) async fn odd_keys_are_keys_of_their_own(subject: &Subject) {
     let long = "k".repeat(128);
     let almost_as_long = format!("{}l", "k".repeat(127));
     let keys = [
@@ -39,12 +37,11 @@ pub async fn odd_keys_are_keys_of_their_own(subject: &Subject) {
     }
 }
 
-pub async fn namespaces_are_separate(subject: &Subject) {
-    let bench = |namespace| Bench { store: (subject.in_namespace)(namespace), ..Bench::of(subject) };
+pub(super) async fn namespaces_are_separate(subject: &Subject) {
+    let bench = |namespace| Bench::in_namespace(subject, namespace);
     let (plain, blue, green) = (Bench::of(subject), bench("blue"), bench("green"));
     for bench in [&plain, &blue, &green] {
         bench.win(&claim_now("a", LONG)).await;
     }
-    let blue_again = Bench { store: Arc::clone(&blue.store), ..bench("blue") };
-    holder(blue_again.claim(&claim_now("b", LONG)).await);
+    holder(bench("blue").claim(&claim_now("b", LONG)).await);
 }

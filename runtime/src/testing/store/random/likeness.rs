@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use jobs::Timestamp;
-use jobs::store::model::State;
-use jobs::store::{ClaimReply, ForgetReply, Holder, Unfinished, Verdict};
+use crate::Timestamp;
+use crate::store::model::State;
+use crate::store::{ClaimReply, ForgetReply, Holder, Unfinished, Verdict};
 
 /// A busy machine may interrupt the store between its looks at the clock and at the lock.
 const INTERRUPTION: Duration = Duration::from_millis(25);
 
-pub fn alike(answer: &Verdict, expected: &Verdict, model: &State, at: Timestamp) -> bool {
+pub(super) fn alike(answer: &Verdict, expected: &Verdict, model: &State, at: Timestamp) -> bool {
     let decision = match (&answer.decision, &expected.decision) {
         (ClaimReply::Held(answer), ClaimReply::Held(expected)) => same_holder(answer, expected),
         (answer, expected) => answer == expected,
@@ -22,7 +22,7 @@ pub fn alike(answer: &Verdict, expected: &Verdict, model: &State, at: Timestamp)
     decision && unfinished && answer.other_schedule == expected.other_schedule
 }
 
-pub fn forgot_alike(answer: &ForgetReply, expected: &ForgetReply) -> bool {
+pub(super) fn forgot_alike(answer: &ForgetReply, expected: &ForgetReply) -> bool {
     match (answer, expected) {
         (ForgetReply::Held(answer), ForgetReply::Held(expected)) => same_holder(answer, expected),
         (answer, expected) => answer == expected,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use jobs::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, Taken, TickClaim, Unfinished};
-use jobs::{Overlap, Timestamp};
+use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, Taken, TickClaim, Unfinished};
+use crate::{Overlap, Timestamp};
 
-use super::support::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder};
-use super::support::subject::Subject;
+use super::super::Subject;
+use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder};
 
 /// A claim by a server that would take an unfinished tick over once.
 fn retrying(server: &str, tick: Timestamp) -> Claim {
@@ -25,7 +25,7 @@ async fn cut_short(bench: &Bench) -> (Timestamp, Timestamp) {
     (tick, tick.minus(MOMENT))
 }
 
-pub async fn a_loser_is_told_of_the_unfinished_tick_and_how_long_its_key_is_held(subject: &Subject) {
+pub(super) async fn a_loser_is_told_of_the_unfinished_tick_and_how_long_its_key_is_held(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let won = bench.answer(&retrying("a", tick)).await;
@@ -42,7 +42,7 @@ pub async fn a_loser_is_told_of_the_unfinished_tick_and_how_long_its_key_is_held
     assert_eq!(bench.verdict(&early).await.unfinished, None);
 }
 
-pub async fn an_unfinished_tick_that_is_free_is_told_with_no_time_remaining(subject: &Subject) {
+pub(super) async fn an_unfinished_tick_that_is_free_is_told_with_no_time_remaining(subject: &Subject) {
     let bench = Bench::of(subject);
     let (tick, older) = cut_short(&bench).await;
     let verdict = bench.verdict(&retrying("b", older)).await;
@@ -51,14 +51,14 @@ pub async fn an_unfinished_tick_that_is_free_is_told_with_no_time_remaining(subj
 }
 
 /// However late, and by a server that has just started: the tick was started in time, by one that knew it.
-pub async fn a_new_server_takes_over_what_it_did_not_see_coming(subject: &Subject) {
+pub(super) async fn a_new_server_takes_over_what_it_did_not_see_coming(subject: &Subject) {
     let bench = Bench::of(subject);
     let (tick, _) = cut_short(&bench).await;
     let new = TickClaim { known_for: Duration::ZERO, grace: Duration::ZERO, takeovers: 1, ..ask(tick) };
     assert_eq!(bench.win(&claim_with("new", LONG, new)).await.attempt, 2);
 }
 
-pub async fn a_takeover_does_not_lower_the_mark(subject: &Subject) {
+pub(super) async fn a_takeover_does_not_lower_the_mark(subject: &Subject) {
     let bench = Bench::of(subject);
     let (tick, later) = (bench.tick_ago(SHORT).await, bench.tick_ago(SHORT / 2).await);
     let lease = bench.win(&retrying("a", tick)).await;
@@ -72,7 +72,7 @@ pub async fn a_takeover_does_not_lower_the_mark(subject: &Subject) {
     assert_eq!(bench.claim(&claim("c", tick)).await, ClaimReply::Superseded(later));
 }
 
-pub async fn a_crashed_tick_is_told_with_no_time_remaining(subject: &Subject) {
+pub(super) async fn a_crashed_tick_is_told_with_no_time_remaining(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let crashed = bench.win(&claim_with("a", SHORT, ask(tick))).await;
@@ -81,17 +81,17 @@ pub async fn a_crashed_tick_is_told_with_no_time_remaining(subject: &Subject) {
     assert_eq!(bench.verdict(&older).await.unfinished, Some(free(tick)));
 }
 
-pub async fn a_strangers_lock_without_an_expiry_leaves_the_time_open(subject: &Subject) {
+pub(super) async fn a_strangers_lock_without_an_expiry_leaves_the_time_open(subject: &Subject) {
     let bench = Bench::of(subject);
     let (tick, older) = cut_short(&bench).await;
-    bench.tamper.set_lock(&bench.key, "stranger", None).await;
+    bench.stranger_locks_for_ever().await;
     let unfinished = Some(Unfinished { tick, remaining: None });
     for tick in [older, tick] {
         assert_eq!(bench.verdict(&retrying("b", tick)).await.unfinished, unfinished);
     }
 }
 
-pub async fn a_finished_tick_is_not_told(subject: &Subject) {
+pub(super) async fn a_finished_tick_is_not_told(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     bench.finish(&retrying("a", tick)).await;
@@ -101,7 +101,7 @@ pub async fn a_finished_tick_is_not_told(subject: &Subject) {
     assert_eq!(bench.verdict(&retrying("b", tick)).await.unfinished, None);
 }
 
-pub async fn a_pause_puts_a_takeover_off(subject: &Subject) {
+pub(super) async fn a_pause_puts_a_takeover_off(subject: &Subject) {
     let bench = Bench::of(subject);
     let (tick, older) = cut_short(&bench).await;
     bench.pause(true).await;
@@ -115,7 +115,7 @@ pub async fn a_pause_puts_a_takeover_off(subject: &Subject) {
     bench.win(&retrying("b", tick)).await;
 }
 
-pub async fn a_tick_is_told_only_to_whom_may_take_it_over(subject: &Subject) {
+pub(super) async fn a_tick_is_told_only_to_whom_may_take_it_over(subject: &Subject) {
     let bench = Bench::of(subject);
     let (tick, older) = cut_short(&bench).await;
     assert_eq!(bench.verdict(&claim("b", older)).await.unfinished, None, "no takeovers are allowed");
@@ -126,18 +126,19 @@ pub async fn a_tick_is_told_only_to_whom_may_take_it_over(subject: &Subject) {
     assert_eq!(bench.verdict(&claim_with("c", LONG, more)).await.unfinished, Some(free(tick)));
 }
 
-pub async fn who_lost_its_lease_is_told_of_its_own_tick(subject: &Subject) {
+pub(super) async fn who_lost_its_lease_is_told_of_its_own_tick(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
-    let short = claim_with("a", SHORT, TickClaim { takeovers: 1, ..ask(tick) });
-    let lease = bench.win(&short).await;
-    assert_eq!(bench.verdict(&short).await.unfinished, None, "it holds the key still");
+    let claim = claim_with("a", LONG, TickClaim { takeovers: 1, ..ask(tick) });
+    let mut lease = bench.win(&claim).await;
+    assert_eq!(bench.verdict(&claim).await.unfinished, None, "it holds the key still");
+    bench.shorten(&mut lease).await;
     bench.outlive(&lease).await;
-    let verdict = bench.verdict(&short).await;
+    let verdict = bench.verdict(&claim).await;
     assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Lost, Some(free(tick))));
 }
 
-pub async fn an_unfinished_tick_from_the_future_is_not_told(subject: &Subject) {
+pub(super) async fn an_unfinished_tick_from_the_future_is_not_told(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     let ahead = bench.now().await.plus(LONG);
@@ -148,7 +149,7 @@ pub async fn an_unfinished_tick_from_the_future_is_not_told(subject: &Subject) {
     assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Ahead(ahead), None));
 }
 
-pub async fn claims_by_hand_are_told_of_no_tick(subject: &Subject) {
+pub(super) async fn claims_by_hand_are_told_of_no_tick(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.win(&retrying("a", bench.tick_ago(SHORT).await)).await;
     let verdict = bench.verdict(&claim_now("b", LONG)).await;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use jobs::Timestamp;
-use jobs::store::{Announcement, JobInfo, RequestHint, RunningInfo, ServerInfo, Store};
+use crate::Timestamp;
+use crate::store::{Announcement, JobInfo, RequestHint, RunningInfo, ServerInfo, Store};
 use serde_json::json;
 
-use super::support::bench::{LONG, MOMENT, SHORT};
-use super::support::subject::Subject;
+use super::super::Subject;
+use super::super::bench::{LONG, MOMENT, SHORT};
 
-pub async fn announce(store: &dyn Store, server: &str, ttl: Duration) -> Vec<RequestHint> {
+pub(super) async fn announce(store: &dyn Store, server: &str, ttl: Duration) -> Vec<RequestHint> {
     say(store, server, ttl, &about(server, 0)).await
 }
 
@@ -42,7 +42,7 @@ async fn listed(store: &dyn Store) -> Vec<String> {
     servers(store).await.into_iter().map(|server| server.id).collect()
 }
 
-pub async fn an_announced_server_is_listed_with_all_that_it_said(subject: &Subject) {
+pub(super) async fn an_announced_server_is_listed_with_all_that_it_said(subject: &Subject) {
     let store = &*subject.store;
     assert_eq!(servers(store).await, []);
     for fence in [5, i64::MAX] {
@@ -60,7 +60,7 @@ pub async fn an_announced_server_is_listed_with_all_that_it_said(subject: &Subje
     }
 }
 
-pub async fn a_server_that_left_is_gone_and_may_come_back(subject: &Subject) {
+pub(super) async fn a_server_that_left_is_gone_and_may_come_back(subject: &Subject) {
     let store = &*subject.store;
     for server in ["a", "b"] {
         announce(store, server, LONG).await;
@@ -74,22 +74,27 @@ pub async fn a_server_that_left_is_gone_and_may_come_back(subject: &Subject) {
     assert_eq!(listed(store).await, ["a", "b"]);
 }
 
-pub async fn a_server_that_falls_silent_is_gone(subject: &Subject) {
+pub(super) async fn a_server_that_falls_silent_is_gone(subject: &Subject) {
     let store = &*subject.store;
-    announce(store, "silent", SHORT).await;
-    announce(store, "renewed", SHORT).await;
-    assert_eq!(listed(store).await, ["renewed", "silent"]);
+    let both = ["renewed", "silent"];
+    for server in both {
+        announce(store, server, LONG).await;
+    }
+    assert_eq!(listed(store).await, both);
+    for server in both {
+        announce(store, server, SHORT).await;
+    }
     announce(store, "renewed", LONG).await;
     tokio::time::sleep(SHORT + MOMENT).await;
     for _ in 0..2 {
         assert_eq!(listed(store).await, ["renewed"]);
     }
     announce(store, "silent", LONG).await;
-    assert_eq!(listed(store).await, ["renewed", "silent"]);
+    assert_eq!(listed(store).await, both);
 }
 
-pub async fn namespaces_have_fleets_of_their_own(subject: &Subject) {
-    let (blue, green) = ((subject.in_namespace)("blue"), (subject.in_namespace)("green"));
+pub(super) async fn namespaces_have_fleets_of_their_own(subject: &Subject) {
+    let (blue, green) = (subject.in_namespace("blue"), subject.in_namespace("green"));
     announce(&*blue, "a", LONG).await;
     announce(&*green, "b", LONG).await;
     green.leave("a").await.expect("leave");
@@ -97,7 +102,7 @@ pub async fn namespaces_have_fleets_of_their_own(subject: &Subject) {
     assert_eq!(fleets, [vec![], vec!["a".to_owned()], vec!["b".to_owned()]]);
 }
 
-pub async fn an_announcement_that_cannot_be_read_hides_no_other(subject: &Subject) {
+pub(super) async fn an_announcement_that_cannot_be_read_hides_no_other(subject: &Subject) {
     let store = &*subject.store;
     for (server, about) in [("a", "{\"id\": 7}"), ("b", "not JSON \" \\"), ("c", "")] {
         say(store, server, LONG, about).await;
@@ -106,7 +111,7 @@ pub async fn an_announcement_that_cannot_be_read_hides_no_other(subject: &Subjec
     assert_eq!(listed(store).await, ["d"]);
 }
 
-pub async fn odd_servers_are_servers_of_their_own(subject: &Subject) {
+pub(super) async fn odd_servers_are_servers_of_their_own(subject: &Subject) {
     let store = &*subject.store;
     let long = "host-".repeat(60);
     let mut odd = ["..", "a", "A", "a/b", "a:b", "a.json", "γ {1}", long.as_str()];

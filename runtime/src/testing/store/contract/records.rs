@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use jobs::store::{
+use crate::store::{
     Claim, CurrentRun, Ending, FailedTry, History, Lease, Progress, ReleaseReply, RunOutcome, RunRecord,
 };
 
-use super::support::bench::{Bench, LONG, SHORT, ask, claim, claim_now, claim_with, ending};
-use super::support::subject::Subject;
+use super::super::Subject;
+use super::super::bench::{Bench, LONG, SHORT, claim, claim_now, ending};
 
-pub async fn a_release_records_its_run_in_the_same_step(subject: &Subject) {
+pub(super) async fn a_release_records_its_run_in_the_same_step(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
@@ -20,7 +20,7 @@ pub async fn a_release_records_its_run_in_the_same_step(subject: &Subject) {
     assert_eq!((history.current, history.skips, history.paused), (None, Vec::new(), false));
 }
 
-fn record(lease: &Lease, outcome: RunOutcome, ended: jobs::Timestamp) -> RunRecord {
+fn record(lease: &Lease, outcome: RunOutcome, ended: crate::Timestamp) -> RunRecord {
     RunRecord {
         tick: lease.tick,
         server: lease.server.clone(),
@@ -35,7 +35,7 @@ fn record(lease: &Lease, outcome: RunOutcome, ended: jobs::Timestamp) -> RunReco
     }
 }
 
-pub async fn a_release_is_recorded_once_however_often_it_is_sent(subject: &Subject) {
+pub(super) async fn a_release_is_recorded_once_however_often_it_is_sent(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.finish(&claim_now("a", LONG)).await;
     for _ in 0..3 {
@@ -44,12 +44,12 @@ pub async fn a_release_is_recorded_once_however_often_it_is_sent(subject: &Subje
     assert_eq!(bench.history().await.runs.len(), 1);
 }
 
-pub async fn a_crash_is_shown_before_anybody_records_it_and_recorded_the_same(subject: &Subject) {
+pub(super) async fn a_crash_is_shown_before_anybody_records_it_and_recorded_the_same(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
-    let mut crashed = bench.win(&claim_with("a", SHORT, ask(tick))).await;
+    let mut crashed = bench.win(&claim("a", tick)).await;
     crashed.progress = Some(progress(3));
-    bench.keep(&mut crashed).await;
+    bench.shorten(&mut crashed).await;
     bench.outlive(&crashed).await;
     let shown = bench.history().await;
     assert_eq!(shown.runs, [record(&crashed, RunOutcome::Crashed, crashed.until)]);
@@ -60,7 +60,7 @@ pub async fn a_crash_is_shown_before_anybody_records_it_and_recorded_the_same(su
     assert_eq!((recorded.runs, recorded.stats), (shown.runs, shown.stats));
 }
 
-pub async fn a_run_that_goes_on_is_shown_with_its_progress(subject: &Subject) {
+pub(super) async fn a_run_that_goes_on_is_shown_with_its_progress(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let mut lease = bench.win(&claim("a", tick)).await;
@@ -81,11 +81,11 @@ pub async fn a_run_that_goes_on_is_shown_with_its_progress(subject: &Subject) {
     }
     lease.progress = Some(progress(7));
     bench.release(&lease, RunOutcome::Failed).await;
-    let history = bench.history().await;
-    assert_eq!((history.current, &history.runs[0].progress), (None, &lease.progress));
+    assert_eq!(bench.history().await.current, None);
+    assert_eq!(bench.newest_run().await.progress, lease.progress);
 }
 
-pub async fn after_a_wipe_the_progress_is_put_back(subject: &Subject) {
+pub(super) async fn after_a_wipe_the_progress_is_put_back(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     let lease = Lease { progress: Some(progress(4)), ..lease };
@@ -94,14 +94,14 @@ pub async fn after_a_wipe_the_progress_is_put_back(subject: &Subject) {
     assert_eq!(bench.history().await.current.expect("a run goes on").progress, Some(progress(4)));
     bench.wipe().await;
     assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Restored);
-    assert_eq!(bench.history().await.runs[0].progress, Some(progress(4)));
+    assert_eq!(bench.newest_run().await.progress, Some(progress(4)));
 }
 
 fn progress(done: u64) -> Progress {
     Progress { done, total: u64::MAX, status: format!("\"{done}\" ☃\n of many") }
 }
 
-pub async fn errors_and_failed_tries_are_recorded_word_for_word(subject: &Subject) {
+pub(super) async fn errors_and_failed_tries_are_recorded_word_for_word(subject: &Subject) {
     let bench = Bench::of(subject);
     let text = "no route to \"db\"\n\tat C:\\jobs/import\u{0} 100 % ☃ {\"a\":[1e99]}";
     let lease = bench.win(&claim_now("a", LONG)).await;
@@ -112,11 +112,11 @@ pub async fn errors_and_failed_tries_are_recorded_word_for_word(subject: &Subjec
         ..ending(RunOutcome::Failed)
     };
     bench.release_with(&lease, &end).await;
-    let run = &bench.history().await.runs[0];
+    let run = bench.newest_run().await;
     assert_eq!((run.error.as_deref(), &run.failed_tries), (Some(text), &end.failed_tries));
 }
 
-pub async fn as_many_runs_and_skips_are_kept_as_the_newest_step_asks_for(subject: &Subject) {
+pub(super) async fn as_many_runs_and_skips_are_kept_as_the_newest_step_asks_for(subject: &Subject) {
     let bench = Bench::of(subject);
     let mut fences = Vec::new();
     for (remember, left) in [(4, 1), (4, 2), (4, 3), (4, 4), (4, 4), (2, 2), (4, 3)] {
@@ -137,12 +137,12 @@ pub async fn as_many_runs_and_skips_are_kept_as_the_newest_step_asks_for(subject
     assert_eq!(kept(&bench).await.1, ticks[..3]);
 }
 
-async fn kept(bench: &Bench) -> (Vec<i64>, Vec<jobs::Timestamp>) {
+async fn kept(bench: &Bench) -> (Vec<i64>, Vec<crate::Timestamp>) {
     let History { runs, skips, .. } = bench.history().await;
     (runs.iter().map(|run| run.fence).collect(), skips.iter().map(|skip| skip.tick).collect())
 }
 
-pub async fn a_crash_is_recorded_beside_as_many_runs_as_the_claim_asks_for(subject: &Subject) {
+pub(super) async fn a_crash_is_recorded_beside_as_many_runs_as_the_claim_asks_for(subject: &Subject) {
     let bench = Bench::of(subject);
     for _ in 0..3 {
         bench.finish(&claim_now("a", LONG)).await;
@@ -154,6 +154,6 @@ pub async fn a_crash_is_recorded_beside_as_many_runs_as_the_claim_asks_for(subje
     assert_eq!(runs.iter().map(|run| run.outcome.as_str()).collect::<Vec<_>>(), ["crashed", "succeeded"]);
 }
 
-pub async fn nothing_is_remembered_of_an_unknown_key(subject: &Subject) {
+pub(super) async fn nothing_is_remembered_of_an_unknown_key(subject: &Subject) {
     assert_eq!(Bench::with_key(subject, "never-seen").history().await, History::default());
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use jobs::store::{Ending, FailedTry, Lease, Progress, TickClaim, What, model};
-use jobs::{Missed, Overlap, Timestamp};
+use crate::store::{Ending, FailedTry, Lease, Progress, TickClaim, What, model};
+use crate::{Missed, Overlap, Timestamp};
 
 use super::sequence::{Ask, End, REQUESTS, SCHEDULES, Twist, WORDS, Wants};
 
-pub fn what(start: Timestamp, wants: &Wants) -> What {
+pub(super) fn what(start: Timestamp, wants: &Wants) -> What {
     match wants {
         Wants::Tick(ask) => What::Tick(tick_claim(start, ask)),
         Wants::Now => What::Now,
@@ -28,7 +28,7 @@ fn tick_claim(start: Timestamp, ask: &Ask) -> TickClaim {
     }
 }
 
-pub fn ending(start: Timestamp, end: &End) -> Ending {
+pub(super) fn ending(start: Timestamp, end: &End) -> Ending {
     let failed_try = |number| FailedTry { number, at: start, error: WORDS[1].repeat(2) };
     Ending {
         outcome: end.outcome,
@@ -38,11 +38,11 @@ pub fn ending(start: Timestamp, end: &End) -> Ending {
     }
 }
 
-pub fn progress(done: u64) -> Progress {
+pub(super) fn progress(done: u64) -> Progress {
     Progress { done, total: u64::MAX, status: WORDS[usize::from(done > 0)].to_owned() }
 }
 
-pub fn twisted(lease: Lease, twist: Twist, start: Timestamp) -> Lease {
+pub(super) fn twisted(lease: Lease, twist: Twist, start: Timestamp) -> Lease {
     match twist {
         Twist::None => lease,
         Twist::UnknownFence => Lease { fence: model::UNKNOWN_FENCE, ..lease },

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use jobs::Overlap;
-use jobs::store::{ClaimReply, ReleaseReply, RunOutcome, Skip, SkipRecord, Taken, TickClaim};
+use crate::Overlap;
+use crate::store::{ClaimReply, ReleaseReply, RunOutcome, Skip, SkipRecord, Taken, TickClaim};
 
+use super::super::Subject;
+use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started};
 use super::claims::mark_ahead;
-use super::support::bench::{Bench, LONG, SHORT, ask, claim, claim_now, claim_with, holder, started};
-use super::support::subject::Subject;
 
-pub async fn a_late_server_does_not_rerun_a_finished_tick(subject: &Subject) {
+pub(super) async fn a_late_server_does_not_rerun_a_finished_tick(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.finish(&claim("a", tick)).await;
@@ -21,20 +21,27 @@ pub async fn a_late_server_does_not_rerun_a_finished_tick(subject: &Subject) {
     assert_eq!(bench.history().await.runs.len(), 1);
 }
 
-pub async fn a_fast_clock_neither_starts_early_nor_burns_later_ticks(subject: &Subject) {
-    let bench = Bench::of(subject);
-    let due = bench.tick_ago(SHORT).await;
-    let next = bench.now().await.plus(Duration::from_millis(300));
-    let fast = claim("fast", next);
-    let ClaimReply::Early(wait) = bench.claim(&fast).await else { panic!("the claim should be early") };
-    bench.finish(&claim("b", due)).await;
-    tokio::time::sleep(wait + Duration::from_millis(3)).await;
-    let lease = bench.win(&fast).await;
-    assert!(lease.since >= next);
+pub(super) async fn a_fast_clock_neither_starts_early_nor_burns_later_ticks(subject: &Subject) {
+    for attempt in 0.. {
+        let bench = Bench::with_key(subject, &format!("attempt-{attempt}"));
+        let due = bench.tick_ago(SHORT).await;
+        let next = bench.now().await.plus(Duration::from_millis(300));
+        let fast = claim("fast", next);
+        let answer = bench.answer(&fast).await;
+        if answer.at >= next {
+            continue; // The machine stalled, and nobody was early.
+        }
+        assert_eq!(answer.reply.decision, ClaimReply::Early(next.since(answer.at)));
+        bench.finish(&claim("b", due)).await;
+        tokio::time::sleep(next.since(answer.at) + MOMENT).await;
+        let lease = bench.win(&fast).await;
+        assert!(lease.since >= next, "{} is before {next}", lease.since);
+        break;
+    }
 }
 
 /// A server whose clock has stepped back computes older ticks than the newest decided one.
-pub async fn older_ticks_are_never_run_again(subject: &Subject) {
+pub(super) async fn older_ticks_are_never_run_again(subject: &Subject) {
     let bench = Bench::of(subject);
     let newest = bench.tick_ago(SHORT).await;
     let ticks = [3, 2, 1].map(|back| newest.minus(Duration::from_secs(back)));
@@ -50,7 +57,7 @@ pub async fn older_ticks_are_never_run_again(subject: &Subject) {
     assert_eq!(bench.history().await.runs.len(), 4);
 }
 
-pub async fn a_tick_skipped_as_held_is_skipped_for_all_servers_once(subject: &Subject) {
+pub(super) async fn a_tick_skipped_as_held_is_skipped_for_all_servers_once(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     let tick = bench.tick_ago(SHORT).await;
@@ -59,7 +66,7 @@ pub async fn a_tick_skipped_as_held_is_skipped_for_all_servers_once(subject: &Su
     skipped_once(&bench, tick, Skip::Held).await;
 }
 
-pub async fn a_tick_skipped_as_paused_is_skipped_for_all_servers_once(subject: &Subject) {
+pub(super) async fn a_tick_skipped_as_paused_is_skipped_for_all_servers_once(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     bench.pause(true).await;
@@ -68,7 +75,7 @@ pub async fn a_tick_skipped_as_paused_is_skipped_for_all_servers_once(subject: &
     skipped_once(&bench, tick, Skip::Paused).await;
 }
 
-async fn skipped_once(bench: &Bench, tick: jobs::Timestamp, reason: Skip) {
+async fn skipped_once(bench: &Bench, tick: crate::Timestamp, reason: Skip) {
     let skips = bench.history().await.skips;
     let [skip] = skips.as_slice() else { panic!("one skip should be on record: {skips:?}") };
     assert_eq!(*skip, SkipRecord { tick, reason, server: "b".to_owned(), at: skip.at });
@@ -79,7 +86,7 @@ async fn skipped_once(bench: &Bench, tick: jobs::Timestamp, reason: Skip) {
     assert_eq!(bench.history().await.skips, skips);
 }
 
-pub async fn a_queued_tick_starts_when_the_last_run_ends(subject: &Subject) {
+pub(super) async fn a_queued_tick_starts_when_the_last_run_ends(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     let queued = TickClaim { overlap: Overlap::Queue, ..ask(bench.tick_ago(SHORT).await) };
@@ -87,10 +94,10 @@ pub async fn a_queued_tick_starts_when_the_last_run_ends(subject: &Subject) {
     holder(bench.claim(&waiting).await);
     bench.release(&lease, RunOutcome::Succeeded).await;
     bench.win(&waiting).await;
-    assert!(bench.history().await.skips.is_empty());
+    assert_eq!(bench.history().await.skips, []);
 }
 
-pub async fn an_unfinished_tick_is_not_taken_over_unasked(subject: &Subject) {
+pub(super) async fn an_unfinished_tick_is_not_taken_over_unasked(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
@@ -98,20 +105,23 @@ pub async fn an_unfinished_tick_is_not_taken_over_unasked(subject: &Subject) {
     assert_eq!(bench.claim(&claim("b", tick)).await, started("a", lease.since, false));
 }
 
-pub async fn an_unfinished_tick_is_taken_over_with_the_next_attempt_and_a_higher_fence(subject: &Subject) {
+pub(super) async fn an_unfinished_tick_is_taken_over_with_the_next_attempt_and_a_higher_fence(
+    subject: &Subject,
+) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     // Whatever the grace: the tick has been started in time.
     let retry = TickClaim { takeovers: 1, grace: Duration::ZERO, ..ask(tick) };
-    let first = bench.win(&claim_with("a", SHORT, ask(tick))).await;
+    let mut first = bench.win(&claim("a", tick)).await;
     assert_eq!(bench.claim(&claim_with("b", LONG, retry.clone())).await, started("a", first.since, false));
+    bench.shorten(&mut first).await;
     bench.outlive(&first).await;
     let second = bench.win(&claim_with("b", LONG, retry)).await;
     assert_eq!((first.attempt, second.attempt), (1, 2));
-    assert!(second.fence > first.fence);
+    assert!(second.fence > first.fence, "{second:?} after {first:?}");
 }
 
-pub async fn a_tick_is_taken_over_only_as_often_as_allowed(subject: &Subject) {
+pub(super) async fn a_tick_is_taken_over_only_as_often_as_allowed(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let retry = TickClaim { takeovers: 2, ..ask(tick) };
@@ -124,7 +134,7 @@ pub async fn a_tick_is_taken_over_only_as_often_as_allowed(subject: &Subject) {
     assert!(matches!(refused, ClaimReply::Taken(Taken::Started { finished: false, .. })), "{refused:?}");
 }
 
-pub async fn a_finished_tick_is_never_taken_over(subject: &Subject) {
+pub(super) async fn a_finished_tick_is_never_taken_over(subject: &Subject) {
     let bench = Bench::of(subject);
     let start = bench.tick_ago(Duration::from_secs(5)).await;
     let finished = [RunOutcome::Succeeded, RunOutcome::Failed, RunOutcome::TimedOut, RunOutcome::Panicked];
@@ -137,7 +147,7 @@ pub async fn a_finished_tick_is_never_taken_over(subject: &Subject) {
     }
 }
 
-pub async fn reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else(subject: &Subject) {
+pub(super) async fn reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else(subject: &Subject) {
     let bench = Bench::of(subject);
     let ahead = mark_ahead(&bench, Duration::from_secs(3_600)).await;
     assert_eq!(bench.claim(&claim("b", bench.tick_ago(SHORT).await)).await, ClaimReply::Ahead(ahead));

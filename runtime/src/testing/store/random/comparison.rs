@@ -4,17 +4,17 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use jobs::Timestamp;
-use jobs::store::model::{self, Lock, State};
-use jobs::store::{Claim, ClaimReply, ExtendReply, ForgetReply, Lease, RunRequest, StoreError, Won};
+use crate::Timestamp;
+use crate::store::model::{self, Lock, State};
+use crate::store::{Claim, ClaimReply, ExtendReply, ForgetReply, Lease, RunRequest, StoreError, Won};
 
+use super::super::bench::lease;
+use super::super::{Need, Subject};
 use super::likeness::{self, alike};
 use super::message;
 use super::sequence::{End, Locker, REQUESTS, SERVERS, Step, Twist};
-use super::support::bench::lease;
-use super::support::subject::Subject;
 
-pub enum Verdict {
+pub(super) enum Verdict {
     Same,
     /// A step fell so shortly after the expiry of a stranger's lock that the store may have seen it still: it
     /// expires keys by the time when the step began, and answers with a time a moment later.
@@ -25,7 +25,7 @@ pub enum Verdict {
 /// How shortly after an expiry is too close.
 const BLUR: Duration = Duration::from_millis(5);
 
-pub async fn compare(subject: &Subject, steps: &[Step]) -> Verdict {
+pub(super) async fn compare(subject: &Subject, steps: &[Step]) -> Verdict {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let key = format!("sequence-{}", COUNT.fetch_add(1, Ordering::Relaxed));
     match Comparison::run(subject, &key, steps).await {
@@ -92,14 +92,16 @@ impl<'a> Comparison<'a> {
             Step::Forget { quiet } => self.forget(Duration::from_millis(quiet)).await,
             Step::Request { id, by, ttl } => self.request(id, by, ttl).await,
             Step::LookAtTheHistory => self.history_is_the_same().await.map(drop),
+            Step::LockVanishes | Step::LockIsSet { .. } if !self.subject.can(Need::Lock) => Ok(()),
+            Step::Wipe if !self.subject.can(Need::Wipe) => Ok(()),
             Step::LockVanishes => {
-                self.subject.tamper.remove_lock(self.key).await;
+                self.subject.hand().remove_lock(self.key).await;
                 (self.model.lock, self.last_lock) = (None, None);
                 Ok(())
             }
             Step::LockIsSet { to, lasts } => self.set_lock(to, lasts).await,
             Step::Wipe => {
-                self.subject.tamper.wipe(self.key).await;
+                self.subject.wipe(self.key).await;
                 (self.model, self.last_lock) = (State::default(), None);
                 Ok(())
             }
@@ -221,7 +223,7 @@ impl<'a> Comparison<'a> {
         let until = lasts.map(|millis| {
             Timestamp::from_micros((now / 1_000 + i64::try_from(millis).unwrap_or(i64::MAX)) * 1_000)
         });
-        self.subject.tamper.set_lock(self.key, &token, until).await;
+        self.subject.hand().set_lock(self.key, &token, until).await;
         self.model.lock = Some(Lock { token, until });
         Ok(())
     }
@@ -258,8 +260,11 @@ impl<'a> Comparison<'a> {
 
     /// Says nothing about a lock that expires meanwhile.
     async fn lock_is_the_same(&self) -> Result<(), Verdict> {
+        if !self.subject.can(Need::Lock) {
+            return Ok(());
+        }
         let before = self.subject.store.ping().await.map_err(|error| failed(&error))?.at;
-        let lock = self.subject.tamper.lock(self.key).await;
+        let lock = self.subject.hand().lock(self.key).await;
         let after = self.subject.store.ping().await.map_err(|error| failed(&error))?.at;
         let last_until = self.last_lock.as_ref().and_then(|lock| lock.until);
         if last_until.is_some_and(|until| until.plus(BLUR) > before && until.minus(BLUR) < after) {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use jobs::store::{ClaimReply, Holder, Lease, ReleaseReply, RunOutcome, TickClaim};
+use crate::store::{ClaimReply, Holder, Lease, ReleaseReply, RunOutcome, TickClaim};
 
-use super::support::bench::{Bench, LONG, SHORT, ask, claim, claim_now, claim_with, holder, started};
-use super::support::subject::Subject;
+use super::super::Subject;
+use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started};
 
-pub async fn an_early_claim_is_told_how_long_to_wait(subject: &Subject) {
+pub(super) async fn an_early_claim_is_told_how_long_to_wait(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.now().await.plus(Duration::from_secs(10));
     let claim = claim("a", tick);
@@ -15,17 +15,17 @@ pub async fn an_early_claim_is_told_how_long_to_wait(subject: &Subject) {
     assert_eq!(answer.reply.decision, ClaimReply::Early(tick.since(answer.at)));
 }
 
-pub async fn a_delayed_tick_is_early_until_its_delay_is_over(subject: &Subject) {
+pub(super) async fn a_delayed_tick_is_early_until_its_delay_is_over(subject: &Subject) {
     let bench = Bench::of(subject);
-    let ask = TickClaim { delay: SHORT, ..ask(bench.now().await) };
-    let claim = claim_with("a", LONG, ask);
-    let ClaimReply::Early(wait) = bench.claim(&claim).await else { panic!("the claim should be early") };
-    assert!(wait <= SHORT);
-    tokio::time::sleep(wait + Duration::from_millis(3)).await;
-    bench.win(&claim).await;
+    let tick = bench.now().await;
+    let delayed = |delay| claim_with("a", LONG, TickClaim { delay, ..ask(tick) });
+    let early = bench.answer(&delayed(LONG)).await;
+    assert_eq!(early.reply.decision, ClaimReply::Early(tick.plus(LONG).since(early.at)));
+    tokio::time::sleep(SHORT + MOMENT).await;
+    bench.win(&delayed(SHORT)).await;
 }
 
-pub async fn a_late_claim_is_told_how_late_it_is(subject: &Subject) {
+pub(super) async fn a_late_claim_is_told_how_late_it_is(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(Duration::from_secs(60)).await;
     let late = claim("a", tick);
@@ -36,7 +36,7 @@ pub async fn a_late_claim_is_told_how_late_it_is(subject: &Subject) {
     bench.win(&claim_with("b", LONG, patient)).await;
 }
 
-pub async fn a_taken_tick_names_its_winner(subject: &Subject) {
+pub(super) async fn a_taken_tick_names_its_winner(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
@@ -45,7 +45,7 @@ pub async fn a_taken_tick_names_its_winner(subject: &Subject) {
     assert_eq!(bench.claim(&claim("b", tick)).await, started("a", lease.since, true));
 }
 
-pub async fn an_older_tick_is_superseded(subject: &Subject) {
+pub(super) async fn an_older_tick_is_superseded(subject: &Subject) {
     let bench = Bench::of(subject);
     let newer = bench.tick_ago(SHORT).await;
     bench.finish(&claim("a", newer)).await;
@@ -53,7 +53,7 @@ pub async fn an_older_tick_is_superseded(subject: &Subject) {
     assert_eq!(bench.claim(&claim("b", older)).await, ClaimReply::Superseded(newer));
 }
 
-pub async fn a_mark_in_the_future_answers_ahead(subject: &Subject) {
+pub(super) async fn a_mark_in_the_future_answers_ahead(subject: &Subject) {
     let bench = Bench::of(subject);
     let ahead = mark_ahead(&bench, Duration::from_secs(3_600)).await;
     let due = claim("b", bench.tick_ago(SHORT).await);
@@ -61,7 +61,7 @@ pub async fn a_mark_in_the_future_answers_ahead(subject: &Subject) {
 }
 
 /// Leaves a mark from a time when the store's clock was ahead.
-pub async fn mark_ahead(bench: &Bench, by: Duration) -> jobs::Timestamp {
+pub(super) async fn mark_ahead(bench: &Bench, by: Duration) -> crate::Timestamp {
     let lease = bench.win(&claim_now("a", LONG)).await;
     let ahead = bench.now().await.plus(by);
     bench.wipe().await;
@@ -70,7 +70,7 @@ pub async fn mark_ahead(bench: &Bench, by: Duration) -> jobs::Timestamp {
     ahead
 }
 
-pub async fn a_held_key_names_its_holder_and_the_remaining_time(subject: &Subject) {
+pub(super) async fn a_held_key_names_its_holder_and_the_remaining_time(subject: &Subject) {
     let bench = Bench::of(subject);
     let lease = bench.win(&claim_now("a", LONG)).await;
     let second = claim("b", bench.tick_ago(SHORT).await);
@@ -83,24 +83,25 @@ pub async fn a_held_key_names_its_holder_and_the_remaining_time(subject: &Subjec
     assert_eq!(answer.reply.decision, ClaimReply::Held(expected));
 }
 
-pub async fn a_strangers_lock_is_held_by_nobody_known(subject: &Subject) {
+pub(super) async fn a_strangers_lock_is_held_by_nobody_known(subject: &Subject) {
     let bench = Bench::of(subject);
-    bench.stranger_locks(SHORT).await;
+    bench.stranger_locks(LONG).await;
     let Holder { server, since, remaining } = holder(bench.claim(&claim_now("a", LONG)).await);
     assert_eq!((server, since), (None, None));
     let remaining = remaining.expect("the lock expires");
-    assert!(remaining > Duration::ZERO && remaining <= SHORT, "{remaining:?}");
-    tokio::time::sleep(remaining + Duration::from_millis(3)).await;
+    assert!(remaining > Duration::ZERO && remaining <= LONG, "{remaining:?}");
+    bench.stranger_locks(SHORT).await;
+    tokio::time::sleep(SHORT + MOMENT).await;
     bench.win(&claim_now("a", LONG)).await;
 }
 
-pub async fn a_strangers_lock_without_an_expiry_has_no_remaining_time(subject: &Subject) {
+pub(super) async fn a_strangers_lock_without_an_expiry_has_no_remaining_time(subject: &Subject) {
     let bench = Bench::of(subject);
-    bench.tamper.set_lock(&bench.key, "stranger", None).await;
+    bench.stranger_locks_for_ever().await;
     assert_eq!(holder(bench.claim(&claim_now("a", LONG)).await).remaining, None);
 }
 
-pub async fn a_paused_job_answers_paused(subject: &Subject) {
+pub(super) async fn a_paused_job_answers_paused(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.pause(true).await;
     let tick = bench.tick_ago(SHORT).await;
@@ -109,13 +110,13 @@ pub async fn a_paused_job_answers_paused(subject: &Subject) {
     bench.win(&claim("a", tick.plus(Duration::from_millis(1)))).await;
 }
 
-pub async fn a_paused_job_can_be_claimed_now(subject: &Subject) {
+pub(super) async fn a_paused_job_can_be_claimed_now(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.pause(true).await;
     bench.win(&claim_now("a", LONG)).await;
 }
 
-pub async fn now_consumes_no_tick(subject: &Subject) {
+pub(super) async fn now_consumes_no_tick(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let by_hand = bench.finish(&claim_now("a", LONG)).await;
@@ -123,11 +124,11 @@ pub async fn now_consumes_no_tick(subject: &Subject) {
     bench.win(&claim("b", tick)).await;
 }
 
-pub async fn now_is_refused_while_the_key_is_held(subject: &Subject) {
+pub(super) async fn now_is_refused_while_the_key_is_held(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
     let held = holder(bench.claim(&claim_now("b", LONG)).await);
     assert_eq!((held.server.as_deref(), held.since), (Some("a"), Some(lease.since)));
-    assert!(bench.history().await.skips.is_empty());
+    assert_eq!(bench.history().await.skips, []);
 }

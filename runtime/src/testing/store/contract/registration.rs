@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use jobs::store::{Claim, ClaimReply, Registered, RunOutcome, TickClaim};
-use jobs::{Missed, Timestamp};
+use crate::store::{Claim, ClaimReply, Registered, RunOutcome, TickClaim};
+use crate::{Missed, Timestamp};
 
-use super::support::bench::{
+use super::super::Subject;
+use super::super::bench::{
     Bench, DAY, LONG, MOMENT, SCHEDULE, SHORT, ask, claim, claim_now, claim_with, lease,
 };
-use super::support::subject::Subject;
 
 const OTHER: &str = "30 * * * * Europe/Berlin";
 
@@ -28,7 +28,7 @@ fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) 
     Registered { schedule, at, server, begun: at.minus(known_for), used: at }
 }
 
-pub async fn a_tick_before_the_job_was_known_is_not_run(subject: &Subject) {
+pub(super) async fn a_tick_before_the_job_was_known_is_not_run(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     let eager = TickClaim { takeovers: 5, missed: Missed::RunOnce, grace: DAY, ..ask(tick) };
@@ -45,20 +45,20 @@ pub async fn a_tick_before_the_job_was_known_is_not_run(subject: &Subject) {
     bench.win(&claim("old", tick)).await;
 }
 
-pub async fn a_tick_that_the_server_saw_coming_is_run(subject: &Subject) {
+pub(super) async fn a_tick_that_the_server_saw_coming_is_run(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_ago(SHORT).await;
     bench.win(&claim_with("a", LONG, TickClaim { known_for: SHORT + LONG, ..ask(tick) })).await;
 }
 
-pub async fn a_tick_that_the_store_knew_of_is_run_by_a_new_server(subject: &Subject) {
+pub(super) async fn a_tick_that_the_store_knew_of_is_run_by_a_new_server(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let tick = bench.tick_now().await;
     bench.win(&newcomer("new", SCHEDULE, tick)).await;
 }
 
-pub async fn the_first_claim_registers_the_schedule_whatever_its_answer(subject: &Subject) {
+pub(super) async fn the_first_claim_registers_the_schedule_whatever_its_answer(subject: &Subject) {
     for answers in ["unregistered", "late", "paused", "held", "won"] {
         let bench = Bench::with_key(subject, answers);
         let tick = bench.tick_ago(SHORT).await;
@@ -69,7 +69,7 @@ pub async fn the_first_claim_registers_the_schedule_whatever_its_answer(subject:
         };
         bench.pause(answers == "paused").await;
         if answers == "held" {
-            bench.stranger_locks(LONG).await;
+            bench.win(&claim_now("z", LONG)).await;
         }
         let answer = bench.answer(&first).await;
         assert_eq!(answer.reply.other_schedule, None);
@@ -84,15 +84,16 @@ pub async fn the_first_claim_registers_the_schedule_whatever_its_answer(subject:
     }
 }
 
-pub async fn an_early_claim_and_a_claim_by_hand_register_nothing(subject: &Subject) {
+pub(super) async fn an_early_claim_and_a_claim_by_hand_register_nothing(subject: &Subject) {
     let bench = Bench::of(subject);
     let early = claim("a", bench.now().await.plus(LONG));
-    assert!(matches!(bench.claim(&early).await, ClaimReply::Early(_)));
+    let reply = bench.claim(&early).await;
+    assert!(matches!(reply, ClaimReply::Early(_)), "{reply:?}");
     bench.finish(&claim_now("a", LONG)).await;
     assert_eq!(bench.history().await.registered, None);
 }
 
-pub async fn a_newer_servers_schedule_counts_and_each_side_is_told_of_the_other(subject: &Subject) {
+pub(super) async fn a_newer_servers_schedule_counts_and_each_side_is_told_of_the_other(subject: &Subject) {
     let bench = Bench::of(subject);
     let old = Some(registered(SCHEDULE, bench.register().await, "a", DAY));
     let tick = bench.tick_now().await;
@@ -109,7 +110,9 @@ pub async fn a_newer_servers_schedule_counts_and_each_side_is_told_of_the_other(
     }
 }
 
-pub async fn a_newer_server_counts_although_it_began_before_the_older_one_registered(subject: &Subject) {
+pub(super) async fn a_newer_server_counts_although_it_began_before_the_older_one_registered(
+    subject: &Subject,
+) {
     let bench = Bench::of(subject);
     bench.register().await;
     let tick = bench.tick_now().await;
@@ -118,7 +121,7 @@ pub async fn a_newer_server_counts_although_it_began_before_the_older_one_regist
     assert_eq!(bench.history().await.registered.expect("it is").schedule, OTHER);
 }
 
-pub async fn a_changed_schedule_has_missed_nothing(subject: &Subject) {
+pub(super) async fn a_changed_schedule_has_missed_nothing(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let before = bench.tick_now().await;
@@ -132,7 +135,7 @@ pub async fn a_changed_schedule_has_missed_nothing(subject: &Subject) {
     bench.finish(&missed(OTHER, after)).await;
 }
 
-pub async fn a_schedule_that_is_no_longer_registered_vouches_for_no_tick(subject: &Subject) {
+pub(super) async fn a_schedule_that_is_no_longer_registered_vouches_for_no_tick(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let changed = bench.tick_now().await;
@@ -145,7 +148,7 @@ pub async fn a_schedule_that_is_no_longer_registered_vouches_for_no_tick(subject
     bench.win(&veteran("old", SCHEDULE, tick)).await;
 }
 
-pub async fn two_schedules_side_by_side_start_each_tick_at_most_once(subject: &Subject) {
+pub(super) async fn two_schedules_side_by_side_start_each_tick_at_most_once(subject: &Subject) {
     let bench = Bench::of(subject);
     let mut won = 0;
     for round in 0..8 {

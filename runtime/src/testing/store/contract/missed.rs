@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use jobs::store::{Claim, ClaimReply, Lease, RunOutcome, Skip, Taken, TickClaim};
-use jobs::{Missed, Overlap, Timestamp};
+use crate::store::{Claim, ClaimReply, Lease, RunOutcome, Skip, Taken, TickClaim};
+use crate::{Missed, Overlap, Timestamp};
 
-use super::support::bench::{Bench, DAY, LONG, ask, claim, claim_now, claim_with, holder, lease, started};
-use super::support::subject::Subject;
+use super::super::Subject;
+use super::super::bench::{Bench, DAY, LONG, ask, claim, claim_now, claim_with, holder, lease, started};
 
 /// A server that has just started asks for a tick that is beyond its grace.
 fn made_up(server: &str, tick: Timestamp) -> Claim {
@@ -26,7 +26,7 @@ fn is_skipped(reply: &ClaimReply, reason: Skip) {
     assert!(skipped, "the tick should be skipped as {reason:?}: {reply:?}");
 }
 
-pub async fn a_missed_tick_is_run_beyond_its_grace_and_once(subject: &Subject) {
+pub(super) async fn a_missed_tick_is_run_beyond_its_grace_and_once(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let tick = bench.tick_now().await;
@@ -35,7 +35,7 @@ pub async fn a_missed_tick_is_run_beyond_its_grace_and_once(subject: &Subject) {
     assert_eq!(bench.claim(&made_up("b", tick)).await, started("a", run.since, true));
 }
 
-pub async fn without_run_once_a_tick_beyond_its_grace_is_late(subject: &Subject) {
+pub(super) async fn without_run_once_a_tick_beyond_its_grace_is_late(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let tick = bench.tick_now().await;
@@ -43,7 +43,7 @@ pub async fn without_run_once_a_tick_beyond_its_grace_is_late(subject: &Subject)
     is_late(&bench.claim(&claim_with("a", LONG, skips)).await);
 }
 
-pub async fn nothing_was_missed_before_the_job_was_registered(subject: &Subject) {
+pub(super) async fn nothing_was_missed_before_the_job_was_registered(subject: &Subject) {
     let bench = Bench::of(subject);
     let tick = bench.tick_now().await;
     bench.register().await;
@@ -51,7 +51,7 @@ pub async fn nothing_was_missed_before_the_job_was_registered(subject: &Subject)
 }
 
 /// The store cannot tell any more that the tick was run.
-pub async fn after_a_wipe_nothing_was_missed(subject: &Subject) {
+pub(super) async fn after_a_wipe_nothing_was_missed(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let tick = bench.tick_now().await;
@@ -63,7 +63,7 @@ pub async fn after_a_wipe_nothing_was_missed(subject: &Subject) {
 }
 
 /// What was run before the job's holder healed the store cannot be told from what was missed.
-pub async fn a_lease_that_heals_the_store_does_not_register_the_job(subject: &Subject) {
+pub(super) async fn a_lease_that_heals_the_store_does_not_register_the_job(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let (by_hand, tick) = (bench.win(&claim_now("a", LONG)).await, bench.tick_now().await);
@@ -74,7 +74,7 @@ pub async fn a_lease_that_heals_the_store_does_not_register_the_job(subject: &Su
     is_late(&bench.claim(&claim_with("b", LONG, beyond_its_grace(tick))).await);
 }
 
-pub async fn a_tick_that_was_skipped_was_not_missed(subject: &Subject) {
+pub(super) async fn a_tick_that_was_skipped_was_not_missed(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let holding = bench.win(&claim_now("a", LONG)).await;
@@ -90,7 +90,7 @@ pub async fn a_tick_that_was_skipped_was_not_missed(subject: &Subject) {
     is_skipped(&bench.claim(&made_up("c", paused)).await, Skip::Paused);
 }
 
-pub async fn what_fell_into_a_pause_was_not_missed(subject: &Subject) {
+pub(super) async fn what_fell_into_a_pause_was_not_missed(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     bench.pause(true).await;
@@ -101,7 +101,7 @@ pub async fn what_fell_into_a_pause_was_not_missed(subject: &Subject) {
     bench.win(&made_up("a", tick)).await;
 }
 
-pub async fn resuming_a_job_that_is_not_paused_forgets_nothing_that_was_missed(subject: &Subject) {
+pub(super) async fn resuming_a_job_that_is_not_paused_forgets_nothing_that_was_missed(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let tick = bench.tick_now().await;
@@ -109,7 +109,7 @@ pub async fn resuming_a_job_that_is_not_paused_forgets_nothing_that_was_missed(s
     bench.win(&made_up("a", tick)).await;
 }
 
-pub async fn pausing_again_forgets_nothing_that_was_missed(subject: &Subject) {
+pub(super) async fn pausing_again_forgets_nothing_that_was_missed(subject: &Subject) {
     let bench = Bench::of(subject);
     let at = bench.register().await;
     for _ in 0..2 {
@@ -118,18 +118,18 @@ pub async fn pausing_again_forgets_nothing_that_was_missed(subject: &Subject) {
     }
 }
 
-pub async fn a_missed_tick_is_not_skipped_while_the_key_is_held(subject: &Subject) {
+pub(super) async fn a_missed_tick_is_not_skipped_while_the_key_is_held(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let holding = bench.win(&claim_now("a", LONG)).await;
     let waiting = made_up("b", bench.tick_now().await);
     holder(bench.claim(&waiting).await);
-    assert!(bench.history().await.skips.is_empty());
+    assert_eq!(bench.history().await.skips, []);
     bench.release(&holding, RunOutcome::Succeeded).await;
     bench.win(&waiting).await;
 }
 
-pub async fn a_winner_is_told_after_which_tick_nothing_was_decided(subject: &Subject) {
+pub(super) async fn a_winner_is_told_after_which_tick_nothing_was_decided(subject: &Subject) {
     let bench = Bench::of(subject);
     let known = bench.register().await;
     let first = bench.tick_now().await;
@@ -156,7 +156,7 @@ async fn win(bench: &Bench, tick: Timestamp) -> (Option<Timestamp>, Lease) {
     (won.missed_after, lease(&claim, won))
 }
 
-pub async fn takeovers_replays_and_runs_by_hand_are_told_of_no_missed_ticks(subject: &Subject) {
+pub(super) async fn takeovers_replays_and_runs_by_hand_are_told_of_no_missed_ticks(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let tick = bench.tick_now().await;
@@ -171,7 +171,7 @@ pub async fn takeovers_replays_and_runs_by_hand_are_told_of_no_missed_ticks(subj
     assert_eq!(bench.won(&claim_now("c", LONG)).await.missed_after, None);
 }
 
-pub async fn a_missed_tick_that_queues_starts_when_the_last_run_ends(subject: &Subject) {
+pub(super) async fn a_missed_tick_that_queues_starts_when_the_last_run_ends(subject: &Subject) {
     let bench = Bench::of(subject);
     bench.register().await;
     let holding = bench.win(&claim_now("a", LONG)).await;

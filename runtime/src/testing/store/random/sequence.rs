@@ -1,17 +1,17 @@
 //! Random sequences of what servers, operators and other programs do to one key.
 
-use jobs::store::RunOutcome;
+use crate::store::RunOutcome;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-pub const SERVERS: [&str; 3] = ["alpha", "b\"e\\ta/", "γ-3"];
-pub const SCHEDULES: [&str; 2] = ["0 3 * * * UTC", "*/5 \"3\" \\ ☃"];
-pub const REQUESTS: [&str; 2] = ["first", "s\"e\\cond ☃"];
+pub(super) const SERVERS: [&str; 3] = ["alpha", "b\"e\\ta/", "γ-3"];
+pub(super) const SCHEDULES: [&str; 2] = ["0 3 * * * UTC", "*/5 \"3\" \\ ☃"];
+pub(super) const REQUESTS: [&str; 2] = ["first", "s\"e\\cond ☃"];
 /// What runs and their errors say.
-pub const WORDS: [&str; 2] = ["", "it said \"no\"\n\u{1}\u{7f} \\ / ☃ 100 %s"];
+pub(super) const WORDS: [&str; 2] = ["", "it said \"no\"\n\u{1}\u{7f} \\ / ☃ 100 %s"];
 
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(super) enum Step {
     Claim { server: usize, again: bool, wants: Wants, ttl: u64, remember: usize },
     Extend { lease: usize, twist: Twist, progress: Option<u64> },
     Release { lease: usize, twist: Twist, progress: Option<u64>, end: End },
@@ -27,7 +27,7 @@ pub enum Step {
 }
 
 #[derive(Clone, Debug)]
-pub enum Wants {
+pub(super) enum Wants {
     Tick(Ask),
     Now,
     /// A run by hand that was requested, or was not.
@@ -36,28 +36,28 @@ pub enum Wants {
 
 /// A claim for a tick; all in milliseconds, the tick counted from the start of the sequence.
 #[derive(Clone, Debug)]
-pub struct Ask {
-    pub tick: i64,
-    pub delay: u64,
-    pub grace: u64,
-    pub queue: bool,
-    pub takeovers: u32,
-    pub run_once: bool,
-    pub schedule: usize,
-    pub known_for: u64,
+pub(super) struct Ask {
+    pub(super) tick: i64,
+    pub(super) delay: u64,
+    pub(super) grace: u64,
+    pub(super) queue: bool,
+    pub(super) takeovers: u32,
+    pub(super) run_once: bool,
+    pub(super) schedule: usize,
+    pub(super) known_for: u64,
 }
 
 #[derive(Clone, Debug)]
-pub struct End {
-    pub outcome: RunOutcome,
-    pub error: Option<&'static str>,
-    pub failed_tries: u32,
-    pub remember: usize,
+pub(super) struct End {
+    pub(super) outcome: RunOutcome,
+    pub(super) error: Option<&'static str>,
+    pub(super) failed_tries: u32,
+    pub(super) remember: usize,
 }
 
 /// How a holder's message differs from what the holder was told.
 #[derive(Clone, Copy, Debug)]
-pub enum Twist {
+pub(super) enum Twist {
     None,
     UnknownFence,
     /// As if the store's clock had been ahead when the lease was won.
@@ -72,13 +72,13 @@ pub enum Twist {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Locker {
+pub(super) enum Locker {
     Stranger,
     /// A failover may bring back the lock of any lease there was.
     HolderOf(usize),
 }
 
-pub fn any() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn any() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..32)
 }
 
