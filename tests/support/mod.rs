@@ -11,6 +11,7 @@ pub mod hand;
 pub mod pooler;
 pub mod postgres_server;
 pub mod postgres_subject;
+pub mod proxy;
 pub mod racer;
 pub mod redis_server;
 pub mod subject;
