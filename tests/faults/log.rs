@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::support::fleet::{Orders, field, wait_until};
-use crate::support::redis_server::RedisServer;
+use crate::support::home::Kind;
 
-#[test]
-fn losing_is_one_quiet_line_and_never_names_the_loser_as_the_winner() {
-    let redis = RedisServer::start();
-    let both = Orders::serve(&redis).set("WORKER_SERVERS", 2).set("WORKER_EVERY", "300ms").start();
+pub fn losing_is_one_quiet_line_and_never_names_the_loser_as_the_winner(store: Kind) {
+    let home = store.home();
+    let both = Orders::serve(&home).set("WORKER_SERVERS", 2).set("WORKER_EVERY", "300ms").start();
     both.wait_for("ready");
     let lost = || -> Vec<_> {
         both.log().into_iter().filter(|line| line.contains("another server has it, skipping")).collect()

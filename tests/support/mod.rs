@@ -8,6 +8,7 @@ pub mod file_subject;
 pub mod fleet;
 pub mod folder;
 pub mod hand;
+pub mod home;
 pub mod pooler;
 pub mod postgres_server;
 pub mod postgres_subject;
