@@ -60,6 +60,21 @@ async fn work(run: Run, log: Log, broken: bool) {
     tokio::time::sleep(lasts).await;
 }
 
+/// No tick ran twice, no two runs were there at once, and fences grew.
+fn judge(log: &[Entry]) -> Result<(), String> {
+    let ticks: BTreeSet<_> = log.iter().map(|entry| entry.tick).collect();
+    if ticks.len() < log.len() {
+        return Err(format!("a tick ran twice: {log:#?}"));
+    }
+    for pair in log.windows(2) {
+        let ended = pair[0].ended.expect("its server is down");
+        if ended > pair[1].began || pair[0].fence >= pair[1].fence {
+            return Err(format!("two at once, or a fence that did not grow: {pair:#?}"));
+        }
+    }
+    Ok(())
+}
+
 async fn start(site: &Site, port: u16, log: &Log, broken: bool) -> Jobs {
     let log = Arc::clone(log);
     let job = Job::new(KEY).every("200ms").expect("a schedule").ttl(TTL);
@@ -111,15 +126,8 @@ async fn endure(kind: Kind, fault: Fault) {
     broken.shutdown().await;
     whole.shutdown().await;
 
-    let mut log = std::mem::take(&mut *log.lock().unwrap());
-    log.sort_by_key(|entry| entry.began);
-    let ticks: BTreeSet<_> = log.iter().map(|entry| entry.tick).collect();
-    assert_eq!(ticks.len(), log.len(), "{fault:?}: a tick ran twice: {log:#?}");
-    for pair in log.windows(2) {
-        let ended = pair[0].ended.expect("its server is down");
-        assert!(ended <= pair[1].began, "{fault:?}: two at once: {pair:#?}");
-        assert!(pair[0].fence < pair[1].fence, "{fault:?}: the fence did not grow: {pair:#?}");
-    }
+    let log = std::mem::take(&mut *log.lock().unwrap());
+    judge(&log).unwrap_or_else(|wrong| panic!("{fault:?}: {wrong}"));
     let by_broken = log.iter().filter(|entry| entry.broken).count();
     println!(
         "{kind:?}, {fault:?}: {} runs, {by_broken} over the broken connection, {} \
@@ -137,4 +145,18 @@ pub async fn two_servers_survive_every_fault_at_every_position(kind: Kind) {
     while let Some(endured) = faults.join_next().await {
         endured.expect("every promise is kept");
     }
+}
+
+/// The control: two servers that share no lock do what [`judge`] is there to notice.
+pub async fn two_servers_that_share_no_lock_run_ticks_twice(kind: Kind) {
+    let (here, there, log) = (Site::new(kind).await, Site::new(kind).await, Log::default());
+    let first = start(&here, here.port(), &log, false).await;
+    let second = start(&there, there.port(), &log, true).await;
+    let both = Instant::now();
+    assert!(next_start(&log, both, true, LONG).await.is_some(), "the second server runs");
+    assert!(next_start(&log, both + 3 * GAP, false, LONG).await.is_some(), "and several ticks pass");
+    first.shutdown().await;
+    second.shutdown().await;
+    let wrong = judge(&log.lock().unwrap()).expect_err("nothing keeps them apart");
+    assert!(wrong.starts_with("a tick ran twice"), "{wrong}");
 }

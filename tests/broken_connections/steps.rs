@@ -207,7 +207,14 @@ pub async fn a_claim_that_nobody_repeats_holds_the_key_for_no_longer_than_its_tt
     let tally = every_fault_at_every_position(kind, async |site: Arc<Site>| {
         let (around, through) = (site.around(), site.through());
         let claim = claim_with("a", SHORT_TTL, ask(Timestamp::now()));
-        let errors = usize::from(through.claim(KEY, &claim).await.is_err());
+        let mut errors = 0;
+        while through.claim(KEY, &claim).await.is_err() {
+            errors += 1;
+            // On a busy machine it may have given up for less.
+            if site.proxy.struck().is_some() {
+                break;
+            }
+        }
         drop(through);
         site.proxy.settle().await;
         let applied = Instant::now();
