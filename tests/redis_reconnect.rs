@@ -2,6 +2,9 @@
 
 mod support;
 
+#[path = "redis_reconnect/pauses.rs"]
+mod pauses;
+
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
