@@ -10,6 +10,8 @@ pub mod file;
 pub mod memory;
 mod messages;
 pub mod model;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod parameters;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "postgres", feature = "redis"))]

@@ -63,7 +63,7 @@ impl PostgresStore {
             user: address.config.get_user().map(str::to_owned),
             schema: "public".to_owned(),
             namespace: namespace.unwrap_or_default().to_owned(),
-            connection: Connection::new(address.config),
+            connection: Connection::new(address.config, address.timeouts),
             making: Mutex::default(),
         };
         match address.schema {
@@ -79,7 +79,8 @@ impl PostgresStore {
         Ok(self)
     }
 
-    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s.
+    /// How long to wait for a connection, and for the answer to a step. By default 2 s for each host and 1 s, or what
+    /// the URL says: `postgres://host/database?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.connection = self.connection.with_timeouts(connect, response);

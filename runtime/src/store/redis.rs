@@ -49,16 +49,18 @@ impl RedisStore {
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
-        let info = address::parse(url).map_err(refuse)?;
+        let (url, timeouts) = address::timeouts(url).map_err(refuse)?;
+        let info = address::parse(&url).map_err(refuse)?;
         let location = address::without_password(&info);
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
         }
         let client = Client::open(info).map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { location, keys: Keys::new(namespace), connection: Connection::new(client) })
+        Ok(Self { location, keys: Keys::new(namespace), connection: Connection::new(client, timeouts) })
     }
 
-    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s.
+    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s, or what the URL says:
+    /// `redis://host?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.connection = self.connection.with_timeouts(connect, response);
