@@ -7,7 +7,8 @@ use crate::support::redis_server::RedisServer;
 
 #[test]
 fn losing_is_one_quiet_line_and_never_names_the_loser_as_the_winner() {
-    let redis = RedisServer::start();
+    // One that a start does not warn of.
+    let redis = RedisServer::start_with(&["--appendonly", "yes"]);
     let both = Orders::serve(&redis).set("WORKER_SERVERS", 2).set("WORKER_EVERY", "300ms").start();
     both.wait_for("ready");
     let lost = || -> Vec<_> {

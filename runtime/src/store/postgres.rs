@@ -20,9 +20,9 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
-    model,
+    Announcement, Claim, Ending, ExtendReply, FindingsFuture, ForgetReply, History, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict, model,
 };
 use arguments::Call;
 use connection::Connection;
@@ -32,6 +32,7 @@ use trouble::Trouble;
 mod address;
 mod arguments;
 mod connection;
+mod diagnosis;
 mod reply;
 mod schema;
 mod trouble;
@@ -251,6 +252,15 @@ impl Store for PostgresStore {
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
         let call = Call::new("jobs_servers_v1").text(&self.namespace);
         Box::pin(self.step::<Abouts, _>("servers", call))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
+        let look =
+            async |client: Arc<Client>| diagnosis::look(&client, &self.schema, &self.namespace, jobs).await;
+        Box::pin(async move {
+            let found = self.connection.exchange(self.connection.response(), look).await;
+            found.map_err(|trouble| self.tell("diagnose", &trouble))
+        })
     }
 }
 

@@ -17,11 +17,12 @@ use ::redis::{Client, RedisError};
 use singleton_jobs_policy::check_name;
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
-    model,
+    Announcement, Claim, Ending, ExtendReply, FindingsFuture, ForgetReply, History, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict, model,
 };
 use connection::Connection;
+use diagnosis::Manner;
 use keys::Keys;
 use reply::Reply;
 use script::Script;
@@ -29,6 +30,7 @@ use script::Script;
 mod address;
 mod arguments;
 mod connection;
+mod diagnosis;
 mod keys;
 mod reply;
 mod script;
@@ -190,6 +192,13 @@ impl Store for RedisStore {
 
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
         Box::pin(self.fleet_step("servers", &script::SERVERS, Vec::new(), reply::servers))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
+        let look = |connection| diagnosis::look(connection, &self.keys, jobs, Manner::default());
+        Box::pin(async move {
+            self.connection.exchange(look).await.map_err(|error| self.trouble("diagnose", &error))
+        })
     }
 }
 
