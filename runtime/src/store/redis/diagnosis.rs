@@ -24,26 +24,18 @@ pub(super) struct Manner {
     pub(super) waits_for_replicas: u32,
 }
 
-/// Looks at the server, and at the states of these jobs: two round trips, and one more for every thousand jobs.
+/// Looks at the server, and at the states of these jobs meanwhile: two round trips, and one more for every further
+/// thousand jobs.
 pub(super) async fn look(
-    mut connection: MultiplexedConnection,
+    connection: MultiplexedConnection,
     keys: &Keys,
     jobs: &[String],
     manner: Manner,
 ) -> RedisResult<Vec<Finding>> {
-    let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
-    let mut findings = match ask::<String>(&mut connection, &["INFO"]).await? {
-        Some(info) => about_server(&mut connection, &Info::read(&info), manner).await?,
-        None => vec![Finding::not_checked(
-            "whether the server evicts, persists, has replicas or is one could not be checked: its user may not run \
-             INFO; allow it with +info +config|get",
-        )],
-    };
-    let mut unreadable = Vec::new();
-    for batch in looked_at.chunks(BATCH) {
-        unreadable.extend(unreadable_among(&mut connection, keys, batch).await?);
-    }
-    findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
+    let (of_server, of_states) =
+        tokio::join!(about_server(connection.clone(), manner), about_states(connection, keys, jobs));
+    let mut findings = of_server?;
+    findings.extend(of_states?);
     Ok(findings)
 }
 
@@ -64,6 +56,19 @@ async fn ask<T: FromRedisValue>(
     if_allowed(command.arg(&words[1..]).query_async(connection).await)
 }
 
+async fn about_states(
+    mut connection: MultiplexedConnection,
+    keys: &Keys,
+    jobs: &[String],
+) -> RedisResult<Vec<Finding>> {
+    let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
+    let mut unreadable = Vec::new();
+    for batch in looked_at.chunks(BATCH) {
+        unreadable.extend(unreadable_among(&mut connection, keys, batch).await?);
+    }
+    Ok(finding::about_states(looked_at, jobs.len(), &unreadable))
+}
+
 async fn unreadable_among(
     connection: &mut MultiplexedConnection,
     keys: &Keys,
@@ -75,21 +80,23 @@ async fn unreadable_among(
         formats.hget(state, "format");
     }
     let formats: Vec<RedisResult<Option<String>>> = formats.ignore_errors().query_async(connection).await?;
+    let newer = |format: &String| format.parse().is_ok_and(|format: u32| format > FORMAT);
     let unreadable = formats.into_iter().zip(jobs).filter(|(format, _)| match format {
-        Ok(format) => {
-            format.as_ref().is_some_and(|text| text.parse().is_ok_and(|format: u32| format > FORMAT))
-        }
+        Ok(format) => format.as_ref().is_some_and(newer),
         // It is not even a hash. Other refusals say nothing about it.
         Err(error) => error.code() == Some("WRONGTYPE"),
     });
     Ok(unreadable.map(|(_, job)| job.clone()).collect())
 }
 
-async fn about_server(
-    connection: &mut MultiplexedConnection,
-    info: &Info<'_>,
-    manner: Manner,
-) -> RedisResult<Vec<Finding>> {
+async fn about_server(mut connection: MultiplexedConnection, manner: Manner) -> RedisResult<Vec<Finding>> {
+    let Some(info) = ask::<String>(&mut connection, &["INFO"]).await? else {
+        return Ok(vec![Finding::not_checked(
+            "whether the server evicts, persists, has replicas or is one could not be checked: its user may not run \
+             INFO; allow it with +info +config|get",
+        )]);
+    };
+    let info = Info::read(&info);
     // Everything else is the primary's business.
     if let Some(primary) = info.primary() {
         return Ok(vec![Finding::error(
@@ -102,11 +109,11 @@ async fn about_server(
     let mut findings: Vec<_> =
         [info.too_old(), info.evicts(), info.loses_on_failover(manner)].into_iter().flatten().collect();
     if info.is("aof_enabled", "0") {
-        let save: Option<HashMap<String, String>> = ask(connection, &["CONFIG", "GET", "save"]).await?;
+        let save: Option<HashMap<String, String>> = ask(&mut connection, &["CONFIG", "GET", "save"]).await?;
         findings.extend(about_persistence(save.as_ref().and_then(|save| save.get("save"))));
     }
     if info.is("cluster_enabled", "1") && !manner.whole_cluster {
-        let cluster: Option<String> = ask(connection, &["CLUSTER", "INFO"]).await?;
+        let cluster: Option<String> = ask(&mut connection, &["CLUSTER", "INFO"]).await?;
         findings.push(about_cluster(cluster.as_deref().map(Info::read).as_ref()));
     }
     Ok(findings)
