@@ -198,7 +198,7 @@ fn a_degraded_start_runs_jobs_as_soon_as_redis_is_there() {
     server.wait_for("run end");
     server.wait_for("health Ready");
     // What a start says of its store is said now.
-    let warning = server.wait_for_log("it keeps nothing on disk");
+    let warning = server.wait_for_log("the Redis server keeps nothing on disk");
     assert!(warning.starts_with("WARN"), "{warning}");
 }
 

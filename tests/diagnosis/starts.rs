@@ -34,9 +34,10 @@ fn each_finding_is_one_warning_in_the_log() {
     let server = Orders::serve(&redis).start();
     let complaints = complaints(&server);
     assert_eq!(complaints.len(), 2, "{complaints:?}");
-    for (kind, says) in
-        [("Evicts", "its maxmemory-policy is allkeys-lru"), ("NotDurable", "keeps nothing on disk")]
-    {
+    for (kind, says) in [
+        ("Evicts", "the maxmemory-policy of the Redis server is allkeys-lru"),
+        ("NotDurable", "keeps nothing on disk"),
+    ] {
         let of_kind = |line: &&String| field(line, "finding").as_deref() == Some(kind);
         let line = complaints.iter().find(of_kind).expect(kind);
         assert!(line.starts_with("WARN") && line.contains(says), "{line}");
@@ -52,7 +53,7 @@ fn a_replica_ends_the_start_and_with_a_degraded_one_it_is_an_error_in_the_log() 
 
     let server = Orders::serve(&redis).set("WORKER_START_DEGRADED", 1).start();
     server.wait_for("ready");
-    let line = server.wait_for_log("it is a replica of 127.0.0.1:1");
+    let line = server.wait_for_log("is a replica of 127.0.0.1:1");
     assert!(line.starts_with("ERROR"), "{line}");
     let () = Hand::on(&redis).say("REPLICAOF NO ONE");
     server.wait_for("run end");

@@ -102,7 +102,8 @@ fn a_tick_while_redis_stands_still_runs_once_when_it_goes_on() {
 
 #[test]
 fn a_script_flush_mid_run_goes_unnoticed() {
-    let redis = RedisServer::start();
+    // One that a start does not warn of.
+    let redis = RedisServer::start_with(&["--appendonly", "yes"]);
     let hand = Hand::on(&redis);
     let (fleet, run) = long_run(&redis);
     let token = hand.lock();

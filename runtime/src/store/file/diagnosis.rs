@@ -59,7 +59,7 @@ fn about_type(kind: &str) -> Option<Finding> {
         return Some(Finding::warning(
             FindingKind::NetworkShare,
             format!(
-                "the folder is on a network share ({kind}): locks and clocks differ there from machine to machine, and \
+                "the store's folder is on a network share ({kind}): locks and clocks differ there from machine to machine, and \
                  then a tick can start twice; use a folder on a local disk, or Redis or PostgreSQL for several machines"
             ),
         ));
@@ -68,7 +68,7 @@ fn about_type(kind: &str) -> Option<Finding> {
         Finding::warning(
             FindingKind::NotDurable,
             format!(
-                "the folder is in memory ({kind}): after a restart of the machine a tick that has run may run once more \
+                "the store's folder is in memory ({kind}): after a restart of the machine a tick that has run may run once more \
                  within its grace, and pauses are forgotten; use a folder on a disk"
             ),
         )
@@ -83,7 +83,7 @@ fn about_permissions(folder: &Path) -> Option<Finding> {
     (mode & 0o002 != 0).then(|| {
         Finding::warning(
             FindingKind::OpenToOthers,
-            "everybody on this machine may write to the folder, and so stop jobs or make them run again; take that right \
+            "everybody on this machine may write to the store's folder, and so stop jobs or make them run again; take that right \
              away: chmod o-w",
         )
     })

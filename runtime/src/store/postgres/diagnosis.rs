@@ -46,7 +46,7 @@ fn about_server(row: &Row) -> Result<Vec<Finding>, Error> {
     if read_only {
         return Ok(vec![Finding::error(
             FindingKind::NotPrimary,
-            "it is a standby, or read-only, and cannot decide who runs a job; point the URL to the primary",
+            "the PostgreSQL server is a standby, or read-only, and cannot decide who runs a job; point the URL to the primary",
         )]);
     }
     let harm = "a tick that has run may run once more within its grace";
@@ -54,7 +54,7 @@ fn about_server(row: &Row) -> Result<Vec<Finding>, Error> {
         Finding::warning(
             FindingKind::NotDurable,
             format!(
-                "synchronous_commit is off for this user and database: a crash can lose the newest claims, and then \
+                "PostgreSQL's synchronous_commit is off for this user and database: a crash can lose the newest claims, and then \
                  {harm}; set it to on"
             ),
         )
@@ -62,14 +62,14 @@ fn about_server(row: &Row) -> Result<Vec<Finding>, Error> {
     let unsafe_at_crash = unsafe_at_crash.then(|| {
         Finding::warning(
             FindingKind::NotDurable,
-            format!("fsync is off: a crash of its machine can lose or damage everything, and then {harm}; set it to on"),
+            format!("PostgreSQL's fsync is off: a crash of its machine can lose or damage everything, and then {harm}; set it to on"),
         )
     });
     let encoding = (encoding != "UTF8").then(|| {
         Finding::warning(
             FindingKind::Encoding,
             format!(
-                "the database's encoding is {encoding}: a run whose error or progress has other characters cannot be put on \
+                "the PostgreSQL database's encoding is {encoding}: a run whose error or progress has other characters cannot be put on \
                  record; use a database with the encoding UTF8"
             ),
         )

@@ -92,7 +92,7 @@ async fn unreadable_among(
 async fn about_server(mut connection: MultiplexedConnection, manner: Manner) -> RedisResult<Vec<Finding>> {
     let Some(info) = ask::<String>(&mut connection, &["INFO"]).await? else {
         return Ok(vec![Finding::not_checked(
-            "whether the server evicts, persists, has replicas or is one could not be checked: its user may not run \
+            "whether the Redis server evicts, persists, has replicas or is one could not be checked: its user may not run \
              INFO; allow it with +info +config|get",
         )]);
     };
@@ -102,7 +102,7 @@ async fn about_server(mut connection: MultiplexedConnection, manner: Manner) -> 
         return Ok(vec![Finding::error(
             FindingKind::NotPrimary,
             format!(
-                "it is a replica of {primary}, and a replica cannot decide who runs a job; point the URL to the primary"
+                "the Redis server is a replica of {primary}, and a replica cannot decide who runs a job; point the URL to the primary"
             ),
         )]);
     }
@@ -125,11 +125,11 @@ fn about_persistence(save: Option<&String>) -> Option<Finding> {
         Some(false) => None,
         Some(true) => Some(Finding::warning(
             FindingKind::NotDurable,
-            "it keeps nothing on disk, neither an append-only file nor snapshots: after a restart a tick that has run may \
+            "the Redis server keeps nothing on disk, neither an append-only file nor snapshots: after a restart a tick that has run may \
              run once more within its grace, and pauses are forgotten; set appendonly to yes",
         )),
         None => Some(Finding::not_checked(
-            "it has no append-only file, and whether it takes snapshots could not be checked: its user may not run CONFIG \
+            "the Redis server has no append-only file, and whether it takes snapshots could not be checked: its user may not run CONFIG \
              GET",
         )),
     }
@@ -137,7 +137,7 @@ fn about_persistence(save: Option<&String>) -> Option<Finding> {
 
 fn about_cluster(cluster: Option<&Info<'_>>) -> Finding {
     let nodes = cluster.and_then(|cluster| cluster.number("cluster_size"));
-    let why = "it is one node of a cluster, and this client does not follow the others";
+    let why = "the Redis server is one node of a cluster, and this client does not follow the others";
     let remedy = "use a server that is not part of a cluster, or PostgreSQL";
     match nodes {
         Some(nodes @ 2..) => Finding::error(
@@ -200,7 +200,7 @@ impl<'a> Info<'a> {
         Some(Finding::warning(
             FindingKind::Evicts,
             format!(
-                "its maxmemory-policy is {policy}: when its memory is full {harm}; set it to noeviction, or use a server \
+                "the maxmemory-policy of the Redis server is {policy}: when its memory is full {harm}; set it to noeviction, or use a server \
                  that is not a cache"
             ),
         ))
@@ -212,7 +212,7 @@ impl<'a> Info<'a> {
             Finding::warning(
                 FindingKind::LosesOnFailover,
                 format!(
-                    "it has {replicas} replica(s) and does not wait for them: a failover can lose the newest claim, and \
+                    "the Redis server has {replicas} replica(s) and does not wait for them: a failover can lose the newest claim, and \
                      then a second server starts the same tick; guard the writes of jobs by `run.fence()`, or use \
                      PostgreSQL"
                 ),
