@@ -11,6 +11,7 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::clock_watch::watch_clock;
 use crate::config::Chosen;
+use crate::diagnosis;
 use crate::error::StartError;
 use crate::extract::States;
 use crate::handle::{Closed, Jobs};
@@ -21,6 +22,7 @@ use crate::presence;
 use crate::roster::Checked;
 use crate::scheduler;
 use crate::server::{Server, Setup, server_id};
+use crate::store::Finding;
 
 pub(crate) struct Plan {
     pub(crate) jobs: Checked,
@@ -86,18 +88,39 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
     for hook in plan.hooks {
         drop(server.app.spawn(hook.listen(server.events.subscribe(server.time.now()))));
     }
-    if let Err(error) = reach(&server).await {
+    let refused = match reach(&server).await {
+        Ok(()) => start_unless(diagnosis::at_start(&server).await, &server, &plan.chosen.source),
+        Err(error) => Some(StartError::Store { source: plan.chosen.source.clone(), error }),
+    };
+    if let Some(error) = refused {
         if !plan.start_degraded {
-            let _ = ready.send(Err(StartError::Store { source: plan.chosen.source, error })); // as above
+            let _ = ready.send(Err(error)); // as above
             return Closed::ShutDown;
         }
-        tracing::error!(target: "jobs", %error, "starting without the store; no job runs until it answers");
+        start_all_the_same(&server, &error);
     }
     introduce(&server, &plan.chosen.source, &disabled);
     if ready.send(Ok((server.clone(), handle))).is_err() {
         server.stop.cancel(); // `start_all` was dropped while it waited
     }
     serve(&server, plan.shutdown_grace).await
+}
+
+/// Why not to start: these are what no job can run with.
+fn start_unless(findings: Vec<Finding>, server: &Server, source: &str) -> Option<StartError> {
+    let (store, source) = (server.store.location(), source.to_owned());
+    (!findings.is_empty()).then_some(StartError::Unfit { source, store, findings })
+}
+
+fn start_all_the_same(server: &Arc<Server>, error: &StartError) {
+    match error {
+        StartError::Unfit { findings, .. } => diagnosis::tell(server, findings),
+        StartError::Store { error, .. } => {
+            tracing::error!(target: "jobs", %error, "starting without the store; no job runs until it answers");
+            drop(server.host.spawn(diagnosis::once_the_store_is_back(server.clone())));
+        }
+        _ => {}
+    }
 }
 
 /// Schedules until the server is stopped or fails, and lets its runs finish.

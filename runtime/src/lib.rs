@@ -78,6 +78,7 @@ pub mod clock;
 mod clock_watch;
 mod config;
 mod current;
+mod diagnosis;
 mod error;
 mod event;
 mod execute;
@@ -130,8 +131,8 @@ pub use singleton_jobs_policy::{
     Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError, Timestamp,
 };
 pub use store::{
-    CurrentRun, History, Holder, Progress, RunOutcome, RunRecord, ServerInfo, Skip, SkipRecord, Stats, Store,
-    StoreError, StoreErrorKind, Taken,
+    CurrentRun, Finding, FindingKind, History, Holder, Progress, RunOutcome, RunRecord, ServerInfo, Severity,
+    Skip, SkipRecord, Stats, Store, StoreError, StoreErrorKind, Taken,
 };
 
 /// Starts every annotated job of this program on the configured store. The short form of

@@ -73,11 +73,15 @@ fn clock_ahead(server: &Server) -> i64 {
     wall.as_micros().saturating_sub(server.time.now().as_micros())
 }
 
+/// How far this machine's clock is ahead of the store's, if that is worth telling.
+pub(crate) fn clock_differs(server: &Server) -> Option<i64> {
+    Some(clock_ahead(server)).filter(|ahead| ahead.abs() > NOTABLE)
+}
+
 fn tell_if_clock_differs(server: &Server, differs: &mut bool) {
-    let ahead_micros = clock_ahead(server);
-    let now_differs = ahead_micros.abs() > NOTABLE;
-    if now_differs && !*differs {
+    let ahead = clock_differs(server);
+    if let (Some(ahead_micros), false) = (ahead, *differs) {
         server.tell(None, EventKind::ClockDiffers { ahead_micros });
     }
-    *differs = now_differs;
+    *differs = ahead.is_some();
 }

@@ -7,17 +7,24 @@ use crate::Timestamp;
 
 mod error;
 pub mod file;
+mod finding;
 pub mod memory;
 mod messages;
 pub mod model;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod parameters;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod redial;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod shared;
 
 pub use error::{StoreError, StoreErrorKind};
+pub(crate) use finding::names;
+pub use finding::{Finding, FindingKind, Severity};
 pub use messages::{
     Announcement, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, ForgetReply, History,
     Holder, JobInfo, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer, RequestHint,
@@ -27,6 +34,9 @@ pub use messages::{
 
 /// What a store's methods return: a reply and the store's time at which it was decided.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Stamped<T>, StoreError>> + Send + 'a>>;
+
+/// What [`Store::diagnose`] returns.
+pub type FindingsFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Finding>, StoreError>> + Send + 'a>>;
 
 /// A reply with the store's own time, from which servers learn how far their clocks are off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,4 +97,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// The servers whose announcements still count.
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>>;
+
+    /// Looks for what could hurt: settings of the store, and states of these jobs that this version cannot read.
+    ///
+    /// Asked once at start, after a [`ping`](Store::ping): in one or two round trips, whatever the number of jobs. What
+    /// may not be looked at is a [note](Finding::not_checked), not an error. Finds nothing unless a store says more.
+    fn diagnose<'a>(&'a self, _jobs: &'a [String]) -> FindingsFuture<'a> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 }

@@ -14,7 +14,8 @@ fn a_run_puts_its_lock_and_mark_back_into_a_redis_that_lost_everything() {
 
 #[test]
 fn a_script_flush_mid_run_goes_unnoticed() {
-    let redis = RedisServer::start();
+    // One that a start does not warn of.
+    let redis = RedisServer::start_with(&["--appendonly", "yes"]);
     let hand = Hand::on(&redis);
     let (fleet, run) = long_run(&redis);
     let token = hand.lock();

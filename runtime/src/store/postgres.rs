@@ -20,9 +20,9 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
-    model,
+    Announcement, Claim, Ending, ExtendReply, FindingsFuture, ForgetReply, History, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict, model,
 };
 use arguments::Call;
 use connection::Connection;
@@ -32,6 +32,7 @@ use trouble::Trouble;
 mod address;
 mod arguments;
 mod connection;
+mod diagnosis;
 mod reply;
 mod schema;
 mod trouble;
@@ -63,7 +64,7 @@ impl PostgresStore {
             user: address.config.get_user().map(str::to_owned),
             schema: "public".to_owned(),
             namespace: namespace.unwrap_or_default().to_owned(),
-            connection: Connection::new(address.config),
+            connection: Connection::new(address.config, address.timeouts),
             making: Mutex::default(),
         };
         match address.schema {
@@ -79,7 +80,8 @@ impl PostgresStore {
         Ok(self)
     }
 
-    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s.
+    /// How long to wait for a connection, and for the answer to a step. By default 2 s for each host and 1 s, or what
+    /// the URL says: `postgres://host/database?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.connection = self.connection.with_timeouts(connect, response);
@@ -250,6 +252,15 @@ impl Store for PostgresStore {
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
         let call = Call::new("jobs_servers_v1").text(&self.namespace);
         Box::pin(self.step::<Abouts, _>("servers", call))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
+        let look =
+            async |client: Arc<Client>| diagnosis::look(&client, &self.schema, &self.namespace, jobs).await;
+        Box::pin(async move {
+            let found = self.connection.exchange(self.connection.response(), look).await;
+            found.map_err(|trouble| self.tell("diagnose", &trouble))
+        })
     }
 }
 

@@ -17,11 +17,12 @@ use ::redis::{Client, RedisError};
 use singleton_jobs_policy::check_name;
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
-    model,
+    Announcement, Claim, Ending, ExtendReply, FindingsFuture, ForgetReply, History, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict, model,
 };
 use connection::Connection;
+use diagnosis::Manner;
 use keys::Keys;
 use reply::Reply;
 use script::Script;
@@ -29,6 +30,7 @@ use script::Script;
 mod address;
 mod arguments;
 mod connection;
+mod diagnosis;
 mod keys;
 mod reply;
 mod script;
@@ -49,16 +51,18 @@ impl RedisStore {
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
-        let info = address::parse(url).map_err(refuse)?;
+        let (url, timeouts) = address::timeouts(url).map_err(refuse)?;
+        let info = address::parse(&url).map_err(refuse)?;
         let location = address::without_password(&info);
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
         }
         let client = Client::open(info).map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { location, keys: Keys::new(namespace), connection: Connection::new(client) })
+        Ok(Self { location, keys: Keys::new(namespace), connection: Connection::new(client, timeouts) })
     }
 
-    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s.
+    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s, or what the URL says:
+    /// `redis://host?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.connection = self.connection.with_timeouts(connect, response);
@@ -188,6 +192,13 @@ impl Store for RedisStore {
 
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
         Box::pin(self.fleet_step("servers", &script::SERVERS, Vec::new(), reply::servers))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
+        let look = |connection| diagnosis::look(connection, &self.keys, jobs, Manner::default());
+        Box::pin(async move {
+            self.connection.exchange(look).await.map_err(|error| self.trouble("diagnose", &error))
+        })
     }
 }
 

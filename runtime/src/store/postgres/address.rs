@@ -5,9 +5,12 @@ use std::error::Error;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-/// Where the store is: how to connect, and the schema if the URL names one.
+use super::super::parameters::{Parameters, Timeouts};
+
+/// Where the store is: how to connect, for how long to wait, and the schema if the URL names one.
 pub(super) struct Address {
     pub(super) config: Config,
+    pub(super) timeouts: Timeouts,
     pub(super) schema: Option<String>,
 }
 
@@ -15,7 +18,11 @@ const EXPECTED: &str = "expected `postgres://user:password@host:port/database`";
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<Address, String> {
-    let (url, schema) = without_schema(url);
+    let (rest, parameters) = split(url);
+    let mut parameters = Parameters::new(rest, parameters);
+    let schema = parameters.take("schema")?.map(str::to_owned);
+    let mut timeouts = Timeouts::take_also_in_seconds(&mut parameters)?;
+    let url = parameters.rest();
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         let problem = error.source().map(ToString::to_string).unwrap_or_default();
         let words = ["unknown option", "invalid value for option"];
@@ -41,7 +48,10 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     }
     // Of several hosts the one that takes writes: a standby cannot decide anything.
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    Ok(Address { config, schema })
+    // As long for each of them, so that one that is silent does not hide the others.
+    config.connect_timeout(timeouts.connect);
+    timeouts.connect *= u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+    Ok(Address { config, timeouts, schema })
 }
 
 /// Splits off the parameters. Where they begin is where the client finds them: after the first `@`, if there is one.
@@ -54,16 +64,6 @@ fn split(url: &str) -> (&str, Option<&str>) {
         }
         None => (url, None),
     }
-}
-
-/// Takes `schema=…` out of the URL's parameters, which are the client's own.
-fn without_schema(url: &str) -> (String, Option<String>) {
-    let (rest, Some(parameters)) = split(url) else { return (url.to_owned(), None) };
-    let is_schema = |parameter: &&str| parameter.starts_with("schema=");
-    let schema = parameters.split('&').find(is_schema).and_then(|schema| schema.strip_prefix("schema="));
-    let others: Vec<_> = parameters.split('&').filter(|parameter| !is_schema(parameter)).collect();
-    let url = if others.is_empty() { rest.to_owned() } else { format!("{rest}?{}", others.join("&")) };
-    (url, schema.map(str::to_owned))
 }
 
 /// The URL again, without the password.
@@ -129,6 +129,31 @@ mod tests {
             ("postgres://jobs:p?schema=x@localhost/shop?schema=jobs", Some("jobs")),
         ] {
             assert_eq!(parse(url).unwrap().schema.as_deref(), schema);
+        }
+    }
+
+    #[test]
+    fn time_outs_are_parameters_and_a_bare_number_is_in_seconds_as_the_client_has_it() {
+        for (url, connect, response) in [
+            ("postgres://localhost/shop", 2000, 1000),
+            ("postgres://localhost/shop?connect_timeout=3", 3000, 1000),
+            ("postgres://localhost/shop?connect_timeout=250ms&response_timeout=3s&schema=jobs", 250, 3000),
+            ("postgres://a,b,c/shop?connect_timeout=3", 9000, 1000),
+        ] {
+            let Address { config, timeouts, .. } = parse(url).expect(url);
+            let millis = [timeouts.connect, timeouts.response].map(|timeout| timeout.as_millis());
+            assert_eq!(millis, [connect, response], "{url}");
+            let hosts = u32::try_from(config.get_hosts().len()).unwrap();
+            assert_eq!(config.get_connect_timeout(), Some(&(timeouts.connect / hosts)), "{url}");
+        }
+        for (parameter, says) in [
+            ("connect_timeout=0", "invalid `connect_timeout`: expected from 10ms to 60s"),
+            (
+                "response_timeout=3",
+                "invalid `response_timeout`: expected a number with a unit, as in 2s or 500ms",
+            ),
+        ] {
+            assert_eq!(parse(&format!("postgres://host/db?{parameter}")).err().as_deref(), Some(says));
         }
     }
 

@@ -6,11 +6,9 @@ use std::time::Duration;
 use tokio_postgres::{Client, Config, NoTls};
 
 use super::super::StoreErrorKind;
+use super::super::parameters::Timeouts;
 use super::super::shared::{Blame, Dial, Shared};
 use super::trouble::Trouble;
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// All steps go over one connection; the server takes them one after the other.
 pub(super) struct Connection {
@@ -20,13 +18,14 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(config: Config) -> Self {
-        let dial = Server { config: Arc::new(config), patience: CONNECT_TIMEOUT };
-        Self { dial, shared: Shared::new(), response: RESPONSE_TIMEOUT }
+    pub(super) fn new(config: Config, timeouts: Timeouts) -> Self {
+        let dial = Server { config: Arc::new(config), patience: timeouts.connect };
+        Self { dial, shared: Shared::new(), response: timeouts.response }
     }
 
     pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.dial.patience = connect;
+        Arc::make_mut(&mut self.dial.config).connect_timeout(connect);
         self.response = response;
         self
     }

@@ -116,6 +116,8 @@ fn kind_and_advice(code: &str) -> (StoreErrorKind, Option<&'static str>) {
         "28P01" | "28000" => (Refused, Some("check user and password in the URL, and pg_hba.conf")),
         "3D000" => (Misconfigured, Some("create the database, or correct its name in the URL")),
         "42501" => (Refused, None),
+        // What is said to it is always the same, so only its version can be to blame.
+        "42601" => (Refused, Some("PostgreSQL 10 or newer is needed")),
         "25006" => (Refused, Some("this is a standby, or read-only: point the URL to the primary")),
         "53300" => (Unreachable, Some("raise max_connections, or put a pooler between")),
         "53100" | "53200" | "53400" => (Full, None),

@@ -3,6 +3,22 @@
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
+use super::super::parameters::{Parameters, Timeouts};
+
+/// Takes our parameters out of a URL, and refuses those that the client does not know either: it would ignore them.
+pub(super) fn timeouts(url: &str) -> Result<(String, Timeouts), String> {
+    let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
+    let (rest, parameters) =
+        url.split_once('?').map_or((url, None), |(rest, parameters)| (rest, Some(parameters)));
+    let mut parameters = Parameters::new(rest, parameters);
+    let timeouts = Timeouts::take(&mut parameters)?;
+    let socket = rest.starts_with("redis+unix:") || rest.starts_with("unix:");
+    let clients: &[&str] = if socket { &["db", "user", "pass", "protocol"] } else { &["protocol"] };
+    parameters.refuse_all_but(clients, &Timeouts::NAMES)?;
+    let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
+    Ok((parameters.rest() + &fragment, timeouts))
+}
+
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
     let info = url.into_connection_info().map_err(|error| {
@@ -57,5 +73,30 @@ mod tests {
             let error = parse(url).unwrap_err();
             assert!(!error.contains("secret") && error.contains("redis://"), "{url}: {error}");
         }
+    }
+
+    #[test]
+    fn time_outs_are_parameters_and_what_nobody_knows_is_refused() {
+        for (url, rest, response) in [
+            ("redis://:a@b/3", "redis://:a@b/3", 1000),
+            ("redis://host?response_timeout=250ms", "redis://host", 250),
+            ("redis://host/0?protocol=resp3&response_timeout=3s", "redis://host/0?protocol=resp3", 3000),
+            ("unix:///r.sock?db=2&response_timeout=3s", "unix:///r.sock?db=2", 3000),
+            ("redis://host?response_timeout=3s#insecure", "redis://host#insecure", 3000),
+        ] {
+            let (left, timeouts) = timeouts(url).expect(url);
+            assert_eq!((left.as_str(), timeouts.response.as_millis()), (rest, response));
+        }
+        for (url, says) in [
+            (
+                "redis://host?db=2",
+                "unknown parameter `db`; expected `connect_timeout`, `response_timeout`, `protocol`",
+            ),
+            ("redis://host?connect_timeout=0s", "invalid `connect_timeout`: expected from 10ms to 60s"),
+        ] {
+            assert_eq!(timeouts(url).expect_err(url), says);
+        }
+        let error = timeouts("redis://:se?cret@host").expect_err("a password with a question mark");
+        assert!(!error.contains("cret"), "{error}");
     }
 }

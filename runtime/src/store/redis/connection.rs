@@ -5,10 +5,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind};
 
+use super::super::parameters::Timeouts;
 use super::super::shared::{Blame, Dial, Shared};
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct Connection {
     server: Server,
@@ -16,8 +14,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(client: Client) -> Self {
-        let config = config(CONNECT_TIMEOUT, RESPONSE_TIMEOUT);
+    pub(super) fn new(client: Client, timeouts: Timeouts) -> Self {
+        let config = config(timeouts.connect, timeouts.response);
         Self { server: Server { client, config }, shared: Shared::new() }
     }
 
