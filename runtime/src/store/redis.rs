@@ -13,33 +13,51 @@
 use std::fmt;
 use std::time::Duration;
 
-use ::redis::{Client, RedisError};
+use ::redis::RedisError;
 use singleton_jobs_policy::check_name;
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
-    model,
+    Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict, model,
 };
-use connection::Connection;
+use connection::Timeouts;
 use keys::Keys;
 use reply::Reply;
-use script::Script;
+use script::{Answer, Call, Script, Wait};
+use topology::Target;
+use way::Way;
 
 mod address;
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+mod agreement;
 mod arguments;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod connection;
 mod keys;
+mod parameters;
 mod reply;
 mod script;
+#[cfg(feature = "sentinel")]
+mod sentinel;
+#[cfg(feature = "cluster")]
+mod slots;
 mod snapshot;
+mod topology;
 mod trouble;
+mod way;
 
-/// A store on a Redis server, reached over one shared connection that is opened when it is first needed.
+/// A store on a Redis server, reached over one shared connection that is opened when it is first needed; on a
+/// cluster, over one per node.
 pub struct RedisStore {
     location: String,
     keys: Keys,
-    connection: Connection,
+    timeouts: Timeouts,
+    wait_replicas: usize,
+    way: Way,
+    /// A way of its own for claims that wait for replicas, since a connection that waits answers nobody else.
+    waiting: Way,
 }
 
 impl RedisStore {
@@ -49,19 +67,33 @@ impl RedisStore {
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
-        let info = address::parse(url).map_err(refuse)?;
-        let location = address::without_password(&info);
+        let Target { topology, parameters, location } = topology::parse(url).map_err(refuse)?;
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
         }
-        let client = Client::open(info).map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { location, keys: Keys::new(namespace), connection: Connection::new(client) })
+        let timeouts = Timeouts::default();
+        let way = || Way::new(&topology, timeouts).map_err(|error| refuse(error.to_string()));
+        let (way, waiting) = (way()?, way()?);
+        let (keys, wait_replicas) = (Keys::new(namespace), parameters.wait_replicas);
+        Ok(Self { location, keys, timeouts, wait_replicas, way, waiting })
     }
 
     /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
-        self.connection = self.connection.with_timeouts(connect, response);
+        self.timeouts = Timeouts { connect, response };
+        self.way = self.way.with_timeouts(self.timeouts);
+        self.waiting = self.waiting.with_timeouts(self.timeouts);
+        self
+    }
+
+    /// Starts a run only when so many replicas have its claim; `wait_replicas=1` in the URL does the same.
+    ///
+    /// The claim is repeated until they have it, or the tick's grace or the lease is over: then it is given back,
+    /// and the tick is skipped as [not replicated](crate::SkipReason::NotReplicated).
+    #[must_use]
+    pub fn with_wait_replicas(mut self, replicas: usize) -> Self {
+        self.wait_replicas = replicas;
         self
     }
 
@@ -73,9 +105,29 @@ impl RedisStore {
         args: Vec<String>,
         read: impl FnOnce(&mut Reply) -> Option<T> + Send,
     ) -> Result<Stamped<T>, StoreError> {
-        let talk = |connection| script.run(connection, keys, &args);
-        let value = self.connection.exchange(talk).await.map_err(|error| self.trouble(step, &error))?;
-        Reply::stamped(value, read).ok_or_else(|| self.unreadable(step))
+        let call = Call { script, keys, args: &args, wait: None };
+        let answer = self.way.run(&call).await.map_err(|error| self.trouble(step, &error))?;
+        Reply::stamped(answer.value, read).ok_or_else(|| self.unreadable(step))
+    }
+
+    /// Repeats a claim that was won, and has the replicas confirm it. The repetition writes the lock again, over the
+    /// connection that waits: whoever has that has all that the claim wrote before. Its answer is the one that counts.
+    async fn confirm(&self, key: &str, claim: &Claim) -> Result<Stamped<Verdict>, StoreError> {
+        let mut args = arguments::of_claim(claim);
+        args.insert(0, model::FORMAT.to_string());
+        // Several such waits must fit into the time that the caller has for a request.
+        let within = (self.timeouts.response / 4).min(claim.ttl / 12);
+        let wait = Some(Wait { replicas: self.wait_replicas, within });
+        let call = Call { script: &script::CLAIM, keys: &self.keys.of_job(key), args: &args, wait };
+        let answer = self.waiting.run(&call).await.map_err(|error| self.trouble("claim", &error))?;
+        let Answer { value, replicas } = answer;
+        let verdict = Reply::stamped(value, |reply| reply::claim(reply, &claim.what));
+        let verdict = verdict.ok_or_else(|| self.unreadable("claim"))?;
+        if is_won(&verdict) && replicas < self.wait_replicas {
+            let cause = format!("only {replicas} of {} replicas have the claim", self.wait_replicas);
+            return Err(StoreError::new(StoreErrorKind::NotReplicated, "claim", &self.location, cause));
+        }
+        Ok(verdict)
     }
 
     async fn job_step<T>(
@@ -116,15 +168,29 @@ impl Store for RedisStore {
 
     fn ping(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
-            let talk = async |mut connection| ::redis::cmd("TIME").query_async(&mut connection).await;
-            let value = self.connection.exchange(talk).await.map_err(|error| self.trouble("ping", &error))?;
+            let [any, ..] = self.keys.of_fleet();
+            let value = self.way.time(&any).await.map_err(|error| self.trouble("ping", &error))?;
             Reply::time(value).ok_or_else(|| self.unreadable("ping"))
         })
     }
 
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
         let args = arguments::of_claim(claim);
-        Box::pin(self.job_step("claim", &script::CLAIM, key, args, |reply| reply::claim(reply, &claim.what)))
+        let read = |reply: &mut Reply| reply::claim(reply, &claim.what);
+        Box::pin(async move {
+            let verdict = self.job_step("claim", &script::CLAIM, key, args, read).await?;
+            if self.wait_replicas == 0 || !is_won(&verdict) {
+                return Ok(verdict);
+            }
+            let mut confirmed = self.confirm(key, claim).await?;
+            if let (ClaimReply::Won(won), ClaimReply::Won(first)) =
+                (&mut confirmed.reply.decision, verdict.reply.decision)
+            {
+                // Only the first answer to a claim tells that.
+                won.missed_after = won.missed_after.or(first.missed_after);
+            }
+            Ok(confirmed)
+        })
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
@@ -189,6 +255,10 @@ impl Store for RedisStore {
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
         Box::pin(self.fleet_step("servers", &script::SERVERS, Vec::new(), reply::servers))
     }
+}
+
+fn is_won(verdict: &Stamped<Verdict>) -> bool {
+    matches!(verdict.reply.decision, ClaimReply::Won(_))
 }
 
 impl fmt::Debug for RedisStore {

@@ -1,14 +1,39 @@
-//! The one connection of a store: shared by all steps, and opened anew after trouble.
+//! A connection to one server: shared by all steps, and opened anew after trouble.
 
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind,
+};
 
 use super::super::shared::{Blame, Dial, Shared};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long to wait for a connection, and for the answer to a step.
+#[derive(Clone, Copy)]
+pub(super) struct Timeouts {
+    pub(super) connect: Duration,
+    pub(super) response: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(2), response: Duration::from_secs(1) }
+    }
+}
+
+impl Timeouts {
+    fn config(self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.connect))
+            .set_response_timeout(Some(self.response))
+    }
+}
+
+/// How every connection of this store begins.
+pub(super) fn client(info: ConnectionInfo) -> RedisResult<Client> {
+    Client::open(info)
+}
 
 pub(super) struct Connection {
     server: Server,
@@ -16,13 +41,22 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(client: Client) -> Self {
-        let config = config(CONNECT_TIMEOUT, RESPONSE_TIMEOUT);
-        Self { server: Server { client, config }, shared: Shared::new() }
+    pub(super) fn to_server(client: Client, timeouts: Timeouts) -> Self {
+        Self::new(Place::Fixed(client), timeouts)
     }
 
-    pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
-        self.server.config = config(connect, response);
+    /// A connection to whatever the sentinels name when it is opened.
+    #[cfg(feature = "sentinel")]
+    pub(super) fn to_master(sentinels: super::sentinel::Sentinels, timeouts: Timeouts) -> Self {
+        Self::new(Place::Named(sentinels), timeouts)
+    }
+
+    fn new(place: Place, timeouts: Timeouts) -> Self {
+        Self { server: Server { place, config: timeouts.config() }, shared: Shared::new() }
+    }
+
+    pub(super) fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.server.config = timeouts.config();
         self
     }
 
@@ -35,14 +69,17 @@ impl Connection {
     }
 }
 
-fn config(connect: Duration, response: Duration) -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(Some(connect)).set_response_timeout(Some(response))
+#[derive(Clone)]
+struct Server {
+    place: Place,
+    config: AsyncConnectionConfig,
 }
 
 #[derive(Clone)]
-struct Server {
-    client: Client,
-    config: AsyncConnectionConfig,
+enum Place {
+    Fixed(Client),
+    #[cfg(feature = "sentinel")]
+    Named(super::sentinel::Sentinels),
 }
 
 impl Dial for Server {
@@ -50,7 +87,11 @@ impl Dial for Server {
     type Error = RedisError;
 
     async fn dial(self) -> RedisResult<MultiplexedConnection> {
-        self.client.get_multiplexed_async_connection_with_config(&self.config).await
+        match &self.place {
+            Place::Fixed(client) => client.get_multiplexed_async_connection_with_config(&self.config).await,
+            #[cfg(feature = "sentinel")]
+            Place::Named(sentinels) => sentinels.dial(&self.config).await,
+        }
     }
 
     fn abandoned() -> RedisError {
