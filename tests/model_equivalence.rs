@@ -23,7 +23,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use comparison::{Verdict, compare};
 use sequence::Step;
 use support::subject::{self, Subject};
-use support::{file_subject, postgres_subject};
+use support::{file_subject, postgres_subject, topology_subject};
 
 /// Sequences mostly wait: for the store's answer, or for a lease to expire.
 const AT_A_TIME: u32 = 32;
@@ -31,6 +31,16 @@ const AT_A_TIME: u32 = 32;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_answers_as_the_model_does() {
     check(subject::redis().await, 6_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_behind_sentinels_answers_as_the_model_does() {
+    check(topology_subject::sentinel().await, 600).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_cluster_answers_as_the_model_does() {
+    check(topology_subject::cluster().await, 600).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

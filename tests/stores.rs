@@ -39,6 +39,9 @@ macro_rules! every_store {
         promises!(memory: subject::memory; $($promises::$promise;)+);
         promises!(file: file_subject::file; $($promises::$promise;)+);
         promises!(redis: subject::redis; $($promises::$promise;)+);
+        promises!(redis_sentinel: topology_subject::sentinel; $($promises::$promise;)+);
+        promises!(redis_with_replicas: topology_subject::sentinel_with_replicas; $($promises::$promise;)+);
+        promises!(redis_cluster: topology_subject::cluster; $($promises::$promise;)+);
         promises!(postgres: postgres_subject::postgres; $($promises::$promise;)+);
         promises!(postgres_behind_a_pooler: postgres_subject::pooled; $($promises::$promise;)+);
     };

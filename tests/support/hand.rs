@@ -3,7 +3,7 @@
 use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimReply, Store, TickClaim};
 use jobs::{History, Overlap, Timestamp};
-use redis::{Cmd, FromRedisValue};
+use redis::{Cmd, FromRedisValue, RedisResult};
 use std::time::Duration;
 
 use super::bench::{ask, claim_with};
@@ -18,23 +18,35 @@ pub struct Hand {
 
 impl Hand {
     pub fn on(redis: &RedisServer) -> Self {
-        Self { url: redis.url() }
+        Self::at(redis.url())
+    }
+
+    pub fn at(url: String) -> Self {
+        Self { url }
     }
 
     pub fn run<T: FromRedisValue>(&self, command: &Cmd) -> T {
+        self.try_run(command).expect("the server obeys")
+    }
+
+    fn try_run<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         let client = redis::Client::open(self.url.as_str()).expect("a URL");
-        let mut connection = client.get_connection().expect("the server answers");
-        command.query(&mut connection).expect("the server obeys")
+        command.query(&mut client.get_connection()?)
     }
 
     /// A command in words.
     pub fn say<T: FromRedisValue>(&self, words: &str) -> T {
+        self.try_say(words).unwrap_or_else(|error| panic!("{words}: {error}"))
+    }
+
+    /// The same, to a server that may be gone or not agree.
+    pub fn try_say<T: FromRedisValue>(&self, words: &str) -> RedisResult<T> {
         let mut words = words.split(' ');
         let mut command = redis::cmd(words.next().expect("a command"));
         for word in words {
             command.arg(word);
         }
-        self.run(&command)
+        self.try_run(&command)
     }
 
     /// The token in the job's lock.

@@ -111,7 +111,7 @@ impl RedisStore {
     }
 
     /// Repeats a claim that was won, and has the replicas confirm it. The repetition writes the lock again, over the
-    /// connection that waits: whoever has that has all that the claim wrote before. Its answer is the one that counts.
+    /// connection that waits: whoever has that has all that the claim wrote before.
     async fn confirm(&self, key: &str, claim: &Claim) -> Result<Stamped<Verdict>, StoreError> {
         let mut args = arguments::of_claim(claim);
         args.insert(0, model::FORMAT.to_string());
@@ -123,7 +123,7 @@ impl RedisStore {
         let Answer { value, replicas } = answer;
         let verdict = Reply::stamped(value, |reply| reply::claim(reply, &claim.what));
         let verdict = verdict.ok_or_else(|| self.unreadable("claim"))?;
-        if is_won(&verdict) && replicas < self.wait_replicas {
+        if fence_of(&verdict).is_some() && replicas < self.wait_replicas {
             let cause = format!("only {replicas} of {} replicas have the claim", self.wait_replicas);
             return Err(StoreError::new(StoreErrorKind::NotReplicated, "claim", &self.location, cause));
         }
@@ -178,18 +178,11 @@ impl Store for RedisStore {
         let args = arguments::of_claim(claim);
         let read = |reply: &mut Reply| reply::claim(reply, &claim.what);
         Box::pin(async move {
-            let verdict = self.job_step("claim", &script::CLAIM, key, args, read).await?;
-            if self.wait_replicas == 0 || !is_won(&verdict) {
-                return Ok(verdict);
-            }
-            let mut confirmed = self.confirm(key, claim).await?;
-            if let (ClaimReply::Won(won), ClaimReply::Won(first)) =
-                (&mut confirmed.reply.decision, verdict.reply.decision)
-            {
-                // Only the first answer to a claim tells that.
-                won.missed_after = won.missed_after.or(first.missed_after);
-            }
-            Ok(confirmed)
+            let first = self.job_step("claim", &script::CLAIM, key, args, read).await?;
+            let Some(fence) = fence_of(&first).filter(|_| self.wait_replicas > 0) else { return Ok(first) };
+            let confirmed = self.confirm(key, claim).await?;
+            // Of the same lease only the first answer tells everything.
+            Ok(if fence_of(&confirmed) == Some(fence) { first } else { confirmed })
         })
     }
 
@@ -257,8 +250,12 @@ impl Store for RedisStore {
     }
 }
 
-fn is_won(verdict: &Stamped<Verdict>) -> bool {
-    matches!(verdict.reply.decision, ClaimReply::Won(_))
+/// The fence of a claim that was won.
+fn fence_of(verdict: &Stamped<Verdict>) -> Option<i64> {
+    match &verdict.reply.decision {
+        ClaimReply::Won(won) => Some(won.fence),
+        _ => None,
+    }
 }
 
 impl fmt::Debug for RedisStore {
