@@ -31,8 +31,8 @@ impl RedisCluster {
                 bus,
                 "--cluster-replica-validity-factor",
                 "0",
-                "--repl-ping-replica-period",
-                "1",
+                "--repl-diskless-sync-delay",
+                "0",
             ])
         };
         let cluster = Self { nodes: buses.iter().map(start).collect() };
@@ -108,6 +108,17 @@ impl RedisCluster {
             own.is_some_and(|own| own.split(' ').skip(8).any(|range| contains(range, slot)))
         };
         (0..self.nodes.len()).find(has)
+    }
+
+    /// Waits until the replica of this master has all that it has written so far.
+    pub fn wait_until_copied(&self, master: usize) {
+        let offset = |name: &str| {
+            let info: String = self.say(master, "INFO replication");
+            let (_, rest) = info.split_once(name)?;
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+        };
+        let written = offset("master_repl_offset:").expect("a master");
+        wait_for("the replica's copy", || offset("offset=").filter(|copied| *copied >= written));
     }
 
     /// Moves a slot with all its keys to another master, as an operator does.

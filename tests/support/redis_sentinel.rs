@@ -32,7 +32,8 @@ struct Sentinel {
 impl RedisSentinel {
     /// One master, one replica, three sentinels, who find a master that is silent for so long dead.
     pub fn start(down_after: Duration) -> Self {
-        let options = ["--masteruser", "replication", "--masterauth", "replicate"];
+        let options =
+            ["--masteruser", "replication", "--masterauth", "replicate", "--repl-diskless-sync-delay", "0"];
         let servers: Vec<_> = (0..2).map(|_| RedisServer::start_with(&options)).collect();
         let hands: Vec<_> = servers.iter().map(Hand::on).collect();
         for hand in &hands {
@@ -67,6 +68,12 @@ impl RedisSentinel {
         let hosts: Vec<_> =
             self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port)).collect();
         format!("redis+sentinel://{}/{NAME}/0{parameters}", hosts.join(","))
+    }
+
+    pub fn tell_sentinels(&self, words: &str) {
+        for sentinel in &self.sentinels {
+            let () = sentinel.say(words);
+        }
     }
 
     /// The server that most sentinels name, if it agrees.
