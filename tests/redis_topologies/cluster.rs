@@ -6,7 +6,7 @@ use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimReply, Store};
 
 use crate::support::bench::{LONG, claim_now};
-use crate::support::fleet::wait_for;
+use crate::support::fleet::{Worker, wait_for};
 use crate::support::hand::Hand;
 use crate::support::redis_cluster::RedisCluster;
 use crate::{DEAD_AFTER, double_starts, failovers, fleet_with_a_run, went_on};
@@ -58,7 +58,7 @@ fn a_run_keeps_its_lease_while_its_slot_moves_to_another_node() {
     assert_eq!(redis.master_of(slot), Some(to));
     went_on(&fleet, &run, Instant::now());
     assert_eq!(double_starts(&fleet), 0);
-    let lost = fleet.iter().flat_map(|worker| worker.log()).find(|line| line.contains("lease_lost"));
+    let lost = fleet.iter().flat_map(Worker::log).find(|line| line.contains("lease_lost"));
     assert_eq!(lost, None);
 }
 

@@ -1,4 +1,4 @@
-//! A store on a Redis server: each step is one Lua script, run in one round trip.
+//! A store on Redis: each step is one Lua script, run in one round trip.
 //!
 //! The lock itself is what the widely used pattern has: the string `lock:<key>`, its value the token, with
 //! an expiry. A program that takes the same lock by `SET lock:<key> … NX PX …` is excluded while one of
@@ -8,7 +8,45 @@
 //! `{servers}:*`, which expires a day after the last of them is gone.
 //!
 //! Deleting the string frees nobody: the state says who holds the key, and the holder puts the string back.
-//! Needs Redis 6.2 or newer, because of `SET … PXAT`.
+//! Needs Redis 6.2 or newer, because of `SET … PXAT`. Only Redis 7.0 is tested: other servers that speak its protocol
+//! may do, but nobody has tried.
+//!
+//! | deployed as | URL | feature |
+//! |---|---|---|
+//! | one server | `redis://user:password@host:6379/0`, `redis+unix:///run/redis.sock?db=0` | `redis` |
+//! | a master with replicas and sentinels | `redis+sentinel://user:password@host1:26379,host2:26379/mastername/0` | `sentinel` |
+//! | a cluster | `redis+cluster://user:password@host1:6379,host2:6379` | `cluster` |
+//!
+//! Parameters follow a `?`, and any other than these is refused: `wait_replicas=1`; for sentinels that have a password
+//! of their own, `sentinel_password` and `sentinel_username`; for a socket, `db`, `user` and `pass`. In a password
+//! write `/`, `?`, `#` and `@` as `%2F`, `%3F`, `%23` and `%40`.
+//!
+//! **Sentinel.** For every connection the sentinels are asked anew, all at once, and what most of them name is believed
+//! once it says of itself that it is the master. A connection that breaks, falls silent or turns out to lead to a
+//! replica is given up. List all sentinels: they are not learned from each other.
+//!
+//! **Cluster.** A step goes to the node that has the job's slot, over that node's own connection, and follows the slot
+//! when it moves. A node that hangs delays the jobs in its slots only. While a slot is being moved, its jobs' steps are
+//! refused and repeated until it has arrived; leases outlast that unless it takes longer than they last. Each node has a
+//! clock of its own, and a job follows that of the node that has it: keep them together, by NTP.
+//!
+//! # What a failover can lose
+//!
+//! Redis answers before its replicas have a write. A failover can therefore lose the newest: a run that goes on puts its
+//! lease back as soon as there is a master, and fences keep growing, but a tick whose claim is lost may be started by a
+//! second server. `wait_replicas=N` closes that gap for claims: a run starts only when `N` replicas have its claim. With
+//! fewer, the claim is repeated until the tick's grace, or the lease, is over; then it is given back, and the tick is
+//! skipped as [not replicated](crate::SkipReason::NotReplicated). Three things to know:
+//!
+//! - The replica that is promoted must be one of those that had the claim. With one replica per master `N = 1` is
+//!   enough; with more, sentinels and clusters prefer the one that is ahead, but only a `N` that counts all of them
+//!   leaves nothing to luck, and stops all jobs while one of them is away.
+//! - Ends of runs are not waited for. If one is lost, the run counts as crashed when its lease is over, and with
+//!   `on_crash = "retry"` its tick is taken over.
+//! - A master that is cut off from the rest goes on to accept writes until it learns of its successor. Set
+//!   `min-replicas-to-write 1` and `min-replicas-max-lag 10` on the servers, so that it soon refuses them.
+//!
+//! A server that wins makes one more round trip with `wait_replicas`, and one that loses none.
 
 use std::fmt;
 use std::time::Duration;
@@ -61,7 +99,8 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Reads a URL such as `redis://user:password@host:6379/0`; connects to nothing yet.
+    /// Reads a URL such as `redis://user:password@host:6379/0`; connects to nothing yet. The [module](self) lists all
+    /// kinds of URLs.
     ///
     /// Two fleets on one server stay apart by different namespaces.
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {

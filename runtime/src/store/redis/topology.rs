@@ -51,7 +51,7 @@ fn server(url: &str) -> Result<Target, String> {
 
 /// A URL with several hosts, taken apart.
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
-struct Hosts<'a> {
+struct Parts<'a> {
     /// With its `@`.
     credentials: &'a str,
     hosts: Vec<String>,
@@ -60,7 +60,7 @@ struct Hosts<'a> {
 }
 
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
-impl<'a> Hosts<'a> {
+impl<'a> Parts<'a> {
     fn split(rest: &'a str, default_port: u16, expected: &str) -> Result<Self, String> {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
@@ -97,7 +97,7 @@ impl<'a> Hosts<'a> {
 fn sentinel(rest: &str) -> Result<Target, String> {
     const EXPECTED: &str =
         "expected `redis+sentinel://user:password@host1:26379,host2:26379/mastername/database`";
-    let parts = Hosts::split(rest, 26379, EXPECTED)?;
+    let parts = Parts::split(rest, 26379, EXPECTED)?;
     let parameters = Parameters::read(parts.query, &parameters::SENTINEL)?;
     let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
     if name.is_empty() {
@@ -115,7 +115,7 @@ fn sentinel(rest: &str) -> Result<Target, String> {
 #[cfg(feature = "cluster")]
 fn cluster(rest: &str) -> Result<Target, String> {
     const EXPECTED: &str = "expected `redis+cluster://user:password@host1:6379,host2:6379`";
-    let parts = Hosts::split(rest, 6379, EXPECTED)?;
+    let parts = Parts::split(rest, 6379, EXPECTED)?;
     let parameters = Parameters::read(parts.query, &parameters::EVERYWHERE)?;
     if !["", "0"].contains(&parts.path) {
         return Err(format!("a cluster has no databases; {EXPECTED}"));

@@ -8,7 +8,7 @@ use super::script::{Answer, Call};
 use super::topology::Topology;
 
 pub(super) enum Way {
-    One(Connection),
+    One(Box<Connection>),
     #[cfg(feature = "cluster")]
     Many(super::cluster::Cluster),
 }
@@ -17,10 +17,12 @@ impl Way {
     pub(super) fn new(topology: &Topology, timeouts: Timeouts) -> RedisResult<Self> {
         Ok(match topology {
             Topology::Server(info) => {
-                Self::One(Connection::to_server(client(info.as_ref().clone())?, timeouts))
+                Self::One(Box::new(Connection::to_server(client(info.as_ref().clone())?, timeouts)))
             }
             #[cfg(feature = "sentinel")]
-            Topology::Sentinel(sentinels) => Self::One(Connection::to_master(sentinels.clone(), timeouts)),
+            Topology::Sentinel(sentinels) => {
+                Self::One(Box::new(Connection::to_master(sentinels.clone(), timeouts)))
+            }
             #[cfg(feature = "cluster")]
             Topology::Cluster(named) => Self::Many(super::cluster::Cluster::new(named, timeouts)),
         })
@@ -28,7 +30,7 @@ impl Way {
 
     pub(super) fn with_timeouts(self, timeouts: Timeouts) -> Self {
         match self {
-            Self::One(connection) => Self::One(connection.with_timeouts(timeouts)),
+            Self::One(connection) => Self::One(Box::new(connection.with_timeouts(timeouts))),
             #[cfg(feature = "cluster")]
             Self::Many(cluster) => Self::Many(cluster.with_timeouts(timeouts)),
         }
