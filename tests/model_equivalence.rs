@@ -7,11 +7,21 @@ mod support;
 
 use jobs::testing::store::random_operations;
 
-use support::{file_subject, postgres_subject, subject};
+use support::{file_subject, postgres_subject, subject, topology_subject};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_answers_as_the_model_does() {
     random_operations(subject::redis().await, 6_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_behind_sentinels_answers_as_the_model_does() {
+    random_operations(topology_subject::sentinel().await, 600).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_cluster_answers_as_the_model_does() {
+    random_operations(topology_subject::cluster().await, 600).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

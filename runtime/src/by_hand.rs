@@ -84,26 +84,31 @@ async fn claim_and_run(
     };
     let give_up = Instant::now() + TRY_FOR;
     let mut backoff = Backoff::new();
+    // Why a lease that was won is not used yet.
+    let mut unused: Option<StoreError> = None;
     loop {
         let sent = server.time.moment();
         let request = server.store.claim(&job.policy.key, &claim);
         let answer = match server.ask("claim", request_timeout(claim.ttl), request).await {
             Ok(answer) => answer,
             Err(error) if Instant::now() < give_up && error.kind().may_pass_soon() => {
+                if error.kind() == StoreErrorKind::NotReplicated {
+                    unused = Some(error);
+                }
                 sleep(backoff.next()).await;
                 continue;
             }
             Err(error) => {
                 HeldLease::give_back(server, job, claim);
-                return Err(error);
+                return Err(unused.unwrap_or(error));
             }
         };
         let won = match answer.reply.decision {
             ClaimReply::Won(won) => won,
             ClaimReply::Held(holder) => return Ok(Some(RunNow::Held(holder))),
             ClaimReply::NotRequested => return Ok(None),
-            // An earlier request had won, and its lease was over before its reply came.
-            _ => return Err(too_late(server)),
+            // An earlier request had won, and its lease was over before its reply came, or before it could be used.
+            _ => return Err(unused.unwrap_or_else(|| too_late(server))),
         };
         let lease = HeldLease::won(server, job, claim, won, sent, answer.at);
         if lease.proof().is_lost() || server.stop.is_cancelled() {

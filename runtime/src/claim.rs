@@ -13,7 +13,9 @@ use crate::lease::HeldLease;
 use crate::log;
 use crate::report;
 use crate::server::{Server, Slot};
-use crate::store::{Claim, ClaimReply, Ending, TickClaim, Unfinished, Verdict, What, Won};
+use crate::store::{
+    Claim, ClaimReply, Ending, StoreError, StoreErrorKind, TickClaim, Unfinished, Verdict, What, Won,
+};
 use crate::store_time::Moment;
 use crate::waiting::Waiting;
 
@@ -75,6 +77,8 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         remember: server.remember,
     };
     let mut waiting = Waiting::new(job, ask);
+    // Why a lease that was won is not used yet.
+    let mut unused: Option<StoreError> = None;
     loop {
         let released = job.here.released.get();
         // A busy server does not claim: it leaves the tick to the others. Nor is a place kept while waiting.
@@ -99,7 +103,10 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                 if waiting.backoff.failed() {
                     HeldLease::give_back(server, job, claim);
                 }
-                return Claimed::No(why.unwrap_or(SkipReason::Busy).into());
+                return Claimed::No(match unused {
+                    Some(error) if why != Some(SkipReason::Stopping) => unanswered(&error).into(),
+                    _ => why.unwrap_or(SkipReason::Busy).into(),
+                });
             }
         };
         if let What::Tick(tick) = &mut claim.what {
@@ -126,14 +133,23 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                         return won_at(server, job, slot, claim, won, sent, answer.at).await;
                     }
                     (_, Some(wait)) => wait,
+                    (ClaimReply::Lost, None) if unused.is_some() => {
+                        let reason = unused.as_ref().map(unanswered);
+                        return Claimed::No(NotWon { reason, unfinished });
+                    }
                     (refusal, None) => return Claimed::No(NotWon { reason: refused(refusal), unfinished }),
                 }
             }
             Err(error) => match waiting.pause_after(server, &error) {
-                Some(pause) => pause,
+                Some(pause) => {
+                    if error.kind() == StoreErrorKind::NotReplicated {
+                        unused = Some(error);
+                    }
+                    pause
+                }
                 None => {
                     HeldLease::give_back(server, job, claim);
-                    return Claimed::No(SkipReason::StoreUnavailable(error.to_string()).into());
+                    return Claimed::No(unanswered(unused.as_ref().unwrap_or(&error)).into());
                 }
             },
         };
@@ -186,6 +202,14 @@ async fn won_at<'a>(
         return Claimed::No(why.into());
     }
     Claimed::Won(Win { lease, slot, missed_after: won.missed_after, usual: won.usual })
+}
+
+/// The claim ended without a decision that this server can act on.
+fn unanswered(error: &StoreError) -> SkipReason {
+    match error.kind() {
+        StoreErrorKind::NotReplicated => SkipReason::NotReplicated(error.to_string()),
+        _ => SkipReason::StoreUnavailable(error.to_string()),
+    }
 }
 
 fn refused(reply: ClaimReply) -> Option<SkipReason> {

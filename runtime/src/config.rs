@@ -103,8 +103,10 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
     #[cfg(any(feature = "postgres", feature = "redis"))]
     let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
     let opened: Result<Arc<dyn Store>, _> = match scheme {
+        "redis+sentinel" if cfg!(not(feature = "sentinel")) => return Err(config(needs(scheme, "sentinel"))),
+        "redis+cluster" if cfg!(not(feature = "cluster")) => return Err(config(needs(scheme, "cluster"))),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "unix" => {
+        "redis" | "redis+unix" | "unix" | "redis+sentinel" | "redis+cluster" => {
             let store = crate::store::redis::RedisStore::open(url, namespace).map_err(malformed)?;
             Ok(Arc::new(store))
         }
@@ -115,11 +117,11 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
         }
         #[cfg(not(feature = "postgres"))]
         "postgres" | "postgresql" => {
-            return Err(config(format!("{scheme}:// needs the feature `postgres` of singleton-jobs")));
+            return Err(config(needs(scheme, "postgres")));
         }
         #[cfg(not(feature = "redis"))]
         "redis" | "redis+unix" | "unix" => {
-            return Err(config(format!("{scheme}:// needs the feature `redis` of singleton-jobs")));
+            return Err(config(needs(scheme, "redis")));
         }
         "file" if rest.starts_with('/') => {
             FileStore::open(PathBuf::from(rest), namespace).map(|store| Arc::new(store) as _)
@@ -134,7 +136,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
                 None => store,
             }))
         }
-        "rediss" | "redis+sentinel" | "redis+cluster" => {
+        "rediss" => {
             return Err(config(format!("{scheme}:// is not supported by this version; expected {SCHEMES}")));
         }
         _ => return Err(config(format!("unknown scheme {scheme}://; expected {SCHEMES}"))),
@@ -143,6 +145,10 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
         Ok(store) => Ok(Chosen { store, source }),
         Err(error) => Err(StartError::Store { source, error }),
     }
+}
+
+fn needs(scheme: &str, feature: &str) -> String {
+    format!("{scheme}:// needs the feature `{feature}` of singleton-jobs")
 }
 
 fn embedded(namespace: Option<&str>, source: &str) -> Result<Chosen, StartError> {

@@ -108,6 +108,7 @@ impl Outcome {
             Self::Skipped(reason) => matches!(
                 reason,
                 SkipReason::WonTooLate
+                    | SkipReason::NotReplicated(_)
                     | SkipReason::StoreUnavailable(_)
                     | SkipReason::StillRunning
                     | SkipReason::Busy

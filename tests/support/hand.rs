@@ -7,7 +7,7 @@ use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimReply, Store, TickClaim};
 use jobs::{History, Overlap, Timestamp};
-use redis::{Cmd, FromRedisValue};
+use redis::{Cmd, FromRedisValue, RedisResult};
 use tokio_postgres::{NoTls, Row};
 
 use super::bench::{ask, claim_with};
@@ -27,24 +27,36 @@ impl Hand {
         Self { url: place.url(), namespace: place.namespace() }
     }
 
+    pub fn at(url: String) -> Self {
+        Self { url, namespace: None }
+    }
+
     fn is_postgres(&self) -> bool {
         self.url.starts_with("postgres")
     }
 
     pub fn run<T: FromRedisValue>(&self, command: &Cmd) -> T {
+        self.try_run(command).expect("the server obeys")
+    }
+
+    fn try_run<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         let client = redis::Client::open(self.url.as_str()).expect("a URL");
-        let mut connection = client.get_connection().expect("the server answers");
-        command.query(&mut connection).expect("the server obeys")
+        command.query(&mut client.get_connection()?)
     }
 
     /// A command to Redis, in words.
     pub fn say<T: FromRedisValue>(&self, words: &str) -> T {
+        self.try_say(words).unwrap_or_else(|error| panic!("{words}: {error}"))
+    }
+
+    /// The same, to a server that may be gone or not agree.
+    pub fn try_say<T: FromRedisValue>(&self, words: &str) -> RedisResult<T> {
         let mut words = words.split(' ');
         let mut command = redis::cmd(words.next().expect("a command"));
         for word in words {
             command.arg(word);
         }
-        self.run(&command)
+        self.try_run(&command)
     }
 
     /// A statement to PostgreSQL, whose `$1` is the namespace and `$2` a key.

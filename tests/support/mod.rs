@@ -13,8 +13,11 @@ pub mod postgres_server;
 pub mod postgres_subject;
 pub mod proxy;
 pub mod racer;
+pub mod redis_cluster;
+pub mod redis_sentinel;
 pub mod redis_server;
 pub mod subject;
+pub mod topology_subject;
 pub mod worker;
 
 pub use jobs::testing::store::bench;

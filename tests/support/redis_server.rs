@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -79,9 +79,8 @@ impl RedisServer {
 
     /// Ends the server as a power cut would. What it had persisted stays for [`restart`](Self::restart).
     pub fn kill(&mut self) {
-        if let Some(mut watched) = self.watched.take() {
-            drop(watched.stdin.take());
-            let _already_gone = watched.wait();
+        if let Some(watched) = self.watched.take() {
+            end(watched);
         }
     }
 
@@ -91,30 +90,47 @@ impl RedisServer {
         assert!(self.launch(), "redis-server does not start again on port {}", self.port);
     }
 
-    /// The shell ends the server when its input closes, so that not even a killed test leaves one behind.
     fn launch(&mut self) -> bool {
-        require_binary();
-        let mut watched = Command::new("sh")
-            .args(["-c", r#"redis-server "$@" & server=$!; read -r _; kill -9 $server; wait $server"#, "sh"])
-            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""])
-            .args(["--appendonly", "no", "--loglevel", "warning"])
-            .arg("--dir")
-            .arg(&self.folder)
-            .args(&self.options)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("sh");
-        let answers = answers_soon(self.port);
-        if answers {
-            self.watched = Some(watched);
-        } else {
-            drop(watched.stdin.take());
-            let _ended = watched.wait();
-        }
-        answers
+        let folder = self.folder.display().to_string();
+        let port = self.port.to_string();
+        let mut arguments = vec!["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
+        arguments.extend(["--loglevel", "warning", "--dir", &folder]);
+        arguments.extend(self.options.iter().map(String::as_str));
+        self.watched = launch(&arguments, self.port, &self.folder);
+        self.watched.is_some()
     }
+}
+
+/// Starts `redis-server` with these arguments, and waits until it answers. It ends when its input closes, and its
+/// folder vanishes, so that not even a killed test leaves anything behind.
+pub fn launch(arguments: &[&str], port: u16, folder: &Path) -> Option<Child> {
+    const WATCH: &str = r#"redis-server "$@" & server=$!
+        read -r _ || abandoned=1
+        kill -9 $server; wait $server
+        [ -z "$abandoned" ] || rm -rf "$FOLDER""#;
+    require_binary();
+    let watched = Command::new("sh")
+        .args(["-c", WATCH, "sh"])
+        .args(arguments)
+        .env("FOLDER", folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("sh");
+    if answers_soon(port) {
+        return Some(watched);
+    }
+    end(watched);
+    None
+}
+
+/// Kills a server, and leaves its folder alone.
+pub fn end(mut watched: Child) {
+    if let Some(mut orders) = watched.stdin.take() {
+        let _already_gone = orders.write_all(b"end\n");
+    }
+    let _ended = watched.wait();
 }
 
 impl Drop for RedisServer {
@@ -132,7 +148,7 @@ fn require_binary() {
     );
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its address").port()
 }

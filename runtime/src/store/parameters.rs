@@ -29,19 +29,6 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// For a client that would not mention what it does not know.
-    #[cfg(feature = "redis")]
-    pub(super) fn refuse_all_but(&self, clients: &[&str], ours: &[&str]) -> Result<(), String> {
-        let known = |parameter: &&&str| clients.contains(&name_of(parameter));
-        let Some(unknown) = self.left.iter().find(|parameter| !known(parameter)) else { return Ok(()) };
-        let name = name_of(unknown);
-        let harmless = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        let whole = !self.left.iter().any(|parameter| parameter.contains('@'));
-        let named = if harmless && whole { format!(" `{name}`") } else { String::new() };
-        let expected: Vec<_> = ours.iter().chain(clients).map(|name| format!("`{name}`")).collect();
-        Err(format!("unknown parameter{named}; expected {}", expected.join(", ")))
-    }
-
     /// The URL with what was not taken.
     pub(super) fn rest(&self) -> String {
         if self.left.is_empty() {
@@ -72,45 +59,40 @@ impl Default for Timeouts {
 impl Timeouts {
     pub(super) const NAMES: [&'static str; 2] = ["connect_timeout", "response_timeout"];
 
-    /// Takes `connect_timeout=2s` and `response_timeout=500ms`.
-    #[cfg(feature = "redis")]
-    pub(super) fn take(parameters: &mut Parameters<'_>) -> Result<Self, String> {
-        Self::take_and_read(parameters, parse_duration)
+    /// Reads one of `connect_timeout=2s` and `response_timeout=500ms`.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let read = sensible(name, parse_duration(value))?;
+        if name == Self::NAMES[0] {
+            self.connect = read;
+        } else {
+            self.response = read;
+        }
+        Ok(())
     }
 
-    /// The same, for a client whose own `connect_timeout=2` is in seconds.
+    /// Takes both, for a client whose own `connect_timeout=2` is in seconds.
     #[cfg(feature = "postgres")]
     pub(super) fn take_also_in_seconds(parameters: &mut Parameters<'_>) -> Result<Self, String> {
-        Self::take_and_read(parameters, |value| match value.parse() {
-            Ok(seconds) => Ok(Duration::from_secs(seconds)),
-            Err(_) => parse_duration(value),
-        })
-    }
-
-    fn take_and_read(
-        parameters: &mut Parameters<'_>,
-        read_connect: impl Fn(&str) -> Result<Duration, String>,
-    ) -> Result<Self, String> {
-        let [connect, response] = Self::NAMES;
-        let default = Self::default();
-        Ok(Self {
-            connect: sensible(parameters, connect, read_connect)?.unwrap_or(default.connect),
-            response: sensible(parameters, response, parse_duration)?.unwrap_or(default.response),
-        })
+        let mut timeouts = Self::default();
+        for name in Self::NAMES {
+            match parameters.take(name)? {
+                Some(value) if value.parse::<u64>().is_ok() && name == Self::NAMES[0] => {
+                    timeouts.set(name, &format!("{value}s"))?;
+                }
+                Some(value) => timeouts.set(name, value)?,
+                None => {}
+            }
+        }
+        Ok(timeouts)
     }
 }
 
 /// Below, no server answers in time; above, whoever waits has given up long before.
 const SENSIBLE: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
-fn sensible(
-    parameters: &mut Parameters<'_>,
-    name: &str,
-    read: impl Fn(&str) -> Result<Duration, String>,
-) -> Result<Option<Duration>, String> {
-    let Some(value) = parameters.take(name)? else { return Ok(None) };
-    let expected = match read(value) {
-        Ok(duration) if SENSIBLE.contains(&duration) => return Ok(Some(duration)),
+fn sensible(name: &str, read: Result<Duration, String>) -> Result<Duration, String> {
+    let expected = match read {
+        Ok(duration) if SENSIBLE.contains(&duration) => return Ok(duration),
         Ok(_) => "from 10ms to 60s",
         Err(_) => "a number with a unit, as in 2s or 500ms",
     };
@@ -122,7 +104,11 @@ mod tests {
     use super::*;
 
     fn timeouts(parameters: &str) -> Result<Timeouts, String> {
-        Timeouts::take_and_read(&mut Parameters::new("redis://host", Some(parameters)), parse_duration)
+        let mut timeouts = Timeouts::default();
+        for (name, value) in parameters.split('&').filter_map(|parameter| parameter.split_once('=')) {
+            timeouts.set(name, value)?;
+        }
+        Ok(timeouts)
     }
 
     #[test]
@@ -158,24 +144,8 @@ mod tests {
                 "connect_timeout=se@cret",
                 "invalid `connect_timeout`: expected a number with a unit, as in 2s or 500ms",
             ),
-            ("connect_timeout=1s&connect_timeout=2s", "`connect_timeout` is given twice"),
         ] {
             assert_eq!(timeouts(parameters).unwrap_err(), says, "{parameters}");
         }
-    }
-
-    #[cfg(feature = "redis")]
-    #[test]
-    fn an_unknown_parameter_is_named_unless_it_may_be_part_of_a_password() {
-        for (parameters, says) in [
-            ("protocol=2&timeout=3s", "unknown parameter `timeout`; expected `ours`, `protocol`"),
-            ("se&cret@host", "unknown parameter; expected `ours`, `protocol`"),
-            ("S3cret", "unknown parameter; expected `ours`, `protocol`"),
-        ] {
-            let parameters = Parameters::new("redis://host", Some(parameters));
-            assert_eq!(parameters.refuse_all_but(&["protocol"], &["ours"]).unwrap_err(), says);
-        }
-        let known = Parameters::new("redis://host", Some("protocol=2"));
-        assert_eq!(known.refuse_all_but(&["protocol"], &[]), Ok(()));
     }
 }

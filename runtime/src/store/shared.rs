@@ -20,6 +20,9 @@ pub(super) trait Dial: Clone + Send + 'static {
 
     fn blame(error: &Self::Error) -> Blame;
 
+    /// What it says about a connection that somebody no longer waits for its answer.
+    const IF_ABANDONED: Blame = Blame::Silent;
+
     /// Whether a connection is known to be over before anybody tries it.
     fn is_closed(_connection: &Self::Connection) -> bool {
         false
@@ -79,7 +82,7 @@ impl<D: Dial> Shared<D> {
         // Whoever leaves without an answer, by an error or by no longer waiting, has no reason to trust
         // the connection, unless it answered somebody else meanwhile.
         let answers = self.answers.load(Ordering::Relaxed);
-        let mut suspicion = Suspicion { of: &opening, on: self, answers, blame: Blame::Silent };
+        let mut suspicion = Suspicion { of: &opening, on: self, answers, blame: D::IF_ABANDONED };
         let connection = match opened.unwrap_or_else(|| Err(D::abandoned())) {
             Ok(connection) => connection,
             Err(error) => {
@@ -93,6 +96,12 @@ impl<D: Dial> Shared<D> {
             self.answers.fetch_add(1, Ordering::Relaxed);
         }
         result
+    }
+
+    /// Opens another connection when the next one is needed, and without a pause: nothing speaks against it.
+    #[cfg(feature = "cluster")]
+    pub(super) fn forget(&self) {
+        self.line().current = None;
     }
 
     /// The connection that there is, or else a new one, when it is time for it.

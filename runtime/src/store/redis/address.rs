@@ -3,22 +3,6 @@
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
-use super::super::parameters::{Parameters, Timeouts};
-
-/// Takes our parameters out of a URL, and refuses those that the client does not know either: it would ignore them.
-pub(super) fn timeouts(url: &str) -> Result<(String, Timeouts), String> {
-    let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
-    let (rest, parameters) =
-        url.split_once('?').map_or((url, None), |(rest, parameters)| (rest, Some(parameters)));
-    let mut parameters = Parameters::new(rest, parameters);
-    let timeouts = Timeouts::take(&mut parameters)?;
-    let socket = rest.starts_with("redis+unix:") || rest.starts_with("unix:");
-    let clients: &[&str] = if socket { &["db", "user", "pass", "protocol"] } else { &["protocol"] };
-    parameters.refuse_all_but(clients, &Timeouts::NAMES)?;
-    let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
-    Ok((parameters.rest() + &fragment, timeouts))
-}
-
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
     let info = url.into_connection_info().map_err(|error| {
@@ -33,9 +17,8 @@ pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
 
 /// The URL again, without the password.
 pub(super) fn without_password(info: &ConnectionInfo) -> String {
-    let redis = info.redis_settings();
-    let user = redis.username().map(|user| format!("{user}@")).unwrap_or_default();
-    let db = redis.db();
+    let user = user(info);
+    let db = info.redis_settings().db();
     match info.addr() {
         ConnectionAddr::Tcp(host, port) => format!("redis://{user}{}:{port}/{db}", bracketed(host)),
         ConnectionAddr::TcpTls { host, port, .. } => {
@@ -44,6 +27,45 @@ pub(super) fn without_password(info: &ConnectionInfo) -> String {
         ConnectionAddr::Unix(path) => format!("redis+unix://{}?db={db}", path.display()),
         _ => "redis".to_owned(),
     }
+}
+
+/// With an `@`, if there is one.
+pub(super) fn user(info: &ConnectionInfo) -> String {
+    info.redis_settings().username().map(|user| format!("{user}@")).unwrap_or_default()
+}
+
+/// Hosts and ports, separated by commas.
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+pub(super) fn hosts(infos: &[ConnectionInfo]) -> String {
+    let hosts = infos.iter().map(|info| match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            format!("{}:{port}", bracketed(host))
+        }
+        other => other.to_string(),
+    });
+    hosts.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(feature = "cluster")]
+pub(super) fn host_and_port(info: &ConnectionInfo) -> Option<(String, u16)> {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            Some((host.clone(), *port))
+        }
+        _ => None,
+    }
+}
+
+/// The same way in, at another host.
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+pub(super) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
+    let addr = match info.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host: host.to_owned(), port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host.to_owned(), port),
+    };
+    info.clone().set_addr(addr)
 }
 
 fn bracketed(host: &str) -> String {
@@ -73,30 +95,5 @@ mod tests {
             let error = parse(url).unwrap_err();
             assert!(!error.contains("secret") && error.contains("redis://"), "{url}: {error}");
         }
-    }
-
-    #[test]
-    fn time_outs_are_parameters_and_what_nobody_knows_is_refused() {
-        for (url, rest, response) in [
-            ("redis://:a@b/3", "redis://:a@b/3", 1000),
-            ("redis://host?response_timeout=250ms", "redis://host", 250),
-            ("redis://host/0?protocol=resp3&response_timeout=3s", "redis://host/0?protocol=resp3", 3000),
-            ("unix:///r.sock?db=2&response_timeout=3s", "unix:///r.sock?db=2", 3000),
-            ("redis://host?response_timeout=3s#insecure", "redis://host#insecure", 3000),
-        ] {
-            let (left, timeouts) = timeouts(url).expect(url);
-            assert_eq!((left.as_str(), timeouts.response.as_millis()), (rest, response));
-        }
-        for (url, says) in [
-            (
-                "redis://host?db=2",
-                "unknown parameter `db`; expected `connect_timeout`, `response_timeout`, `protocol`",
-            ),
-            ("redis://host?connect_timeout=0s", "invalid `connect_timeout`: expected from 10ms to 60s"),
-        ] {
-            assert_eq!(timeouts(url).expect_err(url), says);
-        }
-        let error = timeouts("redis://:se?cret@host").expect_err("a password with a question mark");
-        assert!(!error.contains("cret"), "{error}");
     }
 }

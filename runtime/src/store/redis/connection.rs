@@ -1,12 +1,26 @@
-//! The one connection of a store: shared by all steps, and opened anew after trouble.
+//! A connection to one server: shared by all steps, and opened anew after trouble.
 
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind,
+};
 
 use super::super::parameters::Timeouts;
 use super::super::shared::{Blame, Dial, Shared};
+
+impl Timeouts {
+    fn config(self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.connect))
+            .set_response_timeout(Some(self.response))
+    }
+}
+
+/// How every connection of this store begins.
+pub(super) fn client(info: ConnectionInfo) -> RedisResult<Client> {
+    Client::open(info)
+}
 
 pub(super) struct Connection {
     server: Server,
@@ -14,13 +28,22 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(client: Client, timeouts: Timeouts) -> Self {
-        let config = config(timeouts.connect, timeouts.response);
-        Self { server: Server { client, config }, shared: Shared::new() }
+    pub(super) fn to_server(client: Client, timeouts: Timeouts) -> Self {
+        Self::new(Place::Fixed(client), timeouts)
     }
 
-    pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
-        self.server.config = config(connect, response);
+    /// A connection to whatever the sentinels name when it is opened.
+    #[cfg(feature = "sentinel")]
+    pub(super) fn to_master(sentinels: super::sentinel::Sentinels, timeouts: Timeouts) -> Self {
+        Self::new(Place::Named(sentinels), timeouts)
+    }
+
+    fn new(place: Place, timeouts: Timeouts) -> Self {
+        Self { server: Server { place, config: timeouts.config() }, shared: Shared::new() }
+    }
+
+    pub(super) fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.server.config = timeouts.config();
         self
     }
 
@@ -33,14 +56,17 @@ impl Connection {
     }
 }
 
-fn config(connect: Duration, response: Duration) -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(Some(connect)).set_response_timeout(Some(response))
+#[derive(Clone)]
+struct Server {
+    place: Place,
+    config: AsyncConnectionConfig,
 }
 
 #[derive(Clone)]
-struct Server {
-    client: Client,
-    config: AsyncConnectionConfig,
+enum Place {
+    Fixed(Client),
+    #[cfg(feature = "sentinel")]
+    Named(super::sentinel::Sentinels),
 }
 
 impl Dial for Server {
@@ -48,7 +74,11 @@ impl Dial for Server {
     type Error = RedisError;
 
     async fn dial(self) -> RedisResult<MultiplexedConnection> {
-        self.client.get_multiplexed_async_connection_with_config(&self.config).await
+        match &self.place {
+            Place::Fixed(client) => client.get_multiplexed_async_connection_with_config(&self.config).await,
+            #[cfg(feature = "sentinel")]
+            Place::Named(sentinels) => sentinels.dial(&self.config).await,
+        }
     }
 
     fn abandoned() -> RedisError {

@@ -16,12 +16,12 @@ const OLDEST: (u32, u32) = (6, 2);
 const BATCH: usize = 1_000;
 
 /// How the store was told to use the server.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Manner {
     /// Over a client that knows the whole cluster.
     pub(super) whole_cluster: bool,
     /// A claim is acknowledged by so many replicas before it counts.
-    pub(super) waits_for_replicas: u32,
+    pub(super) wait_replicas: usize,
 }
 
 /// Looks at the server, and at the states of these jobs meanwhile: two round trips, and one more for every further
@@ -208,13 +208,13 @@ impl<'a> Info<'a> {
 
     fn loses_on_failover(&self, manner: Manner) -> Option<Finding> {
         let replicas = self.number("connected_slaves").filter(|replicas| *replicas > 0)?;
-        (manner.waits_for_replicas == 0).then(|| {
+        (manner.wait_replicas == 0).then(|| {
             Finding::warning(
                 FindingKind::LosesOnFailover,
                 format!(
                     "the Redis server has {replicas} replica(s) and does not wait for them: a failover can lose the newest claim, and \
-                     then a second server starts the same tick; guard the writes of jobs by `run.fence()`, or use \
-                     PostgreSQL"
+                     then a second server starts the same tick; add wait_replicas=1 to the URL, and guard the writes of \
+                     jobs by `run.fence()`"
                 ),
             )
         })
@@ -250,8 +250,8 @@ mod tests {
     #[test]
     fn claims_that_wait_for_replicas_survive_a_failover() {
         let info = Info::read("role:master\r\nconnected_slaves:2\r\n");
-        let waiting = Manner { waits_for_replicas: 1, ..Manner::default() };
-        assert!(info.loses_on_failover(Manner::default()).is_some());
+        let waiting = Manner { wait_replicas: 1, whole_cluster: false };
+        assert!(info.loses_on_failover(Manner { whole_cluster: false, wait_replicas: 0 }).is_some());
         assert!(info.loses_on_failover(waiting).is_none());
     }
 

@@ -12,7 +12,9 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
             ServerErrorKind::BusyLoading
             | ServerErrorKind::MasterDown
             | ServerErrorKind::ClusterDown
-            | ServerErrorKind::TryAgain,
+            | ServerErrorKind::TryAgain
+            | ServerErrorKind::Moved
+            | ServerErrorKind::Ask,
         ) => StoreErrorKind::Unreachable,
         ErrorKind::Parse | ErrorKind::UnexpectedReturnType => StoreErrorKind::Unreadable,
         ErrorKind::Server(ServerErrorKind::ResponseError) => inside(error.detail().unwrap_or_default()),
@@ -21,11 +23,18 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
     }
 }
 
+/// Whether it may pass without anybody doing anything.
+#[cfg(feature = "sentinel")]
+pub(super) fn is_transient(error: &RedisError) -> bool {
+    kind_of(error).may_pass()
+}
+
 /// What happened, in the words of the server where it spoke. Never with a password: the client keeps it
 /// out of its errors, and the server is never sent it in a command that it might repeat.
 pub(super) fn describe(error: &RedisError) -> String {
     match (error.kind(), error.code(), error.detail()) {
         (ErrorKind::AuthenticationFailed, ..) => "wrong user or password".to_owned(),
+        (ErrorKind::MasterNameNotFoundBySentinel, _, Some(detail)) => detail.to_owned(),
         (ErrorKind::Server(_) | ErrorKind::Extension, Some(code), Some(detail)) => {
             // Before it knows who asks, a server takes no more than ten words.
             if detail.contains("unauthenticated") {
