@@ -193,6 +193,28 @@ mod tests {
     }
 
     #[test]
+    fn a_url_that_needs_a_feature_says_which() {
+        for (url, feature, there) in [
+            ("redis://host", "redis", cfg!(feature = "redis")),
+            ("redis+sentinel://:secret@host/shop", "sentinel", cfg!(feature = "sentinel")),
+            ("redis+cluster://:secret@host", "cluster", cfg!(feature = "cluster")),
+            ("postgres://host", "postgres", cfg!(feature = "postgres")),
+        ] {
+            match open(url, None, "the test".to_owned()) {
+                Ok(chosen) => {
+                    let location = chosen.store.location();
+                    assert!(there && !location.contains("secret"), "{location}");
+                }
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(!there && said.contains(&format!("the feature `{feature}`")), "{said}");
+                    assert!(!said.contains("secret"), "{said}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_debug_build_without_a_store_uses_files() {
         assert!(StoreChoice::default().choose_in(true).unwrap().store.location().starts_with("file://"));
     }

@@ -52,6 +52,8 @@ pub struct Stamped<T> {
 /// Each method is one atomic step, decided on the store's own clock in one round trip, and behaves exactly
 /// as the function of the same name in [`model`]. A refusal is a reply; only a step whose result is
 /// unknown is an error. Callers repeat a step after an error, so a step must survive being applied twice.
+///
+/// A store of your own is proved by `jobs::testing::store`, with the feature `store-testing`.
 pub trait Store: Send + Sync + 'static {
     /// Where the store is, for logs and errors; never with a password.
     fn location(&self) -> String;

@@ -77,12 +77,12 @@ fn a_failover_that_loses_the_claim(parameters: &str) -> usize {
         assert_eq!(all_steps(&fleet, "start").len(), 0, "nothing starts that no replica knows of");
         redis.revive(0, new);
     }
-    let done = |end: &&crate::Step| end.tick == tick;
-    wait_for("the run on the new master", || {
-        let history = new_master.history();
-        history.runs.into_iter().find(|run| run.tick == Some(tick))
+    let ran = wait_for("the run on the new master", || {
+        new_master.history().runs.into_iter().find(|run| run.tick == Some(tick))
     });
-    all_steps(&fleet, "start").iter().filter(done).count()
+    // What a run says arrives by another way than its record.
+    wait_until("its start", || all_steps(&fleet, "start").iter().any(|start| start.fence == ran.fence));
+    all_steps(&fleet, "start").iter().filter(|start| start.tick == tick).count()
 }
 
 #[test]

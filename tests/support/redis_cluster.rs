@@ -7,7 +7,7 @@ use redis::{FromRedisValue, RedisResult};
 
 use super::fleet::wait_for;
 use super::hand::Hand;
-use super::redis_server::{RedisServer, free_port};
+use super::redis_server::RedisServer;
 
 pub struct RedisCluster {
     /// The first three begin as masters, each other as the replica of the one three before.
@@ -20,36 +20,21 @@ impl RedisCluster {
     /// A cluster that finds a node dead which is silent for so long.
     pub fn start(node_timeout: Duration) -> Self {
         let timeout = node_timeout.as_millis().to_string();
-        let buses: Vec<_> = (0..2 * MASTERS).map(|_| free_port().to_string()).collect();
-        let start = |bus: &String| {
-            RedisServer::start_with(&[
-                "--cluster-enabled",
-                "yes",
-                "--cluster-node-timeout",
-                &timeout,
-                "--cluster-port",
-                bus,
-                "--cluster-replica-validity-factor",
-                "0",
-                "--repl-diskless-sync-delay",
-                "0",
-            ])
-        };
-        let cluster = Self { nodes: buses.iter().map(start).collect() };
-        for (number, bus) in buses.iter().enumerate() {
+        let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", &timeout];
+        let quick = ["--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"];
+        let start = |_| RedisServer::start_with(&[options, quick].concat());
+        let cluster = Self { nodes: (0..2 * MASTERS).map(start).collect() };
+        for number in 0..2 * MASTERS {
             let () = cluster.say(number, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
-            if number > 0 {
-                let port = cluster.nodes[number].port();
-                let () = cluster.say(0, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
-            }
             if number < MASTERS {
                 let (first, last) = (number * 16384 / MASTERS, (number + 1) * 16384 / MASTERS - 1);
                 let () = cluster.say(number, &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
             }
         }
+        wait_for("the nodes to meet", || cluster.meet().then_some(()));
         for number in MASTERS..2 * MASTERS {
             let master = cluster.id(number - MASTERS);
-            wait_for("the replica to know its master", || {
+            wait_for("the replica to accept its master", || {
                 cluster.try_say::<()>(number, &format!("CLUSTER REPLICATE {master}")).ok()
             });
         }
@@ -57,6 +42,25 @@ impl RedisCluster {
             wait_for("the cluster", || cluster.is_whole(number).then_some(()));
         }
         cluster
+    }
+
+    /// Introduces the nodes to each other; a busy machine forgets some of it, so it may take several times.
+    fn meet(&self) -> bool {
+        let knows_all = |number| {
+            let nodes: String = self.say(number, "CLUSTER NODES");
+            nodes.lines().filter(|line| !line.contains("handshake")).count() == self.nodes.len()
+        };
+        if (0..self.nodes.len()).all(knows_all) {
+            return true;
+        }
+        let known: String = self.say(0, "CLUSTER NODES");
+        for node in &self.nodes[1..] {
+            if !known.contains(&format!("127.0.0.1:{}@", node.port())) {
+                let () = self.say(0, &format!("CLUSTER MEET 127.0.0.1 {}", node.port()));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        false
     }
 
     /// Whether this node knows all others, and that they have their roles.

@@ -148,9 +148,15 @@ fn require_binary() {
     );
 }
 
+/// Nodes of a cluster talk to each other at a port that is 10000 higher.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        if port <= u16::MAX - 10_000 {
+            return port;
+        }
+    }
 }
 
 fn answers_soon(port: u16) -> bool {

@@ -20,7 +20,6 @@
 //!
 //! jobs::store_contract!(my_store_keeps: open, without lock, namespaces);
 //!
-//! # use tokio as _;
 //! #[tokio::test(flavor = "multi_thread")]
 //! async fn my_store_answers_as_the_model_does() {
 //!     random_operations(open().await, 2_000).await;
@@ -48,8 +47,8 @@
 //!   they must be told: *a late server does not rerun a finished tick*, *a stale token can neither extend nor release its
 //!   successor's lease*. If one is not kept, its name says what is wrong.
 //! - **Random operations**: sequences of up to 31 steps, with lost replies, late and twisted messages, leases that expire,
-//!   and accidents. Each answer must be the [model](crate::store::model)'s, word for word. This finds what nobody
-//!   thought of; a sequence is shortened before it is shown.
+//!   and accidents, all on one key. Each answer must be the [model](crate::store::model)'s, word for word. This finds
+//!   what nobody thought of; a sequence is shortened before it is shown.
 //!
 //! A [`Subject`] is the store, and hands that reach into it from outside. All of them are optional. What needs a hand
 //! that is not there is reported as *ignored, not applicable* by the macro, and must be named in the call of
@@ -72,8 +71,8 @@
 //!
 //! # How long it takes
 //!
-//! Promises wait for leases of 150 ms to expire. On a store that answers in a millisecond the contract takes about two
-//! seconds, and 2,000 sequences about ten.
+//! Promises wait for leases of 150 ms to expire, eight at a time. On a store that answers in a millisecond the contract
+//! takes about a second, and 2,000 sequences some ten.
 
 #[doc(hidden)]
 pub mod bench;

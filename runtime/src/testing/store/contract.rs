@@ -77,7 +77,7 @@ pub fn prove(promise: &str, open: impl AsyncFn() -> Subject) {
         let subject = open().await;
         if let Some(need) = promise.lacks(&subject) {
             let (name, remedy) = (promise.name, need.remedy());
-            panic!("{name} needs {need}: give the subject one by `{remedy}`, or name it behind `without`");
+            panic!("{name} needs {need}: see `{remedy}`, or name it behind `without`");
         }
         promise.put_to(&subject).await;
     });
@@ -139,8 +139,8 @@ impl Report {
             let (left_out, remedy) = (self.left_out.get(&need), need.remedy());
             match left_out {
                 Some(promises) if !without.contains(&need) => problems.push(format!(
-                    "{} promises could not be put to the test without {need} (give the subject one by `{remedy}`, \
-                     or say that it has none by `&[Need::{need:?}]`): {}",
+                    "{} promises could not be put to the test without {need} (see `{remedy}`, or say that the \
+                     subject has none by `&[Need::{need:?}]`): {}",
                     promises.len(),
                     promises.join(", ")
                 )),
