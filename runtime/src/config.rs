@@ -104,7 +104,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
     let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
     let opened: Result<Arc<dyn Store>, _> = match scheme {
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "unix" => {
+        "redis" | "rediss" | "redis+unix" | "unix" => {
             let store = crate::store::redis::RedisStore::open(url, namespace).map_err(malformed)?;
             Ok(Arc::new(store))
         }
@@ -118,7 +118,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
             return Err(config(format!("{scheme}:// needs the feature `postgres` of singleton-jobs")));
         }
         #[cfg(not(feature = "redis"))]
-        "redis" | "redis+unix" | "unix" => {
+        "redis" | "rediss" | "redis+unix" | "unix" => {
             return Err(config(format!("{scheme}:// needs the feature `redis` of singleton-jobs")));
         }
         "file" if rest.starts_with('/') => {
@@ -134,7 +134,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
                 None => store,
             }))
         }
-        "rediss" | "redis+sentinel" | "redis+cluster" => {
+        "redis+sentinel" | "redis+cluster" => {
             return Err(config(format!("{scheme}:// is not supported by this version; expected {SCHEMES}")));
         }
         _ => return Err(config(format!("unknown scheme {scheme}://; expected {SCHEMES}"))),

@@ -10,12 +10,16 @@ pub mod file;
 pub mod memory;
 mod messages;
 pub mod model;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod network;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod shared;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod tls;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use messages::{
@@ -24,6 +28,8 @@ pub use messages::{
     Requested, RunOutcome, RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord, Stats, Taken,
     TickClaim, Unfinished, Verdict, What, Won,
 };
+#[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
+pub use tls::Certificates;
 
 /// What a store's methods return: a reply and the store's time at which it was decided.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Stamped<T>, StoreError>> + Send + 'a>>;

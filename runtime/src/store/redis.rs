@@ -8,14 +8,21 @@
 //! `{servers}:*`, which expires a day after the last of them is gone.
 //!
 //! Deleting the string frees nobody: the state says who holds the key, and the holder puts the string back.
+//!
+//! With the crate's feature `tls`, `rediss://` URLs are encrypted, and the server's certificate is always verified: by
+//! the system's root certificates, or by those in a file, `rediss://host:6380?sslrootcert=/etc/ssl/redis-ca.pem`. A
+//! server that wants to know its clients by their certificates is shown `&sslcert=…&sslkey=…`. The files are PEM, and
+//! are read once, at start.
+//!
 //! Needs Redis 6.2 or newer, because of `SET … PXAT`.
 
 use std::fmt;
 use std::time::Duration;
 
-use ::redis::{Client, RedisError};
+use ::redis::RedisError;
 use singleton_jobs_policy::check_name;
 
+use super::tls::Certificates;
 use super::{
     Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
     Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
@@ -47,14 +54,29 @@ impl RedisStore {
     ///
     /// Two fleets on one server stay apart by different namespaces.
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, Certificates::default())
+    }
+
+    /// The same with certificates that are not in files, for a `rediss://` URL.
+    #[cfg(feature = "tls")]
+    pub fn open_with(
+        url: &str,
+        namespace: Option<&str>,
+        certificates: Certificates,
+    ) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, certificates)
+    }
+
+    fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
-        let info = address::parse(url).map_err(refuse)?;
+        let (info, files) = address::parse(url).map_err(refuse)?;
         let location = address::without_password(&info);
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
         }
-        let client = Client::open(info).map_err(|error| refuse(error.to_string()))?;
+        let certificates = certificates.and_those_in(&files).map_err(refuse)?;
+        let client = connection::client(info, &certificates).map_err(refuse)?;
         Ok(Self { location, keys: Keys::new(namespace), connection: Connection::new(client) })
     }
 
@@ -74,7 +96,8 @@ impl RedisStore {
         read: impl FnOnce(&mut Reply) -> Option<T> + Send,
     ) -> Result<Stamped<T>, StoreError> {
         let talk = |connection| script.run(connection, keys, &args);
-        let value = self.connection.exchange(talk).await.map_err(|error| self.trouble(step, &error))?;
+        let value = self.connection.exchange(talk).await;
+        let value = value.map_err(|error| self.trouble(step, &error, Some(script)))?;
         Reply::stamped(value, read).ok_or_else(|| self.unreadable(step))
     }
 
@@ -100,8 +123,8 @@ impl RedisStore {
         self.step(step, script, &self.keys.of_fleet(), args, read).await
     }
 
-    fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
-        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error))
+    fn trouble(&self, step: &'static str, error: &RedisError, script: Option<&Script>) -> StoreError {
+        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error, script))
     }
 
     fn unreadable(&self, step: &'static str) -> StoreError {
@@ -117,7 +140,8 @@ impl Store for RedisStore {
     fn ping(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
             let talk = async |mut connection| ::redis::cmd("TIME").query_async(&mut connection).await;
-            let value = self.connection.exchange(talk).await.map_err(|error| self.trouble("ping", &error))?;
+            let value =
+                self.connection.exchange(talk).await.map_err(|error| self.trouble("ping", &error, None))?;
             Reply::time(value).ok_or_else(|| self.unreadable("ping"))
         })
     }

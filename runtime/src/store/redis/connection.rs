@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind,
+};
 
 use super::super::shared::{Blame, Dial, Shared};
+use super::super::tls::Certificates;
+use super::trouble;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -35,6 +39,20 @@ impl Connection {
     }
 }
 
+/// What connects to one server: plainly, or as the certificates say.
+pub(super) fn client(info: ConnectionInfo, certificates: &Certificates) -> Result<Client, String> {
+    #[cfg(feature = "tls")]
+    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
+        let made = Client::build_with_tls(info, certificates.for_redis()?);
+        return made.map_err(|error| error.to_string());
+    }
+    if certificates.is_empty() {
+        Client::open(info).map_err(|error| error.to_string())
+    } else {
+        Err("certificates are for TLS: write rediss:// instead of redis://".to_owned())
+    }
+}
+
 fn config(connect: Duration, response: Duration) -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_connection_timeout(Some(connect)).set_response_timeout(Some(response))
 }
@@ -50,7 +68,8 @@ impl Dial for Server {
     type Error = RedisError;
 
     async fn dial(self) -> RedisResult<MultiplexedConnection> {
-        self.client.get_multiplexed_async_connection_with_config(&self.config).await
+        let connected = self.client.get_multiplexed_async_connection_with_config(&self.config).await;
+        connected.map_err(|error| trouble::of_dialling(error, self.client.get_connection_info().addr()))
     }
 
     fn abandoned() -> RedisError {
