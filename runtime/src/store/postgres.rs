@@ -7,18 +7,33 @@
 //!
 //! Nothing depends on the session: neither its time zone, nor its isolation level, nor that the next step goes over
 //! the same one. So a pooler that hands out a connection per transaction will do. A claim that loses locks nothing.
+//!
+//! With the crate's feature `tls`, `sslmode` means what it means to PostgreSQL's own clients, with one exception on the
+//! safe side: `require` verifies the server as `verify-full` does.
+//!
+//! | `sslmode` | encrypted | the server's certificate |
+//! |---|---|---|
+//! | `disable` | no | |
+//! | `prefer`, the default | if the server offers it | is not verified |
+//! | `verify-ca` | yes | is signed by the CA in the file `sslrootcert` |
+//! | `require`, `verify-full`, the default with a certificate in the URL | yes | and is for this host's name |
+//!
+//! `sslrootcert=/etc/ssl/postgres-ca.pem` names whom to trust, instead of the system's root certificates; `sslcert=…` and
+//! `sslkey=…` say who this server is. The files are PEM, and are read once, at start.
+//!
+//! An application that has a pool already lends its connections: [`PostgresStore::from_source`].
+//!
 //! Tested with PostgreSQL 15; the database's encoding should be UTF8.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use singleton_jobs_policy::{check_key, check_name};
 use tokio::sync::Mutex;
-use tokio_postgres::Client;
 use uuid::Uuid;
 
+use super::tls::Certificates;
 use super::{
     Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
     Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
@@ -27,19 +42,28 @@ use super::{
 use arguments::Call;
 use connection::Connection;
 use reply::{Abouts, Answer, ClaimAnswer, ExtendAnswer, ForgetAnswer, ReleaseAnswer};
+use source::Open;
+pub use source::{Lending, Session, Source};
 use trouble::Trouble;
 
 mod address;
 mod arguments;
 mod connection;
+#[cfg(feature = "deadpool-postgres")]
+mod deadpool;
+mod encryption;
+mod parameters;
 mod reply;
 mod schema;
+mod source;
+#[cfg(feature = "tls")]
+mod tls;
 mod trouble;
 
 /// How long tables and functions may take to make, while other servers wait to find them made.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// A store on a PostgreSQL server, reached over one shared connection that is opened when it is first needed.
+/// A store on a PostgreSQL server, reached over one connection that is opened when it is first needed, or over those that an application lends.
 pub struct PostgresStore {
     location: String,
     user: Option<String>,
@@ -54,22 +78,80 @@ impl PostgresStore {
     ///
     /// Two fleets on one database stay apart by different namespaces, or by different schemas.
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
-        let address = address::parse(url).map_err(misconfigured)?;
-        if let Some(name) = namespace {
-            check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
-        }
-        let store = Self {
-            location: address::without_password(&address.config),
-            user: address.config.get_user().map(str::to_owned),
-            schema: "public".to_owned(),
-            namespace: namespace.unwrap_or_default().to_owned(),
-            connection: Connection::new(address.config),
-            making: Mutex::default(),
-        };
+        Self::open_as(url, namespace, Certificates::default())
+    }
+
+    /// The same with certificates that are not in files.
+    #[cfg(feature = "tls")]
+    pub fn open_with(
+        url: &str,
+        namespace: Option<&str>,
+        certificates: Certificates,
+    ) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, certificates)
+    }
+
+    fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
+        let mut address = address::parse(url).map_err(misconfigured)?;
+        let certificates = certificates.and_those_in(&address.files).map_err(misconfigured)?;
+        let encryption = encryption::prepare(address.sslmode.as_deref(), &certificates, &mut address.config);
+        let encryption = encryption.map_err(misconfigured)?;
+        let location = address::without_password(&address.config);
+        let user = address.config.get_user().map(str::to_owned);
+        let store = Self::over(Connection::new(address.config, encryption), location, user, namespace)?;
         match address.schema {
             Some(schema) => store.with_schema(&schema),
             None => Ok(store),
         }
+    }
+
+    /// Borrows the application's connections, one for each step.
+    pub fn from_source(source: impl Source, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let location = source.location();
+        Self::over(Connection::lent_by(source), location, None, namespace)
+    }
+
+    /// Borrows connections out of the application's pool. Call it inside the application's Tokio runtime, where new ones
+    /// are opened.
+    ///
+    /// A step that waits for one for longer than [the time-out](Self::with_timeouts) fails, and is repeated as after any
+    /// other failure. A job that blocks the application's runtime may lose its lease, because the pool's connections
+    /// live there; with a URL the store has a connection on a thread of its own.
+    ///
+    /// ```no_run
+    /// # async fn start(pool: deadpool_postgres::Pool) -> Result<(), Box<dyn std::error::Error>> {
+    /// use jobs::store::postgres::PostgresStore;
+    ///
+    /// let store = PostgresStore::from_pool(pool, None)?;
+    /// let jobs = jobs::builder().store(store).start_all().await?;
+    /// # jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "deadpool-postgres")]
+    pub fn from_pool(pool: deadpool_postgres::Pool, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let app = tokio::runtime::Handle::try_current().map_err(|_| {
+            misconfigured("a pool is handed over inside the application's Tokio runtime".to_owned())
+        })?;
+        Self::from_source(deadpool::Deadpool { pool, app }, namespace)
+    }
+
+    fn over(
+        connection: Connection,
+        location: String,
+        user: Option<String>,
+        namespace: Option<&str>,
+    ) -> Result<Self, StoreError> {
+        if let Some(name) = namespace {
+            check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
+        }
+        Ok(Self {
+            location,
+            user,
+            schema: "public".to_owned(),
+            namespace: namespace.unwrap_or_default().to_owned(),
+            connection,
+            making: Mutex::default(),
+        })
     }
 
     /// Keeps everything in this schema, which is made if it is not there.
@@ -131,7 +213,7 @@ impl PostgresStore {
             return answer;
         }
         let definitions = schema::definitions(&self.schema);
-        let send = async |client: Arc<Client>| client.batch_execute(&definitions).await;
+        let send = async |client: Open| client.batch_execute(&definitions).await;
         let made = self.connection.exchange(MAKING, send).await;
         made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))?;
         self.ask_until_nobody_is_in_the_way(call).await
@@ -141,7 +223,7 @@ impl PostgresStore {
     async fn ask_until_nobody_is_in_the_way(&self, call: &Call<'_>) -> Result<Option<String>, Trouble> {
         let begun = Instant::now();
         loop {
-            let send = async |client: Arc<Client>| call.send(&client, &self.schema).await;
+            let send = async |client: Open| call.send(&client, &self.schema).await;
             let answer = self.connection.exchange(self.connection.response(), send).await;
             let again = answer.as_ref().is_err_and(Trouble::was_only_in_the_way);
             if !again || begun.elapsed() >= self.connection.response() {
