@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod bench;
+pub mod certificates;
 pub mod file_subject;
 pub mod fleet;
 pub mod folder;
