@@ -70,7 +70,7 @@ impl Files {
 #[cfg(not(feature = "tls"))]
 mod absent {
     #[derive(Default)]
-    pub(in crate::store) struct Certificates;
+    pub(in crate::store) struct Certificates(());
 
     impl Certificates {
         pub(in crate::store) fn and_those_in(self, files: &super::Files) -> Result<Self, String> {

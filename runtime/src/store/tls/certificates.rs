@@ -186,7 +186,11 @@ impl Certificates {
     /// The same in the words of the Redis client, which makes its configuration for each connection.
     pub(in crate::store) fn for_redis(&self) -> Result<redis::TlsCertificates, String> {
         self.client_config(Trust::Host)?;
-        // That client takes the process's provider, and panics if there is none and the build has several.
+        // It reads all of the system's root certificates each time, also if it is given others.
+        if let Some(error) = rustls_native_certs::load_native_certs().errors.first() {
+            return Err(format!("this machine's root certificates cannot be read: {error}"));
+        }
+        // It takes the process's provider, and panics if there is none and the build has several.
         if CryptoProvider::get_default().is_none() {
             let _somebody_was_faster = rustls::crypto::ring::default_provider().install_default();
         }
