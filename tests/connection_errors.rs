@@ -13,13 +13,16 @@ use jobs::store::{Store, StoreError, StoreErrorKind};
 use jobs::{Job, StartError};
 
 use StoreErrorKind::{Misconfigured, Refused, TimedOut, Unreachable, Untrusted};
-use support::certificates::{Authority, Paths};
+use support::certificates::{Authority, Identity, Paths};
 use support::folder::TempFolder;
 use support::postgres_server::{PATIENCE, PostgresServer};
 use support::redis_server::RedisServer;
 
 /// Part of every password here; no message may repeat it.
 const SECRET: &str = "s3cr3t";
+
+/// The names under which a server is found here.
+const HERE: [&str; 2] = ["localhost", "127.0.0.1"];
 
 /// A URL, what kind of error it leads to, and what the message says beside the location.
 type Case = (String, StoreErrorKind, &'static [&'static str]);
@@ -118,8 +121,9 @@ async fn a_redis_that_does_not_let_us_in_says_why() {
 #[tokio::test]
 async fn a_redis_and_a_server_that_do_not_trust_each_other_say_why() {
     let pki = Pki::new();
-    let start = |names: &[&str], clients: &str| {
-        let own = pki.authority.server(names).put_into(&pki.folder, names[0]);
+    let authority = &pki.authority;
+    let start = |name: &str, own: Identity, clients: &str| {
+        let own = own.put_into(&pki.folder, name);
         RedisServer::start_encrypted(&[
             "--tls-cert-file",
             &own.certificate,
@@ -131,9 +135,11 @@ async fn a_redis_and_a_server_that_do_not_trust_each_other_say_why() {
             clients,
         ])
     };
-    let redis = start(&["localhost", "127.0.0.1"], "no");
-    let misnamed = start(&["cache.internal"], "no");
-    let demanding = start(&["localhost", "127.0.0.1"], "yes");
+    let redis = start("good", authority.server(&HERE), "no");
+    let demanding = start("demanding", authority.server(&HERE), "yes");
+    let misnamed = start("misnamed", authority.server(&["cache.internal"]), "no");
+    let expired = start("expired", authority.expired_server(&HERE), "no");
+    let lazy = start("lazy", authority.itself(), "no");
     let url = |server: &RedisServer, rest: &str| {
         format!("rediss://jobs:s3cr3t@127.0.0.1:{}?sslrootcert={rest}", server.tls_port())
     };
@@ -143,6 +149,8 @@ async fn a_redis_and_a_server_that_do_not_trust_each_other_say_why() {
         (url(&redis, other_root), Untrusted, &["vouches for the store's certificate", "sslrootcert="]),
         (url(&redis, "system"), Untrusted, &["vouches for the store's certificate", "sslrootcert="]),
         (url(&misnamed, root), Untrusted, &["not for this host name, but for cache.internal:", "use a name"]),
+        (url(&expired, root), Untrusted, &["not valid at this time", "renew it", "clock"]),
+        (url(&lazy, root), Untrusted, &["is that of a CA", "one of its own"]),
         (url(&demanding, root), Untrusted, &["certificate of this server", "sslcert=", "sslkey="]),
         (url(&demanding, &shown(&pki.stranger)), Untrusted, &["does not accept", "UnknownCA", "sslcert"]),
         (
@@ -164,90 +172,81 @@ async fn a_redis_and_a_server_that_do_not_trust_each_other_say_why() {
 #[tokio::test]
 async fn a_postgres_that_does_not_let_us_in_says_why() {
     let pki = Pki::new();
-    let start = |names: &[&str]| {
-        let own = pki.authority.server(names);
-        let rules = "hostssl all jobs 127.0.0.1/32 scram-sha-256\n\
-                     hostssl all known 127.0.0.1/32 cert\n\
-                     hostnossl all old 127.0.0.1/32 trust\n\
-                     host all postgres 127.0.0.1/32 trust\n";
-        let settings =
-            ["ssl=on", "ssl_cert_file=server.pem", "ssl_key_file=server.key", "ssl_ca_file=root.pem"];
-        PostgresServer::start_with_files(
-            &settings,
-            &[
-                ("server.pem", &own.certificate),
-                ("server.key", &own.key),
-                ("root.pem", &pki.authority.certificate),
-                ("pg_hba.conf", rules),
-            ],
-        )
-    };
-    let (server, misnamed) = (start(&["localhost", "127.0.0.1"]), start(&["db.internal"]));
+    // By its address it is the wrong one.
+    let own = pki.authority.server(&["localhost"]);
+    let rules = "hostssl all jobs 127.0.0.1/32 scram-sha-256\n\
+                 hostssl all known 127.0.0.1/32 cert\n\
+                 hostnossl all old 127.0.0.1/32 trust\n\
+                 host all postgres 127.0.0.1/32 trust\n";
+    let server = PostgresServer::start_with_files(
+        &["ssl=on", "ssl_cert_file=server.pem", "ssl_key_file=server.key", "ssl_ca_file=root.pem"],
+        &[
+            ("server.pem", &own.certificate),
+            ("server.key", &own.key),
+            ("root.pem", &pki.authority.certificate),
+            ("pg_hba.conf", rules),
+        ],
+    );
     let plain = PostgresServer::shared();
     let roles =
-        "CREATE ROLE jobs LOGIN PASSWORD 's3cr3t-right'; CREATE ROLE known LOGIN; CREATE ROLE old LOGIN";
-    for server in [&server, &misnamed] {
-        server.client().await.batch_execute(roles).await.unwrap();
-    }
-    server.client().await.batch_execute("GRANT ALL ON SCHEMA public TO jobs, known").await.unwrap();
+        "CREATE ROLE jobs LOGIN PASSWORD 's3cr3t-right'; CREATE ROLE known LOGIN; CREATE ROLE old LOGIN;
+        GRANT ALL ON SCHEMA public TO jobs, known";
+    server.client().await.batch_execute(roles).await.unwrap();
 
-    let on = |server: &PostgresServer, user: &str, rest: &str| format!("{}{rest}", server.url_of(user));
+    let by_address = |user: &str, rest: &str| format!("{}{rest}", server.url_of(user));
+    let on = |user: &str, rest: &str| by_address(user, rest).replace("127.0.0.1", "localhost");
     let jobs = "jobs:s3cr3t-right";
     let root = format!("?sslrootcert={}", pki.root);
     let shown = |own: &Paths| format!("{root}&sslcert={}&sslkey={}", own.certificate, own.key);
     check(&[
-        (on(&server, "jobs:s3cr3t-wrong", &root), Refused, &["password authentication failed", "in the URL"]),
-        (on(&server, "jobs", &root), Refused, &["asks for a password", "the URL has none"]),
-        (on(&server, "nobody:s3cr3t", &root), Refused, &["user \"nobody\"", "check the user", "pg_hba.conf"]),
+        (on("jobs:s3cr3t-wrong", &root), Refused, &["password authentication failed", "in the URL"]),
+        (on("jobs", &root), Refused, &["asks for a password", "the URL has none"]),
+        (on("nobody:s3cr3t", &root), Refused, &["user \"nobody\"", "check the user", "pg_hba.conf"]),
+        (on(jobs, &format!("-gone{root}")), Misconfigured, &["postgres-gone", "create the database"]),
+        (on(jobs, "?sslmode=disable"), Refused, &["no encryption", "sslmode=verify-full"]),
+        (on("old:s3cr3t", ""), Refused, &["SSL encryption", "sslmode=disable"]),
         (
-            on(&server, jobs, &format!("-gone{root}")),
-            Misconfigured,
-            &["postgres-gone", "create the database"],
-        ),
-        (on(&server, jobs, "?sslmode=disable"), Refused, &["no encryption", "sslmode=verify-full"]),
-        (on(&server, "old:s3cr3t", ""), Refused, &["SSL encryption", "sslmode=disable"]),
-        (
-            on(&server, jobs, &format!("?sslrootcert={}", pki.other_root)),
+            on(jobs, &format!("?sslrootcert={}", pki.other_root)),
             Untrusted,
             &["vouches for the store's certificate", "sslrootcert="],
         ),
-        (on(&server, jobs, "?sslmode=require"), Untrusted, &["vouches for the store's", "sslrootcert="]),
+        (on(jobs, "?sslmode=require"), Untrusted, &["vouches for the store's", "sslrootcert="]),
         (
-            on(&server, jobs, &format!("?sslmode=verify-ca&sslrootcert={}", pki.other_root)),
+            on(jobs, &format!("?sslmode=verify-ca&sslrootcert={}", pki.other_root)),
             Untrusted,
             &["vouches for the store's", "sslrootcert="],
         ),
-        (on(&misnamed, jobs, &root), Untrusted, &["not for this host name, but for db.internal:"]),
-        (on(&misnamed, jobs, &format!("{root}&sslmode=require")), Untrusted, &["not for this host name"]),
-        (on(&server, "known:s3cr3t", &root), Untrusted, &["client certificate", "sslcert=", "sslkey="]),
-        (on(&server, "known:s3cr3t", &shown(&pki.stranger)), Untrusted, &["does not accept", "UnknownCA"]),
-        (on(&server, "known:s3cr3t", &shown(&pki.client)), Untrusted, &["certificate authentication failed"]),
+        (by_address(jobs, &root), Untrusted, &["not for this host name, but for localhost:"]),
+        (by_address(jobs, &format!("{root}&sslmode=require")), Untrusted, &["not for this host name"]),
+        (on("known:s3cr3t", &root), Untrusted, &["client certificate", "sslcert=", "sslkey="]),
+        (on("known:s3cr3t", &shown(&pki.stranger)), Untrusted, &["does not accept", "UnknownCA"]),
+        (on("known:s3cr3t", &shown(&pki.client)), Untrusted, &["certificate authentication failed"]),
         (
-            on(plain, "postgres:s3cr3t", &root),
+            format!("{}{root}", plain.url_of("postgres:s3cr3t")),
             Untrusted,
             &["does not speak TLS", "ssl = on", "sslmode=disable"],
         ),
     ])
     .await;
 
-    works(&on(&server, jobs, &root)).await;
-    works(&on(&server, jobs, &format!("{root}&sslmode=verify-full&channel_binding=require"))).await;
-    works(&on(&misnamed, "postgres", &format!("{root}&sslmode=verify-ca"))).await;
+    works(&on(jobs, &root)).await;
+    works(&on(jobs, &format!("{root}&sslmode=verify-full&channel_binding=require"))).await;
+    works(&by_address("postgres", &format!("{root}&sslmode=verify-ca"))).await;
     let known = pki.authority.client("known").put_into(&pki.folder, "known");
-    works(&on(&server, "known", &shown(&known))).await;
+    works(&on("known", &shown(&known))).await;
 }
 
 #[tokio::test]
 async fn a_user_without_rights_is_told_what_to_run() {
-    let server = PostgresServer::start();
+    let server = PostgresServer::shared();
     server.client().await.batch_execute("CREATE ROLE limited LOGIN").await.unwrap();
     check(&[(
-        server.url_of("limited:s3cr3t"),
+        format!("{}?schema=jobs", server.url_of("limited:s3cr3t")),
         Refused,
         &["permission denied", "cannot be made", "PostgresStore::setup_sql"],
     )])
     .await;
-    works(&server.url()).await;
+    works(&format!("{}?schema=jobs", server.url())).await;
 }
 
 #[tokio::test]
