@@ -188,10 +188,10 @@ async fn a_postgres_that_does_not_let_us_in_says_why() {
         ],
     );
     let plain = PostgresServer::shared();
-    let roles =
+    let users =
         "CREATE ROLE jobs LOGIN PASSWORD 's3cr3t-right'; CREATE ROLE known LOGIN; CREATE ROLE old LOGIN;
         GRANT ALL ON SCHEMA public TO jobs, known";
-    server.client().await.batch_execute(roles).await.unwrap();
+    server.client().await.batch_execute(users).await.unwrap();
 
     let by_address = |user: &str, rest: &str| format!("{}{rest}", server.url_of(user));
     let on = |user: &str, rest: &str| by_address(user, rest).replace("127.0.0.1", "localhost");
