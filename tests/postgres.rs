@@ -4,6 +4,8 @@ mod support;
 
 #[path = "postgres/fleet.rs"]
 mod fleet;
+#[path = "postgres/pool.rs"]
+mod pool;
 #[path = "postgres/races.rs"]
 mod races;
 #[path = "postgres/refusals.rs"]

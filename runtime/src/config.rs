@@ -103,10 +103,15 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
     #[cfg(any(feature = "postgres", feature = "redis"))]
     let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
     let opened: Result<Arc<dyn Store>, _> = match scheme {
-        "redis+sentinel" if cfg!(not(feature = "sentinel")) => return Err(config(needs(scheme, "sentinel"))),
-        "redis+cluster" if cfg!(not(feature = "cluster")) => return Err(config(needs(scheme, "cluster"))),
+        "redis+sentinel" | "rediss+sentinel" if cfg!(not(feature = "sentinel")) => {
+            return Err(config(needs(scheme, "sentinel")));
+        }
+        "redis+cluster" | "rediss+cluster" if cfg!(not(feature = "cluster")) => {
+            return Err(config(needs(scheme, "cluster")));
+        }
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "unix" | "redis+sentinel" | "redis+cluster" => {
+        "redis" | "rediss" | "redis+unix" | "unix" | "redis+sentinel" | "rediss+sentinel"
+        | "redis+cluster" | "rediss+cluster" => {
             let store = crate::store::redis::RedisStore::open(url, namespace).map_err(malformed)?;
             Ok(Arc::new(store))
         }
@@ -120,7 +125,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
             return Err(config(needs(scheme, "postgres")));
         }
         #[cfg(not(feature = "redis"))]
-        "redis" | "redis+unix" | "unix" => {
+        "redis" | "rediss" | "redis+unix" | "unix" => {
             return Err(config(needs(scheme, "redis")));
         }
         "file" if rest.starts_with('/') => {
@@ -135,9 +140,6 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
                 Some(namespace) => store.with_namespace(namespace),
                 None => store,
             }))
-        }
-        "rediss" => {
-            return Err(config(format!("{scheme}:// is not supported by this version; expected {SCHEMES}")));
         }
         _ => return Err(config(format!("unknown scheme {scheme}://; expected {SCHEMES}"))),
     };

@@ -12,7 +12,7 @@ pub mod memory;
 mod messages;
 pub mod model;
 #[cfg(any(feature = "postgres", feature = "redis"))]
-mod parameters;
+mod network;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "postgres", feature = "redis"))]
@@ -21,6 +21,10 @@ mod redial;
 pub mod redis;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod shared;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod timeouts;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod tls;
 
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use finding::names;
@@ -31,6 +35,8 @@ pub use messages::{
     Requested, RunOutcome, RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord, Stats, Taken,
     TickClaim, Unfinished, Verdict, What, Won,
 };
+#[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
+pub use tls::Certificates;
 
 /// What a store's methods return: a reply and the store's time at which it was decided.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Stamped<T>, StoreError>> + Send + 'a>>;

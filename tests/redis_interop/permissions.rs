@@ -78,6 +78,11 @@ async fn the_permissions_in_the_readme_suffice_and_none_is_idle() {
                 Some(rule) => {
                     let error = result.expect_err(rule);
                     assert_eq!(error.kind(), StoreErrorKind::Refused, "without {rule}: {error}");
+                    let said = error.to_string().to_uppercase();
+                    let named = rule.strip_prefix('+').is_none_or(|command| {
+                        said.contains(&format!("+{command};")) || said.contains(&format!("'{command}'"))
+                    });
+                    assert!(said.contains("NOPERM") && named, "without {rule}: {error}");
                 }
             }
         }

@@ -3,6 +3,7 @@
 // Each test program uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod certificates;
 pub mod file_subject;
 pub mod fleet;
 pub mod folder;

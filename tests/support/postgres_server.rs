@@ -30,6 +30,11 @@ impl PostgresServer {
 
     /// A server with settings: `&["default_transaction_isolation=serializable"]`.
     pub fn start_with(settings: &[&str]) -> Self {
+        Self::start_with_files(settings, &[])
+    }
+
+    /// A server with settings, and with files in its folder: `&[("pg_hba.conf", rules)]`.
+    pub fn start_with_files(settings: &[&str], files: &[(&str, &str)]) -> Self {
         let folder = TempFolder::in_memory();
         if let Some(user) = other_user() {
             run(Command::new("chown").arg(user).arg(folder.path()));
@@ -44,6 +49,15 @@ impl PostgresServer {
         let rest = std::fs::read_to_string(&rules).expect("rules");
         let guarded = "host all guarded 127.0.0.1/32 scram-sha-256\nhost all known 127.0.0.1/32 password\n";
         std::fs::write(&rules, format!("{guarded}{rest}")).expect("rules");
+        for (name, content) in files {
+            let path = folder.path().join("data").join(name);
+            std::fs::write(&path, content).expect("a file");
+            // A key that others may read is refused.
+            run(Command::new("chmod").arg("600").arg(&path));
+            if let Some(user) = other_user() {
+                run(Command::new("chown").arg(user).arg(&path));
+            }
+        }
         let settings = settings.iter().map(ToString::to_string).collect();
         let mut server = Self { watched: None, port: 0, folder, settings };
         // Another process may take the port between our looking and the server's start.

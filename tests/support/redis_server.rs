@@ -18,6 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 pub struct RedisServer {
     watched: Option<Child>,
     port: u16,
+    tls_port: Option<u16>,
     folder: PathBuf,
     options: Vec<String>,
 }
@@ -30,15 +31,25 @@ impl RedisServer {
 
     /// A server with options as on its command line: `&["--maxmemory", "4mb"]`.
     pub fn start_with(options: &[&str]) -> Self {
+        Self::start_on(false, options)
+    }
+
+    /// A server that speaks TLS on a second port, with the certificates that the options name.
+    pub fn start_encrypted(options: &[&str]) -> Self {
+        Self::start_on(true, options)
+    }
+
+    fn start_on(encrypted: bool, options: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("jobs-redis-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a temporary folder for redis-server");
         let options = options.iter().map(ToString::to_string).collect();
-        let mut server = Self { watched: None, port: 0, folder, options };
+        let mut server = Self { watched: None, port: 0, tls_port: None, folder, options };
         // Another process may take the port between our looking and the server's start.
         for _ in 0..5 {
             server.port = free_port();
+            server.tls_port = encrypted.then(free_port);
             if server.launch() {
                 return server;
             }
@@ -65,6 +76,11 @@ impl RedisServer {
     /// Its port, the same over restarts.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Where it speaks TLS.
+    pub fn tls_port(&self) -> u16 {
+        self.tls_port.expect("a server that was started encrypted")
     }
 
     /// A plain client, as another program would use it.
@@ -95,6 +111,8 @@ impl RedisServer {
         let port = self.port.to_string();
         let mut arguments = vec!["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
         arguments.extend(["--loglevel", "warning", "--dir", &folder]);
+        let tls_port = self.tls_port.map(|port| port.to_string());
+        arguments.extend(tls_port.iter().flat_map(|port| ["--tls-port", port.as_str()]));
         arguments.extend(self.options.iter().map(String::as_str));
         self.watched = launch(&arguments, self.port, &self.folder);
         self.watched.is_some()

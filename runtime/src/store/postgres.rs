@@ -7,16 +7,30 @@
 //!
 //! Nothing depends on the session: neither its time zone, nor its isolation level, nor that the next step goes over
 //! the same one. So a pooler that hands out a connection per transaction will do. A claim that loses locks nothing.
+//!
+//! With the crate's feature `tls`, `sslmode` means what it means to PostgreSQL's own clients, with one exception on the
+//! safe side: `require` verifies the server as `verify-full` does.
+//!
+//! | `sslmode` | encrypted | the server's certificate |
+//! |---|---|---|
+//! | `disable` | no | |
+//! | `prefer`, the default | if the server offers it | is not verified |
+//! | `verify-ca` | yes | is signed by the CA in the file `sslrootcert` |
+//! | `require`, `verify-full`, the default with a certificate in the URL | yes | and is for this host's name |
+//!
+//! `sslrootcert=/etc/ssl/postgres-ca.pem` names whom to trust, instead of the system's root certificates; `sslcert=…` and
+//! `sslkey=…` say who this server is. The files are PEM, and are read once, at start.
+//!
+//! An application that has a pool already lends its connections: [`PostgresStore::from_source`].
+//!
 //! Tested with PostgreSQL 15; the database's encoding should be UTF8.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
-use singleton_jobs_policy::{check_key, check_name};
+use singleton_jobs_policy::check_key;
 use tokio::sync::Mutex;
-use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
@@ -27,20 +41,30 @@ use super::{
 use arguments::Call;
 use connection::Connection;
 use reply::{Abouts, Answer, ClaimAnswer, ExtendAnswer, ForgetAnswer, ReleaseAnswer};
+use source::Open;
+pub use source::{Lending, Session, Source};
 use trouble::Trouble;
 
 mod address;
 mod arguments;
 mod connection;
+#[cfg(feature = "deadpool-postgres")]
+mod deadpool;
 mod diagnosis;
+mod encryption;
+mod opening;
+mod parameters;
 mod reply;
 mod schema;
+mod source;
+#[cfg(feature = "tls")]
+mod tls;
 mod trouble;
 
 /// How long tables and functions may take to make, while other servers wait to find them made.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// A store on a PostgreSQL server, reached over one shared connection that is opened when it is first needed.
+/// A store on a PostgreSQL server, reached over one connection that is opened when it is first needed, or over those that an application lends.
 pub struct PostgresStore {
     location: String,
     user: Option<String>,
@@ -51,35 +75,6 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Reads a URL such as `postgres://user:password@host:5432/database`; connects to nothing yet.
-    ///
-    /// Two fleets on one database stay apart by different namespaces, or by different schemas.
-    pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
-        let address = address::parse(url).map_err(misconfigured)?;
-        if let Some(name) = namespace {
-            check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
-        }
-        let store = Self {
-            location: address::without_password(&address.config),
-            user: address.config.get_user().map(str::to_owned),
-            schema: "public".to_owned(),
-            namespace: namespace.unwrap_or_default().to_owned(),
-            connection: Connection::new(address.config, address.timeouts),
-            making: Mutex::default(),
-        };
-        match address.schema {
-            Some(schema) => store.with_schema(&schema),
-            None => Ok(store),
-        }
-    }
-
-    /// Keeps everything in this schema, which is made if it is not there.
-    pub fn with_schema(mut self, schema: &str) -> Result<Self, StoreError> {
-        address::check_schema(schema).map_err(misconfigured)?;
-        schema.clone_into(&mut self.schema);
-        Ok(self)
-    }
-
     /// How long to wait for a connection, and for the answer to a step. By default 2 s for each host and 1 s, or what
     /// the URL says: `postgres://host/database?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
@@ -133,7 +128,7 @@ impl PostgresStore {
             return answer;
         }
         let definitions = schema::definitions(&self.schema);
-        let send = async |client: Arc<Client>| client.batch_execute(&definitions).await;
+        let send = async |client: Open| client.batch_execute(&definitions).await;
         let made = self.connection.exchange(MAKING, send).await;
         made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))?;
         self.ask_until_nobody_is_in_the_way(call).await
@@ -143,7 +138,7 @@ impl PostgresStore {
     async fn ask_until_nobody_is_in_the_way(&self, call: &Call<'_>) -> Result<Option<String>, Trouble> {
         let begun = Instant::now();
         loop {
-            let send = async |client: Arc<Client>| call.send(&client, &self.schema).await;
+            let send = async |client: Open| call.send(&client, &self.schema).await;
             let answer = self.connection.exchange(self.connection.response(), send).await;
             let again = answer.as_ref().is_err_and(Trouble::was_only_in_the_way);
             if !again || begun.elapsed() >= self.connection.response() {
@@ -168,10 +163,6 @@ impl PostgresStore {
     fn unreadable(&self, step: &'static str, cause: &str) -> StoreError {
         StoreError::new(StoreErrorKind::Unreadable, step, &self.location, cause)
     }
-}
-
-fn misconfigured(cause: String) -> StoreError {
-    StoreError::new(StoreErrorKind::Misconfigured, "open", "a PostgreSQL URL", cause)
 }
 
 impl Store for PostgresStore {
@@ -255,8 +246,7 @@ impl Store for PostgresStore {
     }
 
     fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
-        let look =
-            async |client: Arc<Client>| diagnosis::look(&client, &self.schema, &self.namespace, jobs).await;
+        let look = async |client: Open| diagnosis::look(&client, &self.schema, &self.namespace, jobs).await;
         Box::pin(async move {
             let found = self.connection.exchange(self.connection.response(), look).await;
             found.map_err(|trouble| self.tell("diagnose", &trouble))

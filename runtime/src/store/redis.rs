@@ -17,9 +17,15 @@
 //! | a master with replicas and sentinels | `redis+sentinel://user:password@host1:26379,host2:26379/mastername/0` | `sentinel` |
 //! | a cluster | `redis+cluster://user:password@host1:6379,host2:6379` | `cluster` |
 //!
-//! Parameters follow a `?`, and any other than these is refused: `wait_replicas=1`; for sentinels that have a password
+//! Parameters follow a `?`, and any other than these is refused: `wait_replicas=1`, `connect_timeout=2s`,
+//! `response_timeout=1s`, and the certificates below; for sentinels that have a password
 //! of their own, `sentinel_password` and `sentinel_username`; for a socket, `db`, `user` and `pass`. In a password
 //! write `/`, `?`, `#` and `@` as `%2F`, `%3F`, `%23` and `%40`.
+//!
+//! **TLS.** With the crate's feature `tls`, the schemes `rediss`, `rediss+sentinel` and `rediss+cluster` are encrypted, and
+//! certificates are always verified: by the system's root certificates, or by those in a file,
+//! `rediss://host:6380?sslrootcert=/etc/ssl/redis-ca.pem`. A server that wants to know its clients by their certificates
+//! is shown `&sslcert=…&sslkey=…`. The files are PEM, and are read once, at start.
 //!
 //! **Sentinel.** For every connection the sentinels are asked anew, all at once, and what most of them name is believed
 //! once it says of itself that it is the master. A connection that breaks, falls silent or turns out to lead to a
@@ -49,12 +55,14 @@
 //! A server that wins makes one more round trip with `wait_replicas`, and one that loses none.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::RedisError;
 use singleton_jobs_policy::check_name;
 
-use super::parameters::Timeouts;
+use super::timeouts::Timeouts;
+use super::tls::Certificates;
 use super::{
     Announcement, Claim, ClaimReply, Ending, ExtendReply, FindingsFuture, ForgetReply, History, Lease,
     ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind,
@@ -105,14 +113,29 @@ impl RedisStore {
     ///
     /// Two fleets on one server stay apart by different namespaces.
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, Certificates::default())
+    }
+
+    /// The same with certificates that are not in files, for a `rediss://` URL.
+    #[cfg(feature = "tls")]
+    pub fn open_with(
+        url: &str,
+        namespace: Option<&str>,
+        certificates: Certificates,
+    ) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, certificates)
+    }
+
+    fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
         let Target { topology, parameters, location } = topology::parse(url).map_err(refuse)?;
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
         }
+        let certificates = Arc::new(certificates.and_those_in(&parameters.files).map_err(refuse)?);
         let timeouts = parameters.timeouts;
-        let way = || Way::new(&topology, timeouts).map_err(|error| refuse(error.to_string()));
+        let way = || Way::new(&topology, timeouts, &certificates).map_err(refuse);
         let (way, waiting) = (way()?, way()?);
         let (keys, wait_replicas) = (Keys::new(namespace), parameters.wait_replicas);
         Ok(Self { location, keys, timeouts, wait_replicas, way, waiting })
@@ -147,7 +170,8 @@ impl RedisStore {
         read: impl FnOnce(&mut Reply) -> Option<T> + Send,
     ) -> Result<Stamped<T>, StoreError> {
         let call = Call { script, keys, args: &args, wait: None };
-        let answer = self.way.run(&call).await.map_err(|error| self.trouble(step, &error))?;
+        let answer = self.way.run(&call).await;
+        let answer = answer.map_err(|error| self.trouble(step, &error, Some(script)))?;
         Reply::stamped(answer.value, read).ok_or_else(|| self.unreadable(step))
     }
 
@@ -160,7 +184,8 @@ impl RedisStore {
         let within = (self.timeouts.response / 4).min(claim.ttl / 12);
         let wait = Some(Wait { replicas: self.wait_replicas, within });
         let call = Call { script: &script::CLAIM, keys: &self.keys.of_job(key), args: &args, wait };
-        let answer = self.waiting.run(&call).await.map_err(|error| self.trouble("claim", &error))?;
+        let answer = self.waiting.run(&call).await;
+        let answer = answer.map_err(|error| self.trouble("claim", &error, Some(call.script)))?;
         let Answer { value, replicas } = answer;
         let verdict = Reply::stamped(value, |reply| reply::claim(reply, &claim.what));
         let verdict = verdict.ok_or_else(|| self.unreadable("claim"))?;
@@ -193,8 +218,8 @@ impl RedisStore {
         self.step(step, script, &self.keys.of_fleet(), args, read).await
     }
 
-    fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
-        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error))
+    fn trouble(&self, step: &'static str, error: &RedisError, script: Option<&Script>) -> StoreError {
+        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error, script))
     }
 
     fn unreadable(&self, step: &'static str) -> StoreError {
@@ -210,7 +235,7 @@ impl Store for RedisStore {
     fn ping(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
             let [any, ..] = self.keys.of_fleet();
-            let value = self.way.time(&any).await.map_err(|error| self.trouble("ping", &error))?;
+            let value = self.way.time(&any).await.map_err(|error| self.trouble("ping", &error, None))?;
             Reply::time(value).ok_or_else(|| self.unreadable("ping"))
         })
     }
@@ -293,7 +318,7 @@ impl Store for RedisStore {
     fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
         Box::pin(async move {
             let found = self.way.look(&self.keys, jobs, self.wait_replicas).await;
-            found.map_err(|error| self.trouble("diagnose", &error))
+            found.map_err(|error| self.trouble("diagnose", &error, None))
         })
     }
 }

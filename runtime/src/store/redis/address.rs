@@ -5,6 +5,17 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion}
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
+    #[cfg(not(feature = "tls"))]
+    if url.starts_with("rediss://") {
+        return Err(super::super::tls::needs_feature("rediss://"));
+    }
+    if url.starts_with("rediss://") && url.contains('#') {
+        return Err(
+            "the part after `#` is not understood: a certificate is always verified, also one that the file \
+                    in ?sslrootcert=/path/to/ca.pem vouches for"
+                .to_owned(),
+        );
+    }
     let info = url.into_connection_info().map_err(|error| {
         let problem = error.to_string().replace(" - InvalidClientConfig", "");
         format!("{problem}; expected `redis://user:password@host:port/database`")
@@ -87,6 +98,20 @@ mod tests {
         ] {
             assert_eq!(without_password(&parse(url).unwrap()), location);
         }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_that_is_asked_for_is_not_silently_left_out() {
+        let error = parse("rediss://:secret@host").unwrap_err();
+        assert!(error.contains("the feature `tls`") && !error.contains("secret"), "{error}");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn certificates_are_always_verified() {
+        let error = parse("rediss://:secret@host#insecure").unwrap_err();
+        assert!(error.contains("always verified") && !error.contains("secret"), "{error}");
     }
 
     #[test]

@@ -10,8 +10,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
 use super::super::Finding;
-use super::super::parameters::Timeouts;
 use super::super::shared::{Blame, Dial, Shared};
+use super::super::timeouts::Timeouts;
+use super::super::tls::Certificates;
 use super::address;
 use super::agreement::agree;
 use super::connection::{Connection, client};
@@ -33,16 +34,25 @@ struct Nodes {
     /// The nodes that the URL names.
     named: Arc<[ConnectionInfo]>,
     timeouts: Timeouts,
+    certificates: Arc<Certificates>,
     open: Arc<Mutex<HashMap<Node, Arc<Connection>>>>,
 }
 
 impl Cluster {
-    pub(super) fn new(named: &[ConnectionInfo], timeouts: Timeouts) -> Self {
-        Self { nodes: Nodes { named: named.into(), timeouts, open: Arc::default() }, slots: Shared::new() }
+    pub(super) fn new(
+        named: &[ConnectionInfo],
+        timeouts: Timeouts,
+        certificates: &Arc<Certificates>,
+    ) -> Result<Self, String> {
+        client(named[0].clone(), certificates)?; // what is wrong with certificates is told at once
+        let certificates = certificates.clone();
+        let nodes = Nodes { named: named.into(), timeouts, certificates, open: Arc::default() };
+        Ok(Self { nodes, slots: Shared::new() })
     }
 
     pub(super) fn with_timeouts(self, timeouts: Timeouts) -> Self {
-        Self::new(&self.nodes.named, timeouts)
+        let nodes = Nodes { timeouts, open: Arc::default(), ..self.nodes };
+        Self { nodes, slots: Shared::new() }
     }
 
     /// Runs one exchange with the node that has the key. The exchange is told whether it must say `ASKING` first.
@@ -119,7 +129,8 @@ impl Nodes {
         if let Some(connection) = self.open().get(node) {
             return Ok(connection.clone());
         }
-        let client = client(address::at(&self.named[0], &node.0, node.1))?;
+        let client = client(address::at(&self.named[0], &node.0, node.1), &self.certificates);
+        let client = client.map_err(std::io::Error::other)?;
         let new = Arc::new(Connection::to_server(client, self.timeouts));
         Ok(self.open().entry(node.clone()).or_insert(new).clone())
     }

@@ -1,13 +1,14 @@
 //! A connection to one server: shared by all steps, and opened anew after trouble.
 
-
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind,
 };
 
-use super::super::parameters::Timeouts;
 use super::super::shared::{Blame, Dial, Shared};
+use super::super::timeouts::Timeouts;
+use super::super::tls::Certificates;
+use super::trouble;
 
 impl Timeouts {
     fn config(self) -> AsyncConnectionConfig {
@@ -17,9 +18,18 @@ impl Timeouts {
     }
 }
 
-/// How every connection of this store begins.
-pub(super) fn client(info: ConnectionInfo) -> RedisResult<Client> {
-    Client::open(info)
+/// What connects to one server: plainly, or as the certificates say.
+pub(super) fn client(info: ConnectionInfo, certificates: &Certificates) -> Result<Client, String> {
+    #[cfg(feature = "tls")]
+    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
+        let made = Client::build_with_tls(info, certificates.for_redis()?);
+        return made.map_err(|error| error.to_string());
+    }
+    if certificates.is_empty() {
+        Client::open(info).map_err(|error| error.to_string())
+    } else {
+        Err("certificates are for TLS: write rediss:// instead of redis://".to_owned())
+    }
 }
 
 pub(super) struct Connection {
@@ -75,7 +85,10 @@ impl Dial for Server {
 
     async fn dial(self) -> RedisResult<MultiplexedConnection> {
         match &self.place {
-            Place::Fixed(client) => client.get_multiplexed_async_connection_with_config(&self.config).await,
+            Place::Fixed(client) => {
+                let connected = client.get_multiplexed_async_connection_with_config(&self.config).await;
+                connected.map_err(|error| trouble::of_dialling(error, client.get_connection_info().addr()))
+            }
             #[cfg(feature = "sentinel")]
             Place::Named(sentinels) => sentinels.dial(&self.config).await,
         }

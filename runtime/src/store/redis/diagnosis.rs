@@ -138,7 +138,7 @@ fn about_persistence(save: Option<&String>) -> Option<Finding> {
 fn about_cluster(cluster: Option<&Info<'_>>) -> Finding {
     let nodes = cluster.and_then(|cluster| cluster.number("cluster_size"));
     let why = "the Redis server is one node of a cluster, and this client does not follow the others";
-    let remedy = "use a server that is not part of a cluster, or PostgreSQL";
+    let remedy = "write redis+cluster:// instead of redis://, with the feature `cluster` of singleton-jobs";
     match nodes {
         Some(nodes @ 2..) => Finding::error(
             FindingKind::ClusterNode,

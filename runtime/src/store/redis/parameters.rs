@@ -2,7 +2,8 @@
 
 use redis::parse_redis_url;
 
-use super::super::parameters::Timeouts;
+use super::super::timeouts::Timeouts;
+use super::super::tls::Files;
 
 /// What a URL asks for beside an address.
 #[derive(Default)]
@@ -10,6 +11,8 @@ pub(super) struct Parameters {
     /// So many replicas must have a claim before its run starts.
     pub(super) wait_replicas: usize,
     pub(super) timeouts: Timeouts,
+    /// Certificates and a key.
+    pub(super) files: Files,
     #[cfg(feature = "sentinel")]
     pub(super) sentinel_username: Option<String>,
     #[cfg(feature = "sentinel")]
@@ -17,7 +20,8 @@ pub(super) struct Parameters {
 }
 
 /// Known to every kind of address.
-pub(super) const EVERYWHERE: &[&str] = &["wait_replicas", "connect_timeout", "response_timeout"];
+pub(super) const EVERYWHERE: &[&str] =
+    &["wait_replicas", "connect_timeout", "response_timeout", "sslrootcert", "sslcert", "sslkey"];
 
 /// Known to an address of sentinels, too.
 #[cfg(feature = "sentinel")]
@@ -30,7 +34,9 @@ impl Parameters {
     /// Reads a query; what is not known is refused. No error repeats it: a password may be anywhere in it.
     pub(super) fn read(query: &str, also_known: &[&str]) -> Result<Self, String> {
         let known = [EVERYWHERE, also_known].concat();
-        let mut parameters = Self::default();
+        let (files, others) = Files::take_from(query)?;
+        let query = others.join("&");
+        let mut parameters = Self { files, ..Self::default() };
         // A plus means a space only in forms.
         let query = query.replace('+', "%2B");
         let url = parse_redis_url(&format!("unix:///?{query}")).ok_or("its parameters cannot be read")?;

@@ -37,6 +37,14 @@ impl Script {
     fn new(source: &'static str) -> Self {
         Self { source, digest: redis::Script::new(source).get_hash().to_owned() }
     }
+
+    /// The command on the line at which the server says that the script failed.
+    pub(super) fn command_in(&self, detail: &str) -> Option<&'static str> {
+        let (_, rest) = detail.split_once("user_script:")?;
+        let line: usize = rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+        let (_, call) = self.source.lines().nth(line.checked_sub(1)?)?.split_once("redis.call('")?;
+        call.split('\'').next()
+    }
 }
 
 /// A script with its keys and arguments.

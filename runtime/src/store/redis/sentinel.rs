@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, ConnectionInfo, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError,
-    RedisResult, Role,
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, ProtocolVersion, RedisConnectionInfo,
+    RedisError, RedisResult, Role,
 };
 
+use super::super::tls::Certificates;
 use super::agreement::agree;
 use super::connection::client;
 use super::parameters::Parameters;
@@ -21,6 +22,7 @@ struct Inner {
     name: String,
     /// How to enter the master, wherever it is.
     master: ConnectionInfo,
+    certificates: Arc<Certificates>,
 }
 
 impl Sentinels {
@@ -35,13 +37,25 @@ impl Sentinels {
         }
         let sentinels = addresses.iter().map(|info| info.clone().set_redis_settings(own.clone()));
         let (sentinels, master) = (sentinels.collect(), addresses[0].clone());
-        Self(Arc::new(Inner { sentinels, name: name.to_owned(), master }))
+        Self(Arc::new(Inner { sentinels, name: name.to_owned(), master, certificates: Arc::default() }))
+    }
+
+    /// The same, with certificates for the sentinels and the master. What is wrong with them is told at once.
+    pub(super) fn with_certificates(&self, certificates: &Arc<Certificates>) -> Result<Self, String> {
+        let (certificates, inner) = (certificates.clone(), &self.0);
+        client(inner.master.clone(), &certificates)?;
+        let (sentinels, name, master) = (inner.sentinels.clone(), inner.name.clone(), inner.master.clone());
+        Ok(Self(Arc::new(Inner { sentinels, name, master, certificates })))
+    }
+
+    fn client(&self, info: ConnectionInfo) -> RedisResult<Client> {
+        Ok(client(info, &self.0.certificates).map_err(std::io::Error::other)?)
     }
 
     /// A connection to what most sentinels name, and what says of itself that it is the master.
     pub(super) async fn dial(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
         let (host, port) = self.master(config).await?;
-        let master = client(address::at(&self.0.master, &host, port))?;
+        let master = self.client(address::at(&self.0.master, &host, port))?;
         let mut connection = master.get_multiplexed_async_connection_with_config(config).await?;
         match redis::cmd("ROLE").query_async(&mut connection).await? {
             Role::Primary { .. } => Ok(connection),
@@ -61,7 +75,7 @@ impl Sentinels {
             Some(Ok(Some(master))) => Ok(master),
             Some(Err(error)) if trouble::is_transient(&error) => Err(error),
             Some(Err(error)) => {
-                let why = trouble::describe(&error);
+                let why = trouble::describe(&error, None);
                 Err(refusal(format!("a sentinel refuses: {why}; its own password is `sentinel_password`")))
             }
             Some(Ok(None)) | None => {
@@ -71,7 +85,7 @@ impl Sentinels {
     }
 
     async fn ask(&self, index: usize, config: &AsyncConnectionConfig) -> RedisResult<Option<(String, u16)>> {
-        let sentinel = client(self.0.sentinels[index].clone())?;
+        let sentinel = self.client(self.0.sentinels[index].clone())?;
         let mut connection = sentinel.get_multiplexed_async_connection_with_config(config).await?;
         let mut question = redis::cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.0.name);

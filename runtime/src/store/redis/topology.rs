@@ -28,20 +28,25 @@ pub(super) struct Target {
 pub(super) fn parse(url: &str) -> Result<Target, String> {
     match url.split_once("://") {
         #[cfg(feature = "sentinel")]
-        Some(("redis+sentinel", rest)) => sentinel(rest),
+        Some((scheme @ ("redis+sentinel" | "rediss+sentinel"), rest)) => sentinel(scheme, rest),
         #[cfg(feature = "cluster")]
-        Some(("redis+cluster", rest)) => cluster(rest),
+        Some((scheme @ ("redis+cluster" | "rediss+cluster"), rest)) => cluster(scheme, rest),
         #[cfg(not(feature = "sentinel"))]
-        Some(("redis+sentinel", _)) => Err("redis+sentinel:// needs the feature `sentinel`".to_owned()),
+        Some((scheme @ ("redis+sentinel" | "rediss+sentinel"), _)) => {
+            Err(format!("{scheme}:// needs the feature `sentinel`"))
+        }
         #[cfg(not(feature = "cluster"))]
-        Some(("redis+cluster", _)) => Err("redis+cluster:// needs the feature `cluster`".to_owned()),
+        Some((scheme @ ("redis+cluster" | "rediss+cluster"), _)) => {
+            Err(format!("{scheme}:// needs the feature `cluster`"))
+        }
         _ => server(url),
     }
 }
 
 fn server(url: &str) -> Result<Target, String> {
     let info = address::parse(url)?;
-    let also_known = if url.starts_with("redis:") { &[] } else { parameters::SOCKET };
+    let also_known =
+        if url.starts_with("redis") && !url.contains("unix:") { &[] } else { parameters::SOCKET };
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let parameters = Parameters::read(query, also_known)?;
     let location = address::without_password(&info);
@@ -51,6 +56,8 @@ fn server(url: &str) -> Result<Target, String> {
 /// A URL with several hosts, taken apart.
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 struct Parts<'a> {
+    /// Of one of its hosts.
+    scheme: &'a str,
     /// With its `@`.
     credentials: &'a str,
     hosts: Vec<String>,
@@ -60,7 +67,8 @@ struct Parts<'a> {
 
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 impl<'a> Parts<'a> {
-    fn split(rest: &'a str, default_port: u16, expected: &str) -> Result<Self, String> {
+    fn split(scheme: &'a str, rest: &'a str, default_port: u16, expected: &str) -> Result<Self, String> {
+        let scheme = scheme.split('+').next().unwrap_or(scheme);
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -77,12 +85,12 @@ impl<'a> Parts<'a> {
             if has_port { host.to_owned() } else { format!("{host}:{default_port}") }
         };
         let hosts = hosts.split(',').map(with_port).collect();
-        Ok(Self { credentials, hosts, path: path.trim_matches('/'), query })
+        Ok(Self { scheme, credentials, hosts, path: path.trim_matches('/'), query })
     }
 
     /// One address per host.
     fn addresses(&self, database: &str, expected: &str) -> Result<Vec<ConnectionInfo>, String> {
-        let url = |host: &String| format!("redis://{}{host}/{database}", self.credentials);
+        let url = |host: &String| format!("{}://{}{host}/{database}", self.scheme, self.credentials);
         let parse = |host| {
             let parsed = address::parse(&url(host));
             parsed
@@ -93,10 +101,10 @@ impl<'a> Parts<'a> {
 }
 
 #[cfg(feature = "sentinel")]
-fn sentinel(rest: &str) -> Result<Target, String> {
+fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
     const EXPECTED: &str =
         "expected `redis+sentinel://user:password@host1:26379,host2:26379/mastername/database`";
-    let parts = Parts::split(rest, 26379, EXPECTED)?;
+    let parts = Parts::split(scheme, rest, 26379, EXPECTED)?;
     let parameters = Parameters::read(parts.query, parameters::SENTINEL)?;
     let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
     if name.is_empty() {
@@ -107,21 +115,21 @@ fn sentinel(rest: &str) -> Result<Target, String> {
     let master = &addresses[0];
     let user = address::user(master);
     let database = master.redis_settings().db();
-    let location = format!("redis+sentinel://{user}{}/{name}/{database}", address::hosts(&addresses));
+    let location = format!("{scheme}://{user}{}/{name}/{database}", address::hosts(&addresses));
     Ok(Target { topology: Topology::Sentinel(sentinels), parameters, location })
 }
 
 #[cfg(feature = "cluster")]
-fn cluster(rest: &str) -> Result<Target, String> {
+fn cluster(scheme: &str, rest: &str) -> Result<Target, String> {
     const EXPECTED: &str = "expected `redis+cluster://user:password@host1:6379,host2:6379`";
-    let parts = Parts::split(rest, 6379, EXPECTED)?;
+    let parts = Parts::split(scheme, rest, 6379, EXPECTED)?;
     let parameters = Parameters::read(parts.query, &[])?;
     if !["", "0"].contains(&parts.path) {
         return Err(format!("a cluster has no databases; {EXPECTED}"));
     }
     let addresses = parts.addresses("", EXPECTED)?;
     let user = address::user(&addresses[0]);
-    let location = format!("redis+cluster://{user}{}", address::hosts(&addresses));
+    let location = format!("{scheme}://{user}{}", address::hosts(&addresses));
     Ok(Target { topology: Topology::Cluster(addresses), parameters, location })
 }
 
@@ -144,7 +152,7 @@ mod tests {
         let error = refused("redis://host/?db=3");
         assert!(error.contains("known are wait_replicas"), "{error}");
         let error = refused("redis+unix:///r.sock?secret=1");
-        assert!(error.contains("response_timeout, db, user, pass") && !error.contains("secret"), "{error}");
+        assert!(error.contains("sslkey, db, user, pass") && !error.contains("secret"), "{error}");
     }
 
     #[cfg(feature = "sentinel")]

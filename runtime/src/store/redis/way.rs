@@ -1,10 +1,13 @@
 //! The way to the store: one connection, or one per node of a cluster.
 
+use std::sync::Arc;
+
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 
 use super::super::Finding;
-use super::super::parameters::Timeouts;
+use super::super::timeouts::Timeouts;
+use super::super::tls::Certificates;
 use super::connection::{Connection, client};
 use super::diagnosis::{self, Manner};
 use super::keys::Keys;
@@ -18,17 +21,25 @@ pub(super) enum Way {
 }
 
 impl Way {
-    pub(super) fn new(topology: &Topology, timeouts: Timeouts) -> RedisResult<Self> {
+    pub(super) fn new(
+        topology: &Topology,
+        timeouts: Timeouts,
+        certificates: &Arc<Certificates>,
+    ) -> Result<Self, String> {
         Ok(match topology {
             Topology::Server(info) => {
-                Self::One(Box::new(Connection::to_server(client(info.as_ref().clone())?, timeouts)))
+                let client = client(info.as_ref().clone(), certificates)?;
+                Self::One(Box::new(Connection::to_server(client, timeouts)))
             }
             #[cfg(feature = "sentinel")]
             Topology::Sentinel(sentinels) => {
-                Self::One(Box::new(Connection::to_master(sentinels.clone(), timeouts)))
+                let sentinels = sentinels.with_certificates(certificates)?;
+                Self::One(Box::new(Connection::to_master(sentinels, timeouts)))
             }
             #[cfg(feature = "cluster")]
-            Topology::Cluster(named) => Self::Many(super::cluster::Cluster::new(named, timeouts)),
+            Topology::Cluster(named) => {
+                Self::Many(super::cluster::Cluster::new(named, timeouts, certificates)?)
+            }
         })
     }
 

@@ -1,47 +1,8 @@
-//! The parameters of a store's URL: ours are taken out, the client's own are left.
+//! How long a store may take to answer, the same for every store that is reached over a network.
 
 use std::time::Duration;
 
 use singleton_jobs_policy::parse_duration;
-
-/// A URL whose parameters are taken one after the other.
-///
-/// No message repeats a value, or more of a name than its letters: a password may be anywhere in a malformed URL.
-pub(super) struct Parameters<'a> {
-    url: &'a str,
-    left: Vec<&'a str>,
-}
-
-impl<'a> Parameters<'a> {
-    /// The URL up to its parameters, and those. Where they begin is for each client to say.
-    pub(super) fn new(url: &'a str, parameters: Option<&'a str>) -> Self {
-        Self { url, left: parameters.map(|all| all.split('&').collect()).unwrap_or_default() }
-    }
-
-    /// The value of a parameter of ours.
-    pub(super) fn take(&mut self, name: &str) -> Result<Option<&'a str>, String> {
-        let (ours, left) = self.left.iter().partition(|parameter| name_of(parameter) == name);
-        self.left = left;
-        match <Vec<&str>>::as_slice(&ours) {
-            [] => Ok(None),
-            [parameter] => Ok(Some(parameter.split_once('=').map_or("", |(_, value)| value))),
-            _ => Err(format!("`{name}` is given twice")),
-        }
-    }
-
-    /// The URL with what was not taken.
-    pub(super) fn rest(&self) -> String {
-        if self.left.is_empty() {
-            self.url.to_owned()
-        } else {
-            format!("{}?{}", self.url, self.left.join("&"))
-        }
-    }
-}
-
-fn name_of(parameter: &str) -> &str {
-    parameter.split('=').next().unwrap_or_default()
-}
 
 /// How long to wait for a connection, and for the answer to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,22 +30,6 @@ impl Timeouts {
         }
         Ok(())
     }
-
-    /// Takes both, for a client whose own `connect_timeout=2` is in seconds.
-    #[cfg(feature = "postgres")]
-    pub(super) fn take_also_in_seconds(parameters: &mut Parameters<'_>) -> Result<Self, String> {
-        let mut timeouts = Self::default();
-        for name in Self::NAMES {
-            match parameters.take(name)? {
-                Some(value) if value.parse::<u64>().is_ok() && name == Self::NAMES[0] => {
-                    timeouts.set(name, &format!("{value}s"))?;
-                }
-                Some(value) => timeouts.set(name, value)?,
-                None => {}
-            }
-        }
-        Ok(timeouts)
-    }
 }
 
 /// Below, no server answers in time; above, whoever waits has given up long before.
@@ -109,16 +54,6 @@ mod tests {
             timeouts.set(name, value)?;
         }
         Ok(timeouts)
-    }
-
-    #[test]
-    fn what_is_not_taken_is_left_in_its_order() {
-        let mut parameters = Parameters::new("redis://host/1", Some("a=1&response_timeout=2s&b&c=3"));
-        assert_eq!(parameters.take("response_timeout"), Ok(Some("2s")));
-        assert_eq!(parameters.take("b"), Ok(Some("")));
-        assert_eq!(parameters.take("d"), Ok(None));
-        assert_eq!(parameters.rest(), "redis://host/1?a=1&c=3");
-        assert_eq!(Parameters::new("redis://host", None).rest(), "redis://host");
     }
 
     #[test]
