@@ -22,7 +22,7 @@ impl Timeouts {
 
     /// Reads one of `connect_timeout=2s` and `response_timeout=500ms`.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let read = sensible(name, parse_duration(value))?;
+        let read = sensible(name, value)?;
         if name == Self::NAMES[0] {
             self.connect = read;
         } else {
@@ -35,8 +35,8 @@ impl Timeouts {
 /// Below, no server answers in time; above, whoever waits has given up long before.
 const SENSIBLE: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
-fn sensible(name: &str, read: Result<Duration, String>) -> Result<Duration, String> {
-    let expected = match read {
+fn sensible(name: &str, value: &str) -> Result<Duration, String> {
+    let expected = match parse_duration(value) {
         Ok(duration) if SENSIBLE.contains(&duration) => return Ok(duration),
         Ok(_) => "from 10ms to 60s",
         Err(_) => "a number with a unit, as in 2s or 500ms",

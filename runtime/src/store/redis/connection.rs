@@ -39,7 +39,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn to_server(client: Client, timeouts: Timeouts) -> Self {
-        Self::new(Place::Fixed(client), timeouts)
+        Self::new(Place::Fixed(Box::new(client)), timeouts)
     }
 
     /// A connection to whatever the sentinels name when it is opened.
@@ -74,7 +74,7 @@ struct Server {
 
 #[derive(Clone)]
 enum Place {
-    Fixed(Client),
+    Fixed(Box<Client>),
     #[cfg(feature = "sentinel")]
     Named(super::sentinel::Sentinels),
 }
