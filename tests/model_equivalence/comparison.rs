@@ -72,7 +72,7 @@ impl<'a> Comparison<'a> {
             Step::Claim { server, again, ref wants, ttl, remember } => {
                 let (token, what) = (self.token(server, again), message::what(self.start, wants));
                 let (server, ttl) = (SERVERS[server].to_owned(), Duration::from_millis(ttl));
-                self.claim(&Claim { token, server, ttl, what, remember }).await
+                self.claim(&Claim { token, server, ttl, what, remember, waits: false }).await
             }
             Step::Extend { lease, twist, progress } => self.extend(lease, twist, progress).await,
             Step::Release { lease, twist, progress, ref end } => {

@@ -35,6 +35,7 @@ pub fn ending(start: Timestamp, end: &End) -> Ending {
         error: end.error.map(str::to_owned),
         failed_tries: (1..=end.failed_tries).map(failed_try).collect(),
         remember: end.remember,
+        done_for: None,
     }
 }
 

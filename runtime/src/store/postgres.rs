@@ -20,9 +20,9 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
-    model,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict, model,
 };
 use arguments::Call;
 use connection::Connection;
@@ -200,6 +200,14 @@ impl Store for PostgresStore {
         Box::pin(self.job_step::<ReleaseAnswer, _>("release", "jobs_release_v1", key, |call| {
             call.lease(lease).ending(end)
         }))
+    }
+
+    fn break_lock<'a>(&'a self, _: &'a str, _: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        Box::pin(async { Err(self.unreadable("break_lock", "unfinished")) })
+    }
+
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        Box::pin(async { Err(self.unreadable("locks", "unfinished")) })
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {

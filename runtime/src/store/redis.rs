@@ -10,16 +10,19 @@
 //! Deleting the string frees nobody: the state says who holds the key, and the holder puts the string back.
 //! Needs Redis 6.2 or newer, because of `SET … PXAT`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use ::redis::{Client, RedisError};
 use singleton_jobs_policy::check_name;
 
+use crate::Timestamp;
+
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
-    model,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Kind, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict, What, model,
 };
 use connection::Connection;
 use keys::Keys;
@@ -87,7 +90,39 @@ impl RedisStore {
         read: impl FnOnce(&mut Reply) -> Option<T> + Send,
     ) -> Result<Stamped<T>, StoreError> {
         args.insert(0, model::FORMAT.to_string());
+        self.key_step(step, script, key, args, read).await
+    }
+
+    async fn key_step<T>(
+        &self,
+        step: &'static str,
+        script: &Script,
+        key: &str,
+        args: Vec<String>,
+        read: impl FnOnce(&mut Reply) -> Option<T> + Send,
+    ) -> Result<Stamped<T>, StoreError> {
         self.step(step, script, &self.keys.of_job(key), args, read).await
+    }
+
+    /// The keys of which a lock or a slot may be held, found by a walk over the whole database, in small steps.
+    async fn held_keys(&self) -> Result<BTreeSet<String>, StoreError> {
+        let mut keys = BTreeSet::new();
+        for pattern in self.keys.patterns() {
+            let mut cursor = 0_u64;
+            loop {
+                let mut scan = ::redis::cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1000);
+                let talk = async |mut connection| scan.query_async(&mut connection).await;
+                let page: Result<(u64, Vec<String>), _> = self.connection.exchange(talk).await;
+                let (next, names) = page.map_err(|error| self.trouble("locks", &error))?;
+                keys.extend(names.iter().filter_map(|name| self.keys.key_of(name)).map(str::to_owned));
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(keys)
     }
 
     async fn fleet_step<T>(
@@ -123,11 +158,19 @@ impl Store for RedisStore {
     }
 
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
+        if let What::Slot(of) = claim.what {
+            let args = arguments::of_slot_claim(claim, of);
+            return Box::pin(self.key_step("claim", &script::SLOT_CLAIM, key, args, reply::slot_claim));
+        }
         let args = arguments::of_claim(claim);
         Box::pin(self.job_step("claim", &script::CLAIM, key, args, |reply| reply::claim(reply, &claim.what)))
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
+        if let Kind::Slot { of } = lease.kind {
+            let args = arguments::of_slot(lease, of);
+            return Box::pin(self.key_step("extend", &script::SLOT_EXTEND, key, args, reply::extend));
+        }
         let args = arguments::of_lease(lease);
         Box::pin(self.job_step("extend", &script::EXTEND, key, args, reply::extend))
     }
@@ -138,8 +181,33 @@ impl Store for RedisStore {
         lease: &'a Lease,
         end: &'a Ending,
     ) -> StoreFuture<'a, ReleaseReply> {
+        if let Kind::Slot { .. } = lease.kind {
+            let args = arguments::of_slot_release(lease);
+            return Box::pin(self.key_step("release", &script::SLOT_RELEASE, key, args, reply::release));
+        }
         let args = [arguments::of_lease(lease), arguments::of_ending(end)].concat();
         Box::pin(self.job_step("release", &script::RELEASE, key, args, reply::release))
+    }
+
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        let args = vec![arguments::count(remember)];
+        Box::pin(self.job_step("break_lock", &script::BREAK_LOCK, key, args, |reply| reply::held(reply, key)))
+    }
+
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        Box::pin(async move {
+            let mut found = Stamped { at: Timestamp::default(), reply: Vec::new() };
+            for key in self.held_keys().await? {
+                let read = |reply: &mut Reply| reply::held(reply, &key);
+                let held = self.job_step("locks", &script::HELD, &key, Vec::new(), read).await?;
+                found.at = held.at;
+                found.reply.extend(held.reply);
+            }
+            if found.reply.is_empty() {
+                found.at = self.ping().await?.at;
+            }
+            Ok(found)
+        })
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {

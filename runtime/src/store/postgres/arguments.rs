@@ -49,12 +49,13 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn claim(self, claim: &'a Claim) -> Self {
-        let Claim { token, server, ttl, what, remember } = claim;
+        let Claim { token, server, ttl, what, remember, .. } = claim;
         let call = self.text(token).text(server).duration(*ttl).number(count(*remember));
         let (what, request, ask) = match what {
             What::Now => ("now", None, None),
             What::Requested(id) => ("requested", Some(id), None),
             What::Tick(ask) => ("tick", None, Some(ask)),
+            _ => (what.kind().as_str(), None, None),
         };
         call.text(what)
             .text(request)
