@@ -140,7 +140,7 @@ impl Tamper for RedisHand {
 
     fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a> {
         let lock = self.lock_key(key);
-        let parts = ["state", "runs", "skips"].map(|part| format!("{{{lock}}}:{part}"));
+        let parts = ["state", "runs", "skips", "slots", "awaited"].map(|part| format!("{{{lock}}}:{part}"));
         Box::pin(async move { self.run(redis::cmd("DEL").arg(lock).arg(&parts)).await })
     }
 }

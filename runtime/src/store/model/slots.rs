@@ -76,17 +76,20 @@ impl Slots {
 
     /// A holder asks for more time. A store that has lost the slot takes it back, if there is room.
     pub(super) fn extend(&mut self, now: Timestamp, lease: &Lease, of: u32) -> ExtendReply {
-        let ours = |slot: &Slot| slot.token == lease.token && slot.fence == lease.fence;
-        let known = self.held.iter().find(|slot| ours(slot)).cloned();
+        let known = self.held.iter().find(|slot| slot.token == lease.token && slot.fence == lease.fence);
+        let known_until = known.map(|slot| slot.until);
+        self.held.retain(|slot| slot.until > now);
         let lost_by_the_store = lease.fence > self.fence || lease.since < self.begun;
         // The holder may know of a later expiry than a store that lost its last writes.
-        let lasts = known.as_ref().map_or(lease.until, |slot| slot.until.max(lease.until));
-        self.held.retain(|slot| slot.until > now && !ours(slot));
+        let lasts = known_until.map_or(lease.until, |until| until.max(lease.until));
         // Who held its slot without a gap keeps it, even if there are fewer by now.
-        let uninterrupted = known.as_ref().is_some_and(|slot| slot.until > now);
-        if lasts <= now || !(known.is_some() || lost_by_the_store) || !(uninterrupted || !self.is_full(of)) {
+        let uninterrupted = known_until.is_some_and(|until| until > now);
+        let others = self.held.iter().filter(|slot| slot.token != lease.token).count();
+        let has_a_place = uninterrupted || u32::try_from(others).is_ok_and(|others| others < of);
+        if lasts <= now || !(known_until.is_some() || lost_by_the_store) || !has_a_place {
             return ExtendReply::Lost;
         }
+        self.held.retain(|slot| slot.token != lease.token);
         if self.held.is_empty() && self.fence == 0 {
             self.begun = now;
         }
@@ -102,7 +105,7 @@ impl Slots {
         });
         self.held.sort_by_key(|slot| slot.fence);
         self.stay_until(expiry(now, lease.ttl.saturating_mul(2)));
-        if known.is_some() { ExtendReply::Kept(until) } else { ExtendReply::Restored(until) }
+        if known_until.is_some() { ExtendReply::Kept(until) } else { ExtendReply::Restored(until) }
     }
 
     /// A holder gives its slot back.

@@ -8,9 +8,7 @@
 write_even_if_full()
 local lock, held_slots = held_now()
 
-if lock[1] then
-  redis.call('DEL', lock_key)
-end
+redis.call('DEL', lock_key)
 if lock[1] == 'held' then
   local broken = { outcome = 'broken', is_failure = false, failure = 'null', failed_tries = '[]' }
   set('released', '1')

@@ -56,13 +56,13 @@ local function next_fence()
 end
 
 local function win(won_tick, attempt)
+  outlives(kind, ttl)
   if state.token and state.released == '0' then
     local crashed = { outcome = 'crashed', is_failure = true, failure = 'null', failed_tries = '[]' }
     local ended = tonumber(state['until'])
     record(state, ended, crashed, remember)
     count(state, ended, crashed)
   end
-  outlives(kind, ttl)
   set('fence', next_fence())
   set('token', token)
   set('server', server)

@@ -1,10 +1,9 @@
 -- Comes after slots.lua in the scripts that claim, extend and release a slot.
 
--- Removes the slots for which this holds, and those that have ended.
-local function drop_slots(also)
+local function drop_slots_that_ended()
   local kept, dropped = {}, {}
   for _, slot in ipairs(slots.held) do
-    if slot.lasts_until <= now or also(slot) then
+    if slot.lasts_until <= now then
       dropped[#dropped + 1] = 'slot:' .. slot.token
     else
       kept[#kept + 1] = slot

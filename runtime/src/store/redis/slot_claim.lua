@@ -10,7 +10,7 @@
 
 local token, server, ttl, of, waits = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5] == '1'
 
-drop_slots(function() return false end)
+drop_slots_that_ended()
 
 -- The holder repeats its claim: a reply was lost.
 for _, slot in ipairs(slots.held) do

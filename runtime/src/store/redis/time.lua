@@ -20,8 +20,9 @@ local function expiry(ttl)
   return math.ceil((now + ttl) / 1000) * 1000
 end
 
--- Redis keeps a key up to and including the millisecond it is told.
+-- Lets Redis remove a key of which nothing counts after an instant. The scripts themselves look at the instant, so a
+-- second more does no harm; an instant that has passed meanwhile would remove the key at once.
 local function expire(key, instant)
-  redis.call('PEXPIREAT', key, text(instant / 1000 - 1))
+  redis.call('PEXPIREAT', key, text(instant / 1000 + 1000))
 end
 
