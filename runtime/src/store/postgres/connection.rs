@@ -1,9 +1,10 @@
 //! The one connection of a store.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Notification};
 
 use super::super::StoreErrorKind;
 use super::super::shared::{Blame, Dial, Shared};
@@ -29,6 +30,11 @@ impl Connection {
         self.dial.patience = connect;
         self.response = response;
         self
+    }
+
+    /// How to open another one.
+    pub(super) fn server(&self) -> &Server {
+        &self.dial
     }
 
     /// How long the answer to a step may take.
@@ -57,9 +63,33 @@ impl Connection {
 }
 
 #[derive(Clone)]
-struct Server {
+pub(super) struct Server {
     config: Arc<Config>,
     patience: Duration,
+}
+
+impl Server {
+    /// Opens a connection, and passes on what the server tells without being asked. The way to do so is dropped when the
+    /// connection ends.
+    pub(super) async fn open(
+        &self,
+        mut pass_on: impl FnMut(Notification) + Send + 'static,
+    ) -> Result<Client, Trouble> {
+        let connecting = tokio::time::timeout(self.patience, self.config.connect(NoTls));
+        let Ok(connected) = connecting.await else {
+            return Err(Trouble::timed_out("no connection", self.patience));
+        };
+        let (client, mut connection) = connected?;
+        // Whoever waits for an answer is told of the connection's end.
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(notification) = message {
+                    pass_on(notification);
+                }
+            }
+        });
+        Ok(client)
+    }
 }
 
 impl Dial for Server {
@@ -67,14 +97,7 @@ impl Dial for Server {
     type Error = Trouble;
 
     async fn dial(self) -> Result<Arc<Client>, Trouble> {
-        let connecting = tokio::time::timeout(self.patience, self.config.connect(NoTls));
-        let Ok(connected) = connecting.await else {
-            return Err(Trouble::timed_out("no connection", self.patience));
-        };
-        let (client, connection) = connected?;
-        // Whoever waits for an answer is told of the connection's end.
-        tokio::spawn(async { drop(connection.await) });
-        Ok(Arc::new(client))
+        self.open(drop).await.map(Arc::new)
     }
 
     fn abandoned() -> Trouble {
