@@ -129,3 +129,34 @@ impl Drop for Hung {
         *self.0.hanging() = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bells_that_nobody_hears_are_taken_down() {
+        let bells = Bells::default();
+        let kept: Vec<_> = (0..10).map(|key| bells.hang(format!("kept/{key}")).expect("a line")).collect();
+        for key in 0..10_000 {
+            drop(bells.hang(format!("dropped/{}", key % 5_000)));
+        }
+        let hanging = bells.hanging();
+        let hanging = &hanging.as_ref().expect("a line").bells;
+        assert!(hanging.len() <= 64, "{} bells", hanging.len());
+        assert_eq!(hanging.keys().filter(|key| key.starts_with("kept/")).count(), kept.len());
+    }
+
+    #[tokio::test]
+    async fn whoever_listens_is_told_of_the_end_of_the_line() {
+        let bells = Arc::<Bells>::default();
+        let line = Hung(Arc::clone(&bells));
+        let mut listener = bells.hang("key".to_owned()).expect("a line");
+        line.0.ring("key");
+        line.0.ring("another");
+        assert!(listener.freed().await);
+        drop(line);
+        assert!(!listener.freed().await);
+        assert!(bells.hang("key".to_owned()).is_none());
+    }
+}
