@@ -1,7 +1,9 @@
 //! The tables and functions that a schema needs.
 
-/// Two servers that make them at once would trip over each other.
-const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7021995431160274291);";
+/// Two servers that make them at once would trip over each other. Whoever had to wait must then see what was made, also
+/// where a transaction usually sees only what was there when it began.
+const ONE_AT_A_TIME: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+     SELECT pg_advisory_xact_lock(7021995431160274291);";
 
 const DEFINITIONS: &str = concat!(
     include_str!("tables.sql"),
