@@ -99,12 +99,7 @@ async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
         let took = Timestamp::now().since(start);
         match answer.reply.decision {
             ClaimReply::Won(won) => {
-                let end = Ending {
-                    outcome: RunOutcome::Succeeded,
-                    error: None,
-                    failed_tries: Vec::new(),
-                    remember: REMEMBERED,
-                };
+                let end = Ending::of(RunOutcome::Succeeded, REMEMBERED);
                 store.release(KEY, &Lease::won(claim, won), &end).await?;
                 println!("won {}", took.as_micros());
             }
@@ -134,6 +129,7 @@ fn claim_of(start: Timestamp) -> Claim {
         ttl: MINUTE,
         what: What::Tick(tick),
         remember: REMEMBERED,
+        waits: false,
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jobs::store::memory::MemoryStore;
 use jobs::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Store, StoreFuture, Verdict,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Store, StoreFuture, Verdict,
 };
 use jobs::{Builder, Closed, Health, Job, StartError};
 
@@ -47,6 +47,12 @@ impl Store for Defective {
     }
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
         self.0.history(key)
+    }
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        self.0.break_lock(key, remember)
+    }
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        self.0.locks()
     }
     fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
         self.0.announce(announcement)

@@ -10,8 +10,9 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::store::model::{self, Fleet, State};
 use jobs::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict,
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 
@@ -210,6 +211,27 @@ impl Store for SqliteStore {
 
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
         self.job_step("history", key, |state, now| model::history(state, now))
+    }
+
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        let name = key.to_owned();
+        self.job_step("break_lock", key, move |state, now| model::break_lock(state, now, &name, remember))
+    }
+
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        self.step("locks", |transaction, now| {
+            let mut held = Vec::new();
+            let mut jobs = transaction.prepare("SELECT key, state FROM job ORDER BY key")?;
+            let rows = jobs.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
+            for row in rows {
+                let (key, json) = row?;
+                // What a newer version wrote cannot be read; the others still can.
+                held.extend(
+                    State::from_json(json).ok().into_iter().flat_map(|state| model::held(&state, now, &key)),
+                );
+            }
+            Ok(held)
+        })
     }
 
     fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {

@@ -108,12 +108,7 @@ async fn bare_lateness(round: u32, claiming: bool) -> Vec<Duration> {
                         let body = app.spawn(async move { Timestamp::now().since(wall) });
                         let late = body.await.expect("no panic");
                         if let Some(lease) = lease {
-                            let end = Ending {
-                                outcome: RunOutcome::Succeeded,
-                                error: None,
-                                failed_tries: Vec::new(),
-                                remember: REMEMBERED,
-                            };
+                            let end = Ending::of(RunOutcome::Succeeded, REMEMBERED);
                             store.release(&key, &lease, &end).await.expect("released");
                         }
                         late
@@ -149,6 +144,7 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
         ttl,
         what: What::Tick(ask),
         remember: REMEMBERED,
+        waits: false,
     };
     let ClaimReply::Won(won) = store.claim(key, &claim).await.expect("an answer").reply.decision else {
         panic!("not won")

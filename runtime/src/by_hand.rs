@@ -81,6 +81,7 @@ async fn claim_and_run(
         ttl: job.policy.ttl,
         what,
         remember: server.remember,
+        waits: false,
     };
     let give_up = Instant::now() + TRY_FOR;
     let mut backoff = Backoff::new();

@@ -75,6 +75,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         ttl: job.policy.ttl,
         what: What::Tick(tick_claim(job, ask)),
         remember: server.remember,
+        waits: false,
     };
     let mut waiting = Waiting::new(job, ask);
     // Why a lease that was won is not used yet.
@@ -220,7 +221,7 @@ fn refused(reply: ClaimReply) -> Option<SkipReason> {
         ClaimReply::Taken(taken) => SkipReason::Taken(taken),
         ClaimReply::Superseded(mark) => SkipReason::Superseded(mark),
         ClaimReply::Ahead(mark) => SkipReason::MarkAhead(mark),
-        ClaimReply::Unregistered | ClaimReply::NotRequested => SkipReason::Unregistered,
+        ClaimReply::Unregistered | ClaimReply::NotRequested | ClaimReply::Done(_) => SkipReason::Unregistered,
         ClaimReply::Paused => SkipReason::Paused,
         ClaimReply::Late(by) => SkipReason::Late(by),
         ClaimReply::Held(holder) => SkipReason::Held(holder),

@@ -162,7 +162,7 @@ impl Execution<'_> {
     }
 
     fn ending(&self, outcome: RunOutcome, error: Option<String>, failed_tries: Vec<FailedTry>) -> Ending {
-        Ending { outcome, error, failed_tries, remember: self.server.remember }
+        Ending { outcome, error, failed_tries, remember: self.server.remember, done_for: None }
     }
 }
 

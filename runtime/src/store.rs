@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use crate::Timestamp;
 
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod bells;
 mod error;
 pub mod file;
 mod finding;
+mod listen;
 pub mod memory;
 mod messages;
 pub mod model;
@@ -29,11 +32,12 @@ mod tls;
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use finding::names;
 pub use finding::{Finding, FindingKind, Severity};
+pub use listen::{Bell, Listener};
 pub use messages::{
-    Announcement, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, ForgetReply, History,
-    Holder, JobInfo, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer, RequestHint,
-    Requested, RunOutcome, RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord, Stats, Taken,
-    TickClaim, Unfinished, Verdict, What, Won,
+    Announcement, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, ForgetReply, HeldLock,
+    History, Holder, JobInfo, Kind, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer,
+    RequestHint, Requested, RunOutcome, RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord,
+    Stats, Taken, TickClaim, Unfinished, Verdict, What, Won,
 };
 #[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
 pub use tls::Certificates;
@@ -43,6 +47,9 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Stamped<T>, Sto
 
 /// What [`Store::diagnose`] returns.
 pub type FindingsFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Finding>, StoreError>> + Send + 'a>>;
+
+/// What [`Store::listen`] returns; `None` from a store that cannot tell.
+pub type ListenFuture<'a> = Pin<Box<dyn Future<Output = Result<Option<Listener>, StoreError>> + Send + 'a>>;
 
 /// A reply with the store's own time, from which servers learn how far their clocks are off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +87,19 @@ pub trait Store: Send + Sync + 'static {
         lease: &'a Lease,
         end: &'a Ending,
     ) -> StoreFuture<'a, ReleaseReply>;
+
+    /// Frees a key, and every slot of it, whoever holds them, for an operator. The reply is what was held.
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>>;
+
+    /// The locks and slots that are held.
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>>;
+
+    /// Hears of it when the key, or a slot of it, is freed: by [`release`](Self::release) and by
+    /// [`break_lock`](Self::break_lock), while a claim that [waits](Claim::waits) was made less than a minute ago. A
+    /// store that cannot tell is asked again and again.
+    fn listen<'a>(&'a self, _key: &'a str) -> ListenFuture<'a> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Makes every server skip the job's ticks from now on, or run them again.
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()>;

@@ -15,9 +15,9 @@ use crate::place::{Place, Stage};
 use crate::server::{Server, Setup};
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, REMEMBERED, ReleaseReply,
-    RequestHint, Requested, RunOutcome, RunRequest, ServerInfo, Store, StoreError, StoreErrorKind,
-    StoreFuture, Verdict,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ListenFuture,
+    REMEMBERED, ReleaseReply, RequestHint, Requested, RunOutcome, RunRequest, ServerInfo, Store, StoreError,
+    StoreErrorKind, StoreFuture, Verdict,
 };
 use crate::{Run, Timestamp, scheduler};
 
@@ -153,6 +153,15 @@ impl Store for Link {
     }
     fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
         self.carry(|| self.store.request(key, request))
+    }
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        self.carry(move || self.store.break_lock(key, remember))
+    }
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        self.carry(|| self.store.locks())
+    }
+    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+        self.store.listen(key)
     }
     fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
         self.announcements.fetch_add(1, Ordering::SeqCst);

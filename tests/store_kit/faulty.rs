@@ -8,8 +8,8 @@ use jobs::clock::SystemClock;
 use jobs::store::memory::MemoryStore;
 use jobs::store::model::{self, State};
 use jobs::store::{
-    Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply,
-    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture, Verdict, What,
+    Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease,
+    ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture, Verdict, What,
 };
 use jobs::testing::store::Subject;
 
@@ -183,6 +183,14 @@ impl Store for Faulty {
 
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
         self.store.history(key)
+    }
+
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        self.store.break_lock(key, remember)
+    }
+
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        self.store.locks()
     }
 
     fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {

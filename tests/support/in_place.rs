@@ -7,8 +7,9 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::store::model::{self, State};
 use jobs::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ReleaseReply,
+    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
+    Verdict,
 };
 
 pub struct InPlaceStore {
@@ -89,7 +90,15 @@ impl Store for InPlaceStore {
         self.step(key, |state, now| model::request(state, now, request))
     }
 
-    // Of the fleet it knows nothing.
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        self.step(key, |state, now| model::break_lock(state, now, key, remember))
+    }
+
+    // Of other keys and of the fleet it knows nothing.
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        self.step("fleet", |_, _| Vec::new())
+    }
+
     fn announce<'a>(&'a self, _: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
         self.step("fleet", |_, _| Vec::new())
     }

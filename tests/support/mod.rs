@@ -17,6 +17,7 @@ pub mod racer;
 pub mod redis_cluster;
 pub mod redis_sentinel;
 pub mod redis_server;
+pub mod redis_subject;
 pub mod subject;
 pub mod topology_subject;
 pub mod worker;

@@ -8,8 +8,7 @@ use jobs::store::{
 };
 use jobs::{Missed, Overlap, Timestamp};
 
-pub const SUCCEEDED: Ending =
-    Ending { outcome: RunOutcome::Succeeded, error: None, failed_tries: Vec::new(), remember: REMEMBERED };
+pub const SUCCEEDED: Ending = Ending::of(RunOutcome::Succeeded, REMEMBERED);
 
 pub fn random() -> u64 {
     RandomState::new().hash_one(())
@@ -32,6 +31,7 @@ pub fn claim_of(tick: Timestamp, ttl: Duration) -> Claim {
         ttl,
         what: What::Tick(ask),
         remember: REMEMBERED,
+        waits: false,
     }
 }
 

@@ -9,11 +9,12 @@ use tokio::time::{Instant, sleep};
 
 use self::disk::{Attempt, Failure, KeyFiles};
 use self::queue::{Lane, Queue};
+use self::sweep::Sweep;
 use super::model::{self, State};
 use super::{
-    Announcement, Claim, ClaimReply, Ending, ExtendReply, FindingsFuture, ForgetReply, History, Lease,
-    ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind,
-    StoreFuture, Verdict,
+    Announcement, Claim, ClaimReply, Ending, ExtendReply, FindingsFuture, ForgetReply, HeldLock, History,
+    Lease, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError,
+    StoreErrorKind, StoreFuture, Verdict,
 };
 use crate::Timestamp;
 
@@ -23,6 +24,7 @@ mod fleet;
 mod folder;
 mod name;
 mod queue;
+mod sweep;
 
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -41,6 +43,7 @@ pub struct FileStore {
     folder: Arc<Path>,
     lock_timeout: Duration,
     queue: Arc<Queue>,
+    sweep: Arc<Sweep>,
 }
 
 impl FileStore {
@@ -52,7 +55,12 @@ impl FileStore {
         if let Some(namespace) = namespace {
             folder.push(format!("{}.namespace", name::encode(namespace)));
         }
-        let store = Self { folder: folder.into(), lock_timeout: LOCK_TIMEOUT, queue: Arc::new(Queue::new()) };
+        let store = Self {
+            folder: folder.into(),
+            lock_timeout: LOCK_TIMEOUT,
+            queue: Arc::new(Queue::new()),
+            sweep: Arc::default(),
+        };
         match folder::prepare(&store.folder) {
             Ok(()) => Ok(store),
             Err(failure) => Err(store.error("open", failure)),
@@ -100,9 +108,16 @@ impl FileStore {
                 // A crowd on this server's disk says nothing about the lock.
                 deadline += queued.elapsed();
                 let attempt = {
-                    let files = Arc::clone(&files);
+                    let (files, sweep) = (Arc::clone(&files), Arc::clone(&self.sweep));
                     // Turn and room go along: if the caller is gone, they last as long as the work.
-                    move || (files.attempt(transition), turn, room)
+                    move || {
+                        let is_new = !files.state.exists();
+                        let attempt = files.attempt(transition);
+                        if is_new && files.state.exists() {
+                            sweep.go_on(files.folder(), Timestamp::now());
+                        }
+                        (attempt, turn, room)
+                    }
                 };
                 let (attempt, held, _) =
                     spawn_blocking(attempt).await.map_err(|error| self.error(step, broken_off(&error)))?;
@@ -189,6 +204,24 @@ impl Store for FileStore {
         let (lease, end) = (lease.clone(), end.clone());
         self.step("release", Lane::Holders, key, move |state, now| {
             (model::release(state, now, &lease, &end), true)
+        })
+    }
+
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        let name = key.to_owned();
+        self.step("break_lock", Lane::Holders, key, move |state, now| {
+            (model::break_lock(state, now, &name, remember), true)
+        })
+    }
+
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        self.look("locks", |folder, now| {
+            let entries = std::fs::read_dir(folder).map_err(|error| Failure::io("open", folder, &error))?;
+            let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+            let files = names.filter_map(|name| KeyFiles::of_state_file(folder, &name));
+            // What a newer version wrote cannot be read; the others still can.
+            let states = files.filter_map(|files| Some((files.key_on_file()?, files.read().ok()?)));
+            Ok(states.flat_map(|(key, state)| model::held(&state, now, &key)).collect())
         })
     }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::model::{self, Fleet, State};
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture, Verdict,
+    Announcement, Bell, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ListenFuture,
+    Listener, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture,
+    Verdict,
 };
 use crate::Timestamp;
 use crate::clock::{Clock, SystemClock};
@@ -25,7 +26,18 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Contents {
     states: HashMap<String, State>,
+    /// When there are so many, those that have expired are removed.
+    room: usize,
+    bells: HashMap<String, Vec<Bell>>,
     fleets: HashMap<String, Fleet>,
+}
+
+impl Contents {
+    /// Keys that were made from data must not pile up. The room doubles with what is left, so that this stays rare.
+    fn sweep(&mut self, now: Timestamp) {
+        self.states.retain(|_, state| !model::is_gone(state, now));
+        self.room = 64.max(2 * self.states.len());
+    }
 }
 
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<Mutex<Contents>>>>> = LazyLock::new(Mutex::default);
@@ -47,7 +59,8 @@ impl MemoryStore {
     /// The same store with keys of their own.
     #[must_use]
     pub fn with_namespace(mut self, namespace: &str) -> Self {
-        self.prefix = format!("{namespace}:");
+        // No key contains it.
+        self.prefix = format!("{namespace}\0");
         self
     }
 
@@ -61,16 +74,25 @@ impl MemoryStore {
     }
 
     fn state<'s>(&self, contents: &'s mut Contents, key: &str) -> &'s mut State {
+        let key = self.full(key);
+        if !contents.states.contains_key(key.as_ref()) && contents.states.len() >= contents.room {
+            contents.sweep(self.clock.now());
+        }
         let states = &mut contents.states;
-        let key = if self.prefix.is_empty() {
-            Cow::Borrowed(key)
-        } else {
-            Cow::Owned(format!("{}{key}", self.prefix))
-        };
         if !states.contains_key(key.as_ref()) {
             states.insert(key.clone().into_owned(), State::default());
         }
         states.get_mut(key.as_ref()).expect("it is there")
+    }
+
+    fn full<'k>(&self, key: &'k str) -> Cow<'k, str> {
+        if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
+    }
+
+    fn ring(&self, key: &str) {
+        if let Some(bells) = self.contents().bells.get(self.full(key).as_ref()) {
+            bells.iter().for_each(Bell::ring);
+        }
     }
 
     fn step<'a, T: Send + 'a>(
@@ -122,7 +144,9 @@ impl Store for MemoryStore {
         lease: &'a Lease,
         end: &'a Ending,
     ) -> StoreFuture<'a, ReleaseReply> {
-        self.step(key, |state, now| model::release(state, now, lease, end))
+        let released = self.step(key, |state, now| model::release(state, now, lease, end));
+        self.ring(key);
+        released
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
@@ -148,6 +172,32 @@ impl Store for MemoryStore {
 
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
         self.step(key, |state, now| model::history(state, now))
+    }
+
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        let broken = self.step(key, |state, now| model::break_lock(state, now, key, remember));
+        self.ring(key);
+        broken
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+        let (bell, listener) = Listener::new();
+        let mut contents = self.contents();
+        contents.bells.retain(|_, bells| {
+            bells.retain(|bell| !bell.is_unheard());
+            !bells.is_empty()
+        });
+        contents.bells.entry(self.full(key).into_owned()).or_default().push(bell);
+        Box::pin(std::future::ready(Ok(Some(listener))))
+    }
+
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        let contents = self.contents();
+        let at = self.clock.now();
+        let ours =
+            contents.states.iter().filter_map(|(key, state)| Some((key.strip_prefix(&self.prefix)?, state)));
+        let ours = ours.filter(|(key, _)| !key.contains('\0'));
+        stamped(at, ours.flat_map(|(key, state)| model::held(state, at, key)).collect())
     }
 
     fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {

@@ -6,8 +6,8 @@ mod record;
 
 pub use claim::{Claim, ClaimReply, Holder, Registered, Taken, TickClaim, Unfinished, Verdict, What, Won};
 pub use fleet::{Announcement, JobInfo, RunningInfo, ServerInfo};
-pub use lease::{Ending, ExtendReply, FailedTry, Lease, Progress, ReleaseReply};
-pub use operator::{ForgetReply, RequestAnswer, RequestHint, Requested, RunRequest};
+pub use lease::{Ending, ExtendReply, FailedTry, Kind, Lease, Progress, ReleaseReply};
+pub use operator::{ForgetReply, HeldLock, RequestAnswer, RequestHint, Requested, RunRequest};
 pub use record::{CurrentRun, History, RunOutcome, RunRecord, Skip, SkipRecord, Stats};
 
 /// How many runs, and how many skips, a store keeps on record unless it is told otherwise.

@@ -11,37 +11,45 @@ use std::time::Duration;
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
 use super::messages::{
-    Claim, ClaimReply, CurrentRun, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply,
-    RequestAnswer, Requested, RunOutcome, RunRequest, Skip, TickClaim, Verdict, What,
+    Claim, ClaimReply, CurrentRun, Ending, ExtendReply, History, Kind, Lease, ReleaseReply, RequestAnswer,
+    RunOutcome, Skip, TickClaim, Verdict, What,
 };
 
 mod decide;
 mod fleet;
 mod keep;
+mod operate;
+mod slots;
 mod state;
 
 pub use fleet::{Fleet, announce, hint, leave, servers};
-pub use state::{Claimant, FORMAT, Lock, Mark, Started, State, UnreadableState};
+pub use operate::{break_lock, forget, held, is_gone, request, reset, set_paused};
+pub use slots::{Slot, Slots};
+pub use state::{Claimant, Done, FORMAT, Lock, Mark, Started, State, UnreadableState};
 
 /// The fence in the release of a claim whose reply never came: whatever it won, if anything, is given back.
 pub const UNKNOWN_FENCE: i64 = 0;
 
 /// A server asks for the key. The order of the steps is the contract.
 pub fn claim(state: &mut State, now: Timestamp, claim: &Claim) -> Verdict {
-    state.drop_expired_lock(now);
-    if state.claimant.as_ref().is_some_and(|claimant| claimant.token == claim.token) {
+    state.drop_expired(now);
+    let again = state.claimant.as_ref().is_some_and(|claimant| claimant.token == claim.token);
+    if again && !matches!(claim.what, What::Slot(_)) {
         let decision = state.claimed_again(now);
         let unfinished = state.left_unfinished(now, claim, &decision);
         return Verdict { decision, unfinished, other_schedule: None };
     }
     match &claim.what {
-        What::Now => state.claimed_by_hand(now, claim).into(),
+        What::Now | What::Lock | What::Leader => state.claimed_by_hand(now, claim).into(),
+        What::Once => state.claimed_once(now, claim).into(),
         What::Requested(id) => claim_requested(state, now, claim, id).into(),
+        What::Slot(of) => state.slots.claim(now, claim, *of).into(),
         What::Tick(ask) => {
             let due = ask.tick.plus(ask.delay);
             if due > now {
                 return ClaimReply::Early(due.since(now)).into();
             }
+            state.expires = None;
             let other_schedule = state.register(now, claim, ask);
             let decision = claim_tick(state, now, claim, ask);
             let unfinished = state.left_unfinished(now, claim, &decision);
@@ -101,7 +109,10 @@ fn claim_requested(state: &mut State, now: Timestamp, claim: &Claim, id: &str) -
 
 /// The holder asks for more time.
 pub fn extend(state: &mut State, now: Timestamp, lease: &Lease) -> ExtendReply {
-    state.drop_expired_lock(now);
+    state.drop_expired(now);
+    if let Kind::Slot { of } = lease.kind {
+        return state.slots.extend(now, lease, of);
+    }
     let until = expiry(now, lease.ttl);
     let stranger = state.lock.as_ref().is_some_and(|lock| {
         lock.token != lease.token
@@ -117,6 +128,7 @@ pub fn extend(state: &mut State, now: Timestamp, lease: &Lease) -> ExtendReply {
             }
             claimant.until = until;
             claimant.progress.clone_from(&lease.progress);
+            state.outlives(lease.kind, now, lease.ttl);
             state.lock = lock;
             ExtendReply::Kept(until)
         }
@@ -131,7 +143,10 @@ pub fn extend(state: &mut State, now: Timestamp, lease: &Lease) -> ExtendReply {
 
 /// The holder is done. One record per lease, however often this is sent.
 pub fn release(state: &mut State, now: Timestamp, lease: &Lease, end: &Ending) -> ReleaseReply {
-    state.drop_expired_lock(now);
+    state.drop_expired(now);
+    if let Kind::Slot { .. } = lease.kind {
+        return state.slots.release(lease);
+    }
     if state.lock.as_ref().is_some_and(|lock| lock.token == lease.token) {
         state.lock = None;
     }
@@ -153,6 +168,7 @@ pub fn release(state: &mut State, now: Timestamp, lease: &Lease, end: &Ending) -
             let claimant = Claimant { released: true, progress, ..claimant };
             state.remember(now, &claimant, end);
             state.claimant = Some(claimant);
+            state.mark_done(now, end);
             ReleaseReply::Released
         }
         _ if lease.fence > state.fence => {
@@ -160,6 +176,7 @@ pub fn release(state: &mut State, now: Timestamp, lease: &Lease, end: &Ending) -
             if let Some(claimant) = state.claimant.clone() {
                 state.remember(now, &claimant, end);
             }
+            state.mark_done(now, end);
             ReleaseReply::Restored
         }
         _ => {
@@ -173,54 +190,10 @@ pub fn release(state: &mut State, now: Timestamp, lease: &Lease, end: &Ending) -
     }
 }
 
-/// An operator pauses the job, or lets it go on. The ticks of a pause were skipped, not missed.
-pub fn set_paused(state: &mut State, now: Timestamp, paused: bool) {
-    let resumed = std::mem::replace(&mut state.paused, paused) && !paused;
-    if let Some(registered) = state.registered.as_mut().filter(|_| resumed) {
-        registered.at = now;
-    }
-}
-
-/// An operator takes back a mark from the future: ticks up to now stay decided, later ones become free.
-pub fn reset(state: &mut State, now: Timestamp) {
-    if let Some(mark) = &mut state.mark {
-        mark.tick = mark.tick.min(now);
-    }
-}
-
-/// An operator removes a job that nobody schedules any more.
-///
-/// Without its mark a server that comes late would run a tick again, so the job must have been quiet for a while.
-/// Without its fence the next one is the time, so the time must be past it.
-pub fn forget(state: &mut State, now: Timestamp, quiet: Duration) -> ForgetReply {
-    state.drop_expired_lock(now);
-    if let Some(holder) = state.holder(now) {
-        return ForgetReply::Held(holder);
-    }
-    if state.paused {
-        return ForgetReply::Paused;
-    }
-    let mark = state.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
-    let used = mark.max(Timestamp::from_micros(state.fence));
-    if used.plus(quiet) >= now {
-        return ForgetReply::TooRecent(used);
-    }
-    *state = State::default();
-    ForgetReply::Forgotten
-}
-
-/// A server that does not have the job's function asks for a run; the reply is the request that counts now.
-pub fn request(state: &mut State, now: Timestamp, request: &RunRequest) -> Requested {
-    if let Some(waiting) = state.waits_for(now) {
-        return waiting.clone();
-    }
-    let RunRequest { id, by, ttl } = request.clone();
-    state.request.insert(Requested { id, by, until: now.plus(ttl), answer: None }).clone()
-}
-
 /// What is known of the job. A run whose lease is over without a word has crashed, though nobody has recorded it.
 pub fn history(state: &State, now: Timestamp) -> History {
     let mut state = state.clone();
+    state.drop_expired(now);
     let current = match &state.claimant {
         Some(run) if !run.released && run.until > now => Some(CurrentRun {
             tick: run.tick,

@@ -1,9 +1,15 @@
 //! A store on a PostgreSQL server: each step is one function call, in one round trip and one transaction.
 //!
 //! The tables and functions are made when they are first needed, in the schema `public` or the one that the URL
-//! names: `postgres://user:password@host/database?schema=jobs`. A job is a row of `job_lock`, which says who holds it,
-//! its marks and its counts; `job_run` and `job_skip` hold the newest records, `job_server` and `job_request` what
-//! the servers tell each other. Programs and people may read all of them.
+//! names: `postgres://user:password@host/database?schema=jobs`. A key is a row of `job_lock`, which says who holds it,
+//! its marks and its counts; `job_slot` says who holds slots, `job_run` and `job_skip` hold the newest records,
+//! `job_server` and `job_request` what the servers tell each other. Programs and people may read all of them. The row
+//! of a key that no job has counts no longer once it has expired, and goes when other keys come: a step that adds a row
+//! removes a few such.
+//!
+//! Whoever frees a key that somebody waits for says so by `NOTIFY`. Who waits has a second connection for that, opened
+//! when first needed and shared by all who wait. Behind a pooler that hands out a connection per transaction, `LISTEN`
+//! succeeds and hears nothing: then, and while that connection is broken, whoever waits finds out by asking now and then.
 //!
 //! Nothing depends on the session: neither its time zone, nor its isolation level, nor that the next step goes over
 //! the same one. So a pooler that hands out a connection per transaction will do. A claim that loses locks nothing.
@@ -34,13 +40,14 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, FindingsFuture, ForgetReply, History, Lease, ReleaseReply,
-    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
-    Verdict, model,
+    Announcement, Claim, Ending, ExtendReply, FindingsFuture, ForgetReply, HeldLock, History, Kind, Lease,
+    ListenFuture, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError,
+    StoreErrorKind, StoreFuture, Verdict, What, model,
 };
 use arguments::Call;
 use connection::Connection;
-use reply::{Abouts, Answer, ClaimAnswer, ExtendAnswer, ForgetAnswer, ReleaseAnswer};
+use listen::Ear;
+use reply::{Abouts, Answer, ClaimAnswer, ExtendAnswer, ForgetAnswer, HeldOnes, ReleaseAnswer};
 use source::Open;
 pub use source::{Lending, Session, Source};
 use trouble::Trouble;
@@ -52,6 +59,7 @@ mod connection;
 mod deadpool;
 mod diagnosis;
 mod encryption;
+mod listen;
 mod opening;
 mod parameters;
 mod reply;
@@ -71,6 +79,7 @@ pub struct PostgresStore {
     schema: String,
     namespace: String,
     connection: Connection,
+    ear: Ear,
     making: Mutex<()>,
 }
 
@@ -109,11 +118,15 @@ impl PostgresStore {
         key: &'a str,
         arguments: impl FnOnce(Call<'a>) -> Call<'a>,
     ) -> Result<Stamped<T>, StoreError> {
-        if let Err(problem) = check_key(key) {
-            let cause = format!("invalid key: {problem}");
-            return Err(StoreError::new(StoreErrorKind::Misconfigured, step, &self.location, cause));
-        }
+        self.check_key(step, key)?;
         self.step(step, arguments(Call::of_job(function, &self.namespace, key))).await
+    }
+
+    fn check_key(&self, step: &'static str, key: &str) -> Result<(), StoreError> {
+        check_key(key).map_err(|problem| {
+            let cause = format!("invalid key: {problem}");
+            StoreError::new(StoreErrorKind::Misconfigured, step, &self.location, cause)
+        })
     }
 
     /// Makes what is missing, and asks again.
@@ -175,13 +188,27 @@ impl Store for PostgresStore {
     }
 
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
+        if let What::Slot(of) = claim.what {
+            return Box::pin(self.job_step::<ClaimAnswer, _>(
+                "claim",
+                "jobs_slot_claim_v1",
+                key,
+                move |call| call.slot_claim(claim, of),
+            ));
+        }
         Box::pin(self.job_step::<ClaimAnswer, _>("claim", "jobs_claim_v1", key, |call| call.claim(claim)))
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        Box::pin(self.job_step::<ExtendAnswer, _>("extend", "jobs_extend_v1", key, |call| {
-            call.lease(lease).duration(lease.ttl)
-        }))
+        if let Kind::Slot { of } = lease.kind {
+            return Box::pin(self.job_step::<ExtendAnswer, _>(
+                "extend",
+                "jobs_slot_extend_v1",
+                key,
+                move |call| call.slot(lease, of),
+            ));
+        }
+        Box::pin(self.job_step::<ExtendAnswer, _>("extend", "jobs_extend_v1", key, |call| call.lease(lease)))
     }
 
     fn release<'a>(
@@ -190,9 +217,37 @@ impl Store for PostgresStore {
         lease: &'a Lease,
         end: &'a Ending,
     ) -> StoreFuture<'a, ReleaseReply> {
+        if let Kind::Slot { .. } = lease.kind {
+            return Box::pin(self.job_step::<ReleaseAnswer, _>(
+                "release",
+                "jobs_slot_release_v1",
+                key,
+                |call| call.text(&lease.token).number(lease.fence),
+            ));
+        }
         Box::pin(self.job_step::<ReleaseAnswer, _>("release", "jobs_release_v1", key, |call| {
             call.lease(lease).ending(end)
         }))
+    }
+
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        Box::pin(self.job_step::<HeldOnes, _>("break_lock", "jobs_break_lock_v1", key, move |call| {
+            call.remember(remember)
+        }))
+    }
+
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        let call = Call::new("jobs_locks_v1").text(&self.namespace).format();
+        Box::pin(self.step::<HeldOnes, _>("locks", call))
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+        Box::pin(async move {
+            self.check_key("listen", key)?;
+            let payload = format!("{}/{}/{key}", self.schema, self.namespace);
+            let listener = self.ear.listen(&self.connection, payload).await;
+            listener.map_err(|trouble| self.tell("listen", &trouble))
+        })
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {

@@ -54,6 +54,7 @@
 //!
 //! A server that wins makes one more round trip with `wait_replicas`, and one that loses none.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,11 +65,13 @@ use singleton_jobs_policy::check_name;
 use super::timeouts::Timeouts;
 use super::tls::Certificates;
 use super::{
-    Announcement, Claim, ClaimReply, Ending, ExtendReply, FindingsFuture, ForgetReply, History, Lease,
-    ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind,
-    StoreFuture, Verdict, model,
+    Announcement, Claim, ClaimReply, Ending, ExtendReply, FindingsFuture, ForgetReply, HeldLock, History,
+    Kind, Lease, ListenFuture, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store,
+    StoreError, StoreErrorKind, StoreFuture, Verdict, What, model,
 };
+use crate::Timestamp;
 use keys::Keys;
+use listen::Ear;
 use reply::Reply;
 use script::{Answer, Call, Script, Wait};
 use topology::Target;
@@ -83,6 +86,7 @@ mod cluster;
 mod connection;
 mod diagnosis;
 mod keys;
+mod listen;
 mod parameters;
 mod reply;
 mod script;
@@ -105,6 +109,7 @@ pub struct RedisStore {
     way: Way,
     /// A way of its own for claims that wait for replicas, since a connection that waits answers nobody else.
     waiting: Way,
+    ear: Ear,
 }
 
 impl RedisStore {
@@ -138,7 +143,7 @@ impl RedisStore {
         let way = || Way::new(&topology, timeouts, &certificates).map_err(refuse);
         let (way, waiting) = (way()?, way()?);
         let (keys, wait_replicas) = (Keys::new(namespace), parameters.wait_replicas);
-        Ok(Self { location, keys, timeouts, wait_replicas, way, waiting })
+        Ok(Self { location, keys, timeouts, wait_replicas, way, waiting, ear: Ear::new() })
     }
 
     /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s, or what the URL says:
@@ -175,15 +180,14 @@ impl RedisStore {
         Reply::stamped(answer.value, read).ok_or_else(|| self.unreadable(step))
     }
 
-    /// Repeats a claim that was won, and has the replicas confirm it. The repetition writes the lock again, over the
-    /// connection that waits: whoever has that has all that the claim wrote before.
+    /// Repeats a claim that was won, and has the replicas confirm it. The repetition writes the lock, or the slot, again,
+    /// over the connection that waits: whoever has that has all that the claim wrote before.
     async fn confirm(&self, key: &str, claim: &Claim) -> Result<Stamped<Verdict>, StoreError> {
-        let mut args = arguments::of_claim(claim);
-        args.insert(0, model::FORMAT.to_string());
+        let (script, args) = claiming(claim);
         // Several such waits must fit into the time that the caller has for a request.
         let within = (self.timeouts.response / 4).min(claim.ttl / 12);
         let wait = Some(Wait { replicas: self.wait_replicas, within });
-        let call = Call { script: &script::CLAIM, keys: &self.keys.of_job(key), args: &args, wait };
+        let call = Call { script, keys: &self.keys.of_job(key), args: &args, wait };
         let answer = self.waiting.run(&call).await;
         let answer = answer.map_err(|error| self.trouble("claim", &error, Some(call.script)))?;
         let Answer { value, replicas } = answer;
@@ -205,7 +209,29 @@ impl RedisStore {
         read: impl FnOnce(&mut Reply) -> Option<T> + Send,
     ) -> Result<Stamped<T>, StoreError> {
         args.insert(0, model::FORMAT.to_string());
+        self.key_step(step, script, key, args, read).await
+    }
+
+    async fn key_step<T>(
+        &self,
+        step: &'static str,
+        script: &Script,
+        key: &str,
+        args: Vec<String>,
+        read: impl FnOnce(&mut Reply) -> Option<T> + Send,
+    ) -> Result<Stamped<T>, StoreError> {
         self.step(step, script, &self.keys.of_job(key), args, read).await
+    }
+
+    /// The keys of which a lock or a slot may be held.
+    async fn held_keys(&self) -> Result<BTreeSet<String>, StoreError> {
+        let mut keys = BTreeSet::new();
+        for pattern in self.keys.patterns() {
+            let names = self.way.names(&pattern).await;
+            let names = names.map_err(|error| self.trouble("locks", &error, None))?;
+            keys.extend(names.iter().filter_map(|name| self.keys.key_of(name)).map(str::to_owned));
+        }
+        Ok(keys)
     }
 
     async fn fleet_step<T>(
@@ -241,10 +267,10 @@ impl Store for RedisStore {
     }
 
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        let args = arguments::of_claim(claim);
+        let (script, args) = claiming(claim);
         let read = |reply: &mut Reply| reply::claim(reply, &claim.what);
         Box::pin(async move {
-            let first = self.job_step("claim", &script::CLAIM, key, args, read).await?;
+            let first = self.key_step("claim", script, key, args, read).await?;
             let Some(fence) = fence_of(&first).filter(|_| self.wait_replicas > 0) else { return Ok(first) };
             let confirmed = self.confirm(key, claim).await?;
             // Of the same lease only the first answer tells everything.
@@ -253,6 +279,10 @@ impl Store for RedisStore {
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
+        if let Kind::Slot { of } = lease.kind {
+            let args = arguments::of_slot(lease, of);
+            return Box::pin(self.key_step("extend", &script::SLOT_EXTEND, key, args, reply::extend));
+        }
         let args = arguments::of_lease(lease);
         Box::pin(self.job_step("extend", &script::EXTEND, key, args, reply::extend))
     }
@@ -263,8 +293,45 @@ impl Store for RedisStore {
         lease: &'a Lease,
         end: &'a Ending,
     ) -> StoreFuture<'a, ReleaseReply> {
+        if let Kind::Slot { .. } = lease.kind {
+            let args = arguments::of_slot_release(lease);
+            return Box::pin(self.key_step("release", &script::SLOT_RELEASE, key, args, reply::release));
+        }
         let args = [arguments::of_lease(lease), arguments::of_ending(end)].concat();
         Box::pin(self.job_step("release", &script::RELEASE, key, args, reply::release))
+    }
+
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        let args = vec![arguments::count(remember)];
+        Box::pin(self.job_step("break_lock", &script::BREAK_LOCK, key, args, |reply| reply::held(reply, key)))
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+        Box::pin(async move {
+            let heard = self.ear.listen(self.way.door(), self.timeouts, self.keys.channel(key)).await;
+            match heard {
+                Ok(listener) => Ok(Some(listener)),
+                // This user may not: whoever waits asks again and again.
+                Err(error) if trouble::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
+                Err(error) => Err(self.trouble("listen", &error, None)),
+            }
+        })
+    }
+
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        Box::pin(async move {
+            let mut found = Stamped { at: Timestamp::default(), reply: Vec::new() };
+            for key in self.held_keys().await? {
+                let read = |reply: &mut Reply| reply::held(reply, &key);
+                let held = self.job_step("locks", &script::HELD, &key, Vec::new(), read).await?;
+                found.at = held.at;
+                found.reply.extend(held.reply);
+            }
+            if found.reply.is_empty() {
+                found.at = self.ping().await?.at;
+            }
+            Ok(found)
+        })
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
@@ -321,6 +388,16 @@ impl Store for RedisStore {
             found.map_err(|error| self.trouble("diagnose", &error, None))
         })
     }
+}
+
+/// The script of a claim, and what it is told.
+fn claiming(claim: &Claim) -> (&'static Script, Vec<String>) {
+    if let What::Slot(of) = claim.what {
+        return (&script::SLOT_CLAIM, arguments::of_slot_claim(claim, of));
+    }
+    let mut args = arguments::of_claim(claim);
+    args.insert(0, model::FORMAT.to_string());
+    (&script::CLAIM, args)
 }
 
 /// The fence of a claim that was won.

@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, History, Lease, ReleaseReply, RequestHint,
-    Requested, RunRequest, ServerInfo, Store, StoreError, StoreErrorKind, StoreFuture, Verdict,
+    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ListenFuture,
+    ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Store, StoreError, StoreErrorKind,
+    StoreFuture, Verdict,
 };
 
 /// One server's connection to the store of its fleet.
@@ -94,6 +95,15 @@ impl Store for Link {
     }
     fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
         self.carry(|| self.store.history(key))
+    }
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        self.carry(move || self.store.break_lock(key, remember))
+    }
+    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
+        self.carry(|| self.store.locks())
+    }
+    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+        self.store.listen(key)
     }
     fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
         self.carry(|| self.store.announce(announcement))

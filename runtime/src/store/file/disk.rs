@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::name;
@@ -41,10 +42,14 @@ impl Failure {
     }
 }
 
+const STATE: &str = ".state";
+
 /// The files of one key, each with a suffix: the key `a.lock` does not name the lock of `a`.
 pub(super) struct KeyFiles {
     folder: PathBuf,
     name: String,
+    /// Not known of a file that was found in the folder.
+    key: Option<String>,
     pub(super) state: PathBuf,
     pub(super) lock: PathBuf,
 }
@@ -58,10 +63,23 @@ pub(super) enum Attempt<T, F> {
 
 impl KeyFiles {
     pub(super) fn new(folder: &Path, key: &str) -> Self {
-        let name = name::encode(key);
+        Self { key: Some(key.to_owned()), ..Self::named(folder, name::encode(key)) }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The files beside a state file that was found in the folder.
+    pub(super) fn of_state_file(folder: &Path, file: &str) -> Option<Self> {
+        Some(Self::named(folder, file.strip_suffix(STATE)?.to_owned()))
+    }
+
+    fn named(folder: &Path, name: String) -> Self {
         Self {
             folder: folder.to_owned(),
-            state: folder.join(format!("{name}.state")),
+            key: None,
+            state: folder.join(format!("{name}{STATE}")),
             lock: folder.join(format!("{name}.lock")),
             name,
         }
@@ -74,18 +92,47 @@ impl KeyFiles {
     where
         F: FnOnce(&mut State, Timestamp) -> (T, bool),
     {
-        // Not the state file: it is replaced, and a lock on a replaced file excludes nobody.
-        let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.lock);
-        let lock = lock.map_err(|error| Failure::io("open", &self.lock, &error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Attempt::Busy(transition)),
-            Err(TryLockError::Error(error)) => return Err(Failure::io("lock", &self.lock, &error)),
-        }
+        let Some(lock) = self.try_lock()? else { return Ok(Attempt::Busy(transition)) };
         let stamped = self.apply(transition);
         // Closing would do it too, but not while a process that was forked meanwhile shares the open file.
         let _ = lock.unlock();
         stamped.map(Attempt::Done)
+    }
+
+    /// `None` if somebody else has it.
+    fn try_lock(&self) -> Result<Option<File>, Failure> {
+        // Not the state file: it is replaced, and a lock on a replaced file excludes nobody.
+        let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.lock);
+        let lock = lock.map_err(|error| Failure::io("open", &self.lock, &error))?;
+        match lock.try_lock() {
+            Ok(()) if is_at(&lock, &self.lock) => Ok(Some(lock)),
+            // It was swept away between our opening and our locking it.
+            Ok(()) | Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(Failure::io("lock", &self.lock, &error)),
+        }
+    }
+
+    /// Removes the files of a key of which nothing needs to be known, unless somebody is at it.
+    pub(super) fn remove_if(&self, is_gone: impl FnOnce(&State, Timestamp) -> bool) -> Result<(), Failure> {
+        let Some(lock) = self.try_lock()? else { return Ok(()) };
+        if is_gone(&self.read()?, Timestamp::now()) {
+            self.remove()?;
+            // Whoever has opened it by now finds, once it has the lock, that it is the lock no more.
+            if cfg!(unix) {
+                let _next_time = fs::remove_file(&self.lock);
+            }
+        }
+        let _ = lock.unlock();
+        Ok(())
+    }
+
+    /// The key that a state file says it is of.
+    pub(super) fn key_on_file(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Named {
+            key: String,
+        }
+        serde_json::from_slice::<Named>(&fs::read(&self.state).ok()?).ok().map(|named| named.key)
     }
 
     fn apply<T>(
@@ -127,7 +174,13 @@ impl KeyFiles {
     }
 
     fn replace(&self, state: &State) -> Result<(), Failure> {
-        let json = state.to_json();
+        #[derive(Serialize)]
+        struct Kept<'a> {
+            key: &'a Option<String>,
+            #[serde(flatten)]
+            state: &'a State,
+        }
+        let json = serde_json::to_string(&Kept { key: &self.key, state }).expect("a state is plain data");
         let temporary = temporary(&self.folder, &self.name);
         let written =
             write_through(&temporary, json.as_bytes()).and_then(|()| fs::rename(&temporary, &self.state));
@@ -145,6 +198,21 @@ impl KeyFiles {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Whether the file that was opened is still the one at this path. Where it cannot be told, no lock is ever removed.
+fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let id = |found: fs::Metadata| (found.dev(), found.ino());
+        file.metadata().map(id).ok().is_some_and(|opened| fs::metadata(path).map(id).ok() == Some(opened))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (file, path);
+        true
     }
 }
 

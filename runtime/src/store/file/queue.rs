@@ -23,8 +23,15 @@ pub(super) enum Lane {
 /// Open to one step at a time.
 type Gate = Arc<AsyncMutex<()>>;
 
+#[derive(Default)]
+struct Gates {
+    open: HashMap<(Lane, String), Gate>,
+    /// When there are so many, those that nobody needs are removed.
+    room: usize,
+}
+
 pub(super) struct Queue {
-    gates: Mutex<HashMap<(Lane, String), Gate>>,
+    gates: Mutex<Gates>,
     newcomers: Arc<Semaphore>,
     holders: Arc<Semaphore>,
 }
@@ -40,7 +47,11 @@ impl Queue {
     pub(super) async fn turn(&self, lane: Lane, key: &str, at_most: Duration) -> Option<OwnedMutexGuard<()>> {
         let gate = {
             let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(gates.entry((lane, key.to_owned())).or_default())
+            if gates.open.len() >= gates.room {
+                gates.open.retain(|_, gate| Arc::strong_count(gate) > 1);
+                gates.room = 64.max(2 * gates.open.len());
+            }
+            Arc::clone(gates.open.entry((lane, key.to_owned())).or_default())
         };
         timeout(at_most, gate.lock_owned()).await.ok()
     }

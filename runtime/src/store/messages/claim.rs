@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
-use super::SkipRecord;
+use super::{Kind, SkipRecord};
 
 /// A request to become the holder of a key.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Claim {
     pub what: What,
     /// How many runs, and how many skips, the store keeps on record.
     pub remember: usize,
+    /// The asker waits if the key is held: who frees it should tell, if the store [can](super::super::Store::listen).
+    pub waits: bool,
 }
 
 /// What a claim is for.
@@ -30,6 +32,27 @@ pub enum What {
     /// The same, on behalf of a server that left the [request](super::RunRequest) with this id, because it
     /// does not have the job.
     Requested(String),
+    /// A lock by hand. What the store knows of such a key goes away by itself, unless a job has it, too.
+    Lock,
+    /// The same, for work that is done once: refused while it is marked as done.
+    Once,
+    /// The same, for the leader of a group.
+    Leader,
+    /// One of so many slots of the key. They have nothing to do with its lock.
+    Slot(u32),
+}
+
+impl What {
+    /// What the lease is held for.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Tick(_) | Self::Now | Self::Requested(_) => Kind::Run,
+            Self::Lock => Kind::Lock,
+            Self::Once => Kind::Once,
+            Self::Leader => Kind::Leader,
+            Self::Slot(of) => Kind::Slot { of: *of },
+        }
+    }
 }
 
 /// The tick a claim is for, and the part of the job's policy that decides the claim.
@@ -118,10 +141,12 @@ pub enum ClaimReply {
     /// The tick is older than its grace.
     Late(Duration),
     /// Somebody holds the key. With [`Overlap::Skip`], and within its grace, the tick is skipped for all
-    /// servers.
+    /// servers. Of slots: all are held, and this is the one that ends first.
     Held(Holder),
     /// No such request waits: it was answered, it expired, or it never was.
     NotRequested,
+    /// The work was done already, at this instant.
+    Done(Timestamp),
 }
 
 /// A lease that was won.

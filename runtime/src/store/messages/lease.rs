@@ -14,6 +14,8 @@ pub struct Lease {
     pub server: String,
     /// How long each extension lasts.
     pub ttl: Duration,
+    /// What it is held for.
+    pub kind: Kind,
     /// The tick it was claimed for; `None` for a claim by hand.
     pub tick: Option<Timestamp>,
     /// Which attempt at the tick this is.
@@ -31,13 +33,47 @@ pub struct Lease {
 impl Lease {
     /// The lease that a claim has won.
     pub fn won(claim: Claim, won: Won) -> Self {
+        let kind = claim.what.kind();
         let tick = match claim.what {
             What::Tick(ask) => Some(ask.tick),
-            What::Now | What::Requested(_) => None,
+            _ => None,
         };
         let (token, server, ttl) = (claim.token, claim.server, claim.ttl);
         let Won { fence, attempt, since, until, .. } = won;
-        Self { token, server, ttl, tick, attempt, fence, since, until, progress: None }
+        Self { token, server, ttl, kind, tick, attempt, fence, since, until, progress: None }
+    }
+}
+
+/// What a lease is held for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// A run of a job.
+    Run,
+    /// A lock by hand.
+    Lock,
+    /// Work that is done once.
+    Once,
+    /// To lead a group.
+    Leader,
+    /// One slot of a key, …
+    Slot {
+        /// … which has so many.
+        of: u32,
+    },
+}
+
+impl Kind {
+    /// The kind in one lower-case word, as it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Lock => "lock",
+            Self::Once => "once",
+            Self::Leader => "leader",
+            Self::Slot { .. } => "slot",
+        }
     }
 }
 
@@ -75,12 +111,19 @@ pub struct Ending {
     pub failed_tries: Vec<FailedTry>,
     /// How many runs the store keeps on record.
     pub remember: usize,
+    /// Marks the key's work as done for this long, in the same step.
+    pub done_for: Option<Duration>,
 }
 
 impl Ending {
     /// Of a lease under which nothing was started.
     pub(crate) fn not_started(remember: usize) -> Self {
-        Self { outcome: RunOutcome::NotStarted, error: None, failed_tries: Vec::new(), remember }
+        Self::of(RunOutcome::NotStarted, remember)
+    }
+
+    /// An ending with nothing more to say.
+    pub const fn of(outcome: RunOutcome, remember: usize) -> Self {
+        Self { outcome, error: None, failed_tries: Vec::new(), remember, done_for: None }
     }
 }
 

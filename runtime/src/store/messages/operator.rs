@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::Holder;
+use super::{Holder, Kind};
 
 /// A request to run a job by hand, by a server that does not have its function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,4 +68,18 @@ pub enum ForgetReply {
     Paused,
     /// It was used until this instant, which is too recent: a server that comes late could run a tick again.
     TooRecent(Timestamp),
+}
+
+/// A lock, or a slot, that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldLock {
+    /// Its key.
+    pub key: String,
+    /// What it is held for; `None` if another program holds it.
+    pub kind: Option<Kind>,
+    /// The fence of its lease; `None` if another program holds it.
+    pub fence: Option<i64>,
+    /// Who holds it, since when, and for how long unless it is extended.
+    pub holder: Holder,
 }

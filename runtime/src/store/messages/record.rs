@@ -27,6 +27,8 @@ pub enum RunOutcome {
     Crashed,
     /// It was claimed and given back before it started.
     NotStarted,
+    /// An operator broke its lock.
+    Broken,
 }
 
 impl RunOutcome {
@@ -51,6 +53,7 @@ impl RunOutcome {
             Self::LeaseLost => "lease_lost",
             Self::Crashed => "crashed",
             Self::NotStarted => "not_started",
+            Self::Broken => "broken",
         }
     }
 }

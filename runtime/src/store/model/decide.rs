@@ -17,9 +17,15 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 const ENOUGH_TO_TELL: u64 = 3;
 
 impl State {
-    pub(super) fn drop_expired_lock(&mut self, now: Timestamp) {
+    /// What has expired is gone: the lock, the slots, and all that is known of a key that no job has.
+    pub(super) fn drop_expired(&mut self, now: Timestamp) {
         if self.lock.as_ref().and_then(|lock| lock.until).is_some_and(|until| until <= now) {
             self.lock = None;
+        }
+        self.slots.drop_expired(now);
+        if self.expires.is_some_and(|expires| expires <= now) {
+            let (lock, slots) = (self.lock.take(), std::mem::take(&mut self.slots));
+            *self = Self { lock, slots, ..Self::default() };
         }
     }
 
@@ -55,6 +61,14 @@ impl State {
             missed_after: None,
             usual: self.usual(),
         })
+    }
+
+    /// For work that is done once: a mark that it was done is in the way, too.
+    pub(super) fn claimed_once(&mut self, now: Timestamp, claim: &Claim) -> ClaimReply {
+        match self.done.filter(|done| done.until > now) {
+            Some(done) => ClaimReply::Done(done.at),
+            None => self.claimed_by_hand(now, claim),
+        }
     }
 
     /// For no tick: only a holder is in the way.

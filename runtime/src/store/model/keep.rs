@@ -1,11 +1,13 @@
 //! What a step leaves behind: the new claimant, marks, records and counts.
 
+use std::time::Duration;
+
 use singleton_jobs_policy::Timestamp;
 
 use super::super::messages::{
-    Claim, ClaimReply, Ending, Lease, RunOutcome, RunRecord, Skip, SkipRecord, What, Won,
+    Claim, ClaimReply, Ending, Kind, Lease, RunOutcome, RunRecord, Skip, SkipRecord, What, Won,
 };
-use super::{Claimant, Lock, Mark, Started, State, expiry};
+use super::{Claimant, Done, Lock, Mark, Started, State, expiry};
 
 impl State {
     pub(super) fn win(
@@ -19,9 +21,12 @@ impl State {
         let until = expiry(now, claim.ttl);
         // Time makes fences grow even over a failover that lost the last one.
         self.fence = (self.fence + 1).max(now.as_micros());
+        let kind = claim.what.kind();
+        self.outlives(kind, now, claim.ttl);
         self.claimant = Some(Claimant {
             token: claim.token.clone(),
             server: claim.server.clone(),
+            kind,
             tick,
             attempt,
             since: now,
@@ -50,6 +55,28 @@ impl State {
         ClaimReply::Won(Won { fence: self.fence, attempt, since: now, until, missed_after, usual })
     }
 
+    /// What is known of a job stays. Of other keys it is kept for another ttl after the lease: then no late copy of a
+    /// message is taken for a new one.
+    pub(super) fn outlives(&mut self, kind: Kind, now: Timestamp, ttl: Duration) {
+        match kind {
+            Kind::Run => self.expires = None,
+            _ => self.stays_until(expiry(now, ttl.saturating_mul(2))),
+        }
+    }
+
+    fn stays_until(&mut self, instant: Timestamp) {
+        self.expires = self.expires.map(|expires| expires.max(instant));
+    }
+
+    /// The key's work was done, and for so long it need not be done again.
+    pub(super) fn mark_done(&mut self, now: Timestamp, end: &Ending) {
+        if let Some(done_for) = end.done_for {
+            let until = expiry(now, done_for);
+            self.done = Some(Done { at: now, until });
+            self.stays_until(until);
+        }
+    }
+
     pub(super) fn skip(&mut self, now: Timestamp, claim: &Claim, tick: Timestamp, reason: Skip) {
         self.mark = Some(Mark { tick, skip: Some(reason), server: claim.server.clone(), at: now });
         self.skips.push_front(SkipRecord { tick, reason, server: claim.server.clone(), at: now });
@@ -59,9 +86,7 @@ impl State {
     /// The last claimant never said how its run ended, and its lease is over.
     pub(super) fn record_crash(&mut self, remember: usize) {
         if let Some(gone) = self.claimant.take().filter(|claimant| !claimant.released) {
-            let crashed =
-                Ending { outcome: RunOutcome::Crashed, error: None, failed_tries: Vec::new(), remember };
-            self.remember(gone.until, &gone, &crashed);
+            self.remember(gone.until, &gone, &Ending::of(RunOutcome::Crashed, remember));
         }
     }
 
@@ -104,11 +129,13 @@ impl State {
         released: bool,
         finished: bool,
     ) {
+        self.outlives(lease.kind, now, lease.ttl);
         self.raise_mark(now, lease);
         self.fence = lease.fence;
         self.claimant = Some(Claimant {
             token: lease.token.clone(),
             server: lease.server.clone(),
+            kind: lease.kind,
             tick: lease.tick,
             attempt: lease.attempt,
             since: lease.since,
@@ -125,6 +152,7 @@ impl State {
         let Some(tick) = lease.tick else { return };
         if self.mark.as_ref().is_none_or(|mark| mark.tick < tick) {
             self.mark = Some(Mark { tick, skip: None, server: lease.server.clone(), at: now });
+            self.expires = None;
         }
     }
 }

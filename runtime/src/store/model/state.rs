@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::super::messages::{Progress, Registered, Requested, RunRecord, Skip, SkipRecord, Stats};
+use super::super::messages::{Kind, Progress, Registered, Requested, RunRecord, Skip, SkipRecord, Stats};
+use super::Slots;
 
 /// The version of [`State`] that this crate writes. A store refuses a state with a newer one.
 pub const FORMAT: u32 = 1;
@@ -34,6 +35,15 @@ pub struct State {
     pub stats: Stats,
     /// The lock other programs see; on Redis a key of its own, which they may set, too.
     pub lock: Option<Lock>,
+    /// Whether the key's work was done, for whoever wants it once.
+    #[serde(default)]
+    pub done: Option<Done>,
+    /// Who holds slots of the key.
+    #[serde(default)]
+    pub slots: Slots,
+    /// When all of this, but the lock and the slots, goes away by itself. `None` if a job has the key: then it stays.
+    #[serde(default)]
+    pub expires: Option<Timestamp>,
     /// Newest first.
     pub runs: VecDeque<RunRecord>,
     /// Newest first.
@@ -47,6 +57,8 @@ pub struct Claimant {
     pub token: String,
     /// Where it runs.
     pub server: String,
+    /// What it holds the key for.
+    pub kind: Kind,
     /// What it claimed: a tick, or `None` for now.
     pub tick: Option<Timestamp>,
     /// Which attempt at the tick it is.
@@ -85,6 +97,15 @@ pub struct Mark {
     pub at: Timestamp,
 }
 
+/// That a key's work was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// When.
+    pub at: Timestamp,
+    /// Up to when that counts.
+    pub until: Timestamp,
+}
+
 /// The lock as other programs see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
@@ -107,6 +128,10 @@ impl Default for State {
             request: None,
             stats: Stats::default(),
             lock: None,
+            done: None,
+            slots: Slots::default(),
+            // Nothing is known, and that has gone already.
+            expires: Some(Timestamp::default()),
             runs: VecDeque::new(),
             skips: VecDeque::new(),
         }

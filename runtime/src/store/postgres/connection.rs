@@ -1,10 +1,11 @@
 //! How a store's steps reach the server: over one connection of its own, or over those that it is lent.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, Config, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Notification, Socket};
 
 use super::super::StoreErrorKind;
 use super::super::shared::{Blame, Dial, Shared};
@@ -48,6 +49,17 @@ impl Connection {
             Arc::make_mut(config).connect_timeout(connect);
         }
         self
+    }
+
+    /// How to open another one; `None` if all are lent.
+    pub(super) fn server(&self) -> Option<Server> {
+        match &self.way {
+            Way::Own { config, encryption, .. } => {
+                let (config, encryption) = (Arc::clone(config), encryption.clone());
+                Some(Server { config, encryption, patience: self.connect })
+            }
+            Way::Lent(_) => None,
+        }
     }
 
     /// How long the answer to a step may take.
@@ -101,26 +113,48 @@ async fn borrow(source: &dyn Source, patience: Duration) -> Result<Arc<Loan>, Tr
 }
 
 #[derive(Clone)]
-struct Server {
+pub(super) struct Server {
     config: Arc<Config>,
     encryption: Encryption,
     patience: Duration,
 }
 
 impl Server {
-    async fn open<T: MakeTlsConnect<Socket, Stream: Send + 'static>>(
+    /// Opens a connection, and passes on what the server tells without being asked. The way to do so is dropped when the
+    /// connection ends.
+    pub(super) async fn open(
+        &self,
+        pass_on: impl FnMut(Notification) + Send + 'static,
+    ) -> Result<Client, Trouble> {
+        match &self.encryption {
+            None => self.open_by(NoTls, pass_on).await,
+            #[cfg(feature = "tls")]
+            Some(tls) => self.open_by(tls.clone(), pass_on).await,
+            #[cfg(not(feature = "tls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    async fn open_by<T: MakeTlsConnect<Socket, Stream: Send + 'static>>(
         &self,
         tls: T,
-    ) -> Result<Arc<Client>, Trouble> {
+        mut pass_on: impl FnMut(Notification) + Send + 'static,
+    ) -> Result<Client, Trouble> {
         let connecting = tokio::time::timeout(self.patience, self.config.connect(tls));
         let Ok(connected) = connecting.await else {
             return Err(Trouble::timed_out("no connection", self.patience)
                 .advising("check host and port, and that no firewall is between"));
         };
-        let (client, connection) = connected.map_err(|error| Trouble::from(&error))?;
+        let (client, mut connection) = connected.map_err(|error| Trouble::from(&error))?;
         // Whoever waits for an answer is told of the connection's end.
-        tokio::spawn(async { drop(connection.await) });
-        Ok(Arc::new(client))
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(notification) = message {
+                    pass_on(notification);
+                }
+            }
+        });
+        Ok(client)
     }
 }
 
@@ -129,13 +163,7 @@ impl Dial for Server {
     type Error = Trouble;
 
     async fn dial(self) -> Result<Arc<Client>, Trouble> {
-        match &self.encryption {
-            None => self.open(NoTls).await,
-            #[cfg(feature = "tls")]
-            Some(tls) => self.open(tls.clone()).await,
-            #[cfg(not(feature = "tls"))]
-            Some(never) => match *never {},
-        }
+        self.open(drop).await.map(Arc::new)
     }
 
     fn abandoned() -> Trouble {

@@ -91,6 +91,7 @@ impl PostgresStore {
             schema: "public".to_owned(),
             namespace: namespace.unwrap_or_default().to_owned(),
             connection,
+            ear: super::listen::Ear::new(),
             making: Mutex::default(),
         })
     }

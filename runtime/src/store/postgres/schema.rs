@@ -10,6 +10,8 @@ const DEFINITIONS: &str = concat!(
     include_str!("state.sql"),
     include_str!("claim.sql"),
     include_str!("lease.sql"),
+    include_str!("slots.sql"),
+    include_str!("held.sql"),
     include_str!("operator.sql"),
     include_str!("fleet.sql"),
 );
@@ -32,7 +34,7 @@ pub(super) fn script(schema: &str, user: Option<&str>) -> String {
 }
 
 fn grants(schema: &str, user: &str) -> String {
-    let tables = ["job_lock", "job_run", "job_skip", "job_server", "job_request"];
+    let tables = ["job_lock", "job_slot", "job_run", "job_skip", "job_server", "job_request"];
     let tables = tables.map(|table| format!("\"{schema}\".{table}")).join(", ");
     format!(
         "GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\";\n\

@@ -8,10 +8,11 @@ use super::super::{Announcement, Claim, Ending, Lease, Requested, RunRequest, Wh
 use crate::Timestamp;
 
 pub(super) fn of_claim(claim: &Claim) -> Vec<String> {
-    let Claim { token, server, ttl, what, remember } = claim;
-    let mut args = vec![token.clone(), server.clone(), micros(*ttl), count(*remember)];
+    let Claim { token, server, ttl, what, remember, waits } = claim;
+    let mut args = vec![token.clone(), server.clone(), micros(*ttl), count(*remember), flag(*waits)];
     match what {
         What::Now => args.push("now".to_owned()),
+        What::Lock | What::Once | What::Leader | What::Slot(_) => args.push(what.kind().as_str().to_owned()),
         What::Requested(id) => args.extend(["requested".to_owned(), id.clone()]),
         What::Tick(ask) => args.extend([
             "tick".to_owned(),
@@ -39,7 +40,23 @@ pub(super) fn of_lease(lease: &Lease) -> Vec<String> {
         instant(lease.since),
         instant(lease.until),
         serde_json::json!(lease.progress).to_string(),
+        lease.kind.as_str().to_owned(),
     ]
+}
+
+pub(super) fn of_slot_claim(claim: &Claim, of: u32) -> Vec<String> {
+    let Claim { token, server, ttl, waits, .. } = claim;
+    vec![token.clone(), server.clone(), micros(*ttl), of.to_string(), flag(*waits)]
+}
+
+pub(super) fn of_slot(lease: &Lease, of: u32) -> Vec<String> {
+    let Lease { token, server, ttl, fence, since, until, .. } = lease;
+    let (fence, since, until) = (fence.to_string(), instant(*since), instant(*until));
+    vec![token.clone(), server.clone(), micros(*ttl), of.to_string(), fence, since, until]
+}
+
+pub(super) fn of_slot_release(lease: &Lease) -> Vec<String> {
+    vec![lease.token.clone(), lease.fence.to_string()]
 }
 
 pub(super) fn of_ending(end: &Ending) -> Vec<String> {
@@ -50,6 +67,7 @@ pub(super) fn of_ending(end: &Ending) -> Vec<String> {
         serde_json::json!(end.error).to_string(),
         serde_json::json!(end.failed_tries).to_string(),
         count(end.remember),
+        end.done_for.map(micros).unwrap_or_default(),
     ]
 }
 
@@ -82,6 +100,6 @@ pub(super) fn flag(set: bool) -> String {
 }
 
 /// No list in Redis is longer.
-fn count(records: usize) -> String {
+pub(super) fn count(records: usize) -> String {
     u32::try_from(records).unwrap_or(u32::MAX).to_string()
 }

@@ -1,33 +1,38 @@
 -- A server asks for the key. The order of the steps is the contract.
 --
--- KEYS  1 lock, 2 state, 3 runs, 4 skips
+-- KEYS  as in state.lua
 -- ARGV  1 format
 --       2 token
 --       3 server
 --       4 ttl
 --       5 how many runs, and how many skips, are kept
---       6 what for: tick, now, or requested
---       7 the tick, or the request's id; the rest counts only for a tick
---       8 delay
---       9 grace
---      10 overlap: 1 if the tick is skipped when the key is held, 0 if it may wait
---      11 takeovers
---      12 missed: 1 if the tick may run after its grace, else 0
---      13 schedule
---      14 for how long the server has been scheduling the job
+--       6 waits: 1 if the server waits when the key is held, else 0
+--       7 what for: tick, now, requested, lock, once, or leader
+--       8 the tick, or the request's id; the rest counts only for a tick
+--       9 delay
+--      10 grace
+--      11 overlap: 1 if the tick is skipped when the key is held, 0 if it may wait
+--      12 takeovers
+--      13 missed: 1 if the tick may run after its grace, else 0
+--      14 schedule
+--      15 for how long the server has been scheduling the job
 -- Reply: the time, then three lists:
 --       the decision:
 --         won fence attempt since until missed-after-or-empty successes their-total | lost | early wait
 --         started server since finished | skipped reason server at | superseded mark | ahead mark
 --         unregistered | paused | late by | held remaining server since | locked remaining-or-empty
---         not-requested
+--         not-requested | done at
 --       a tick that may have to be taken over: tick remaining-or-empty; or nothing
 --       another schedule that is, or was, registered: schedule at server begun used; or nothing
 
-local token, server, ttl, remember, what = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
-local tick, delay, grace = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-local skip_if_held, takeovers, run_if_missed = ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12] == '1'
-local schedule, known_for = ARGV[13], tonumber(ARGV[14])
+local token, server, ttl, remember = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local waits, what = ARGV[6] == '1', ARGV[7]
+local tick, delay, grace = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local skip_if_held, takeovers, run_if_missed = ARGV[11] == '1', tonumber(ARGV[12]), ARGV[13] == '1'
+local schedule, known_for = ARGV[14], tonumber(ARGV[15])
+
+local by_hand = what == 'lock' or what == 'once' or what == 'leader'
+local kind = by_hand and what or 'run'
 
 local function won(missed_after)
   return { 'won', state.fence, state.attempt, state.since, state['until'], missed_after,
@@ -51,6 +56,7 @@ local function next_fence()
 end
 
 local function win(won_tick, attempt)
+  outlives(kind, ttl)
   if state.token and state.released == '0' then
     local crashed = { outcome = 'crashed', is_failure = true, failure = 'null', failed_tries = '[]' }
     local ended = tonumber(state['until'])
@@ -60,6 +66,7 @@ local function win(won_tick, attempt)
   set('fence', next_fence())
   set('token', token)
   set('server', server)
+  set('kind', kind)
   set('tick', won_tick and text(won_tick) or '')
   set('attempt', text(attempt))
   set('since', text(now))
@@ -95,9 +102,25 @@ local function claimed_by_hand()
   return holder() or win(nil, 1)
 end
 
+-- A mark that the work was done is in the way, too.
+local function claimed_once()
+  if tonumber(state.done_until or 0) > now then
+    return { 'done', state.done_at }
+  end
+  return claimed_by_hand()
+end
+
+-- Who frees the key is to tell. A full Redis has no room for this: then whoever waits has to ask again.
+local function wait_if_held(decision)
+  if waits and (decision[1] == 'held' or decision[1] == 'locked') then
+    redis.pcall('SET', awaited_key, '1', 'PX', '60000')
+  end
+  return decision
+end
+
 -- Whoever comes first answers the request, in the same step.
 local function claim_requested()
-  if not (is_requested() and state.request_id == ARGV[7]) then
+  if not (is_requested() and state.request_id == ARGV[8]) then
     return { 'not-requested' }
   end
   local held = holder()
@@ -227,8 +250,10 @@ end
 if state.token == token then
   local decision = claimed_again()
   return reply(decision, left_unfinished(decision), {})
-elseif what == 'now' then
-  return reply(claimed_by_hand(), {}, {})
+elseif what == 'once' then
+  return reply(wait_if_held(claimed_once()), {}, {})
+elseif what == 'now' or by_hand then
+  return reply(wait_if_held(claimed_by_hand()), {}, {})
 elseif what == 'requested' then
   return reply(claim_requested(), {}, {})
 end
@@ -237,6 +262,7 @@ local due = tick + delay
 if due > now then
   return reply({ 'early', text(due - now) }, {}, {})
 end
+stays()
 local other_schedule = register()
 local decision = claim_tick()
 write()

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::aio::MultiplexedConnection;
-use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
 use super::super::Finding;
 use super::super::shared::{Blame, Dial, Shared};
@@ -30,7 +30,7 @@ pub(super) struct Cluster {
 
 /// The connections to the nodes, and how to open more.
 #[derive(Clone)]
-struct Nodes {
+pub(super) struct Nodes {
     /// The nodes that the URL names.
     named: Arc<[ConnectionInfo]>,
     timeouts: Timeouts,
@@ -116,6 +116,10 @@ impl Cluster {
         Ok(findings)
     }
 
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
     /// The nodes that have slots, each with its connection.
     pub(super) async fn masters(&self) -> RedisResult<Vec<(Node, Arc<Connection>)>> {
         let talk = async |slots: Arc<Slots>| Ok(slots.nodes().cloned().collect::<BTreeSet<_>>());
@@ -125,6 +129,14 @@ impl Cluster {
 }
 
 impl Nodes {
+    /// What connects to some node that answers.
+    pub(super) async fn client_of_any(&self) -> RedisResult<Client> {
+        let slots = self.clone().dial().await?;
+        let (host, port) = slots.nodes().next().ok_or_else(|| no_node(0))?;
+        let client = client(address::at(&self.named[0], host, *port), &self.certificates);
+        Ok(client.map_err(std::io::Error::other)?)
+    }
+
     fn connection(&self, node: &Node) -> RedisResult<Arc<Connection>> {
         if let Some(connection) = self.open().get(node) {
             return Ok(connection.clone());

@@ -57,6 +57,11 @@ impl Connection {
         self
     }
 
+    /// How to open another one.
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
     pub(super) async fn exchange<T, F>(&self, talk: impl FnOnce(MultiplexedConnection) -> F) -> RedisResult<T>
     where
@@ -67,7 +72,7 @@ impl Connection {
 }
 
 #[derive(Clone)]
-struct Server {
+pub(super) struct Server {
     place: Place,
     config: AsyncConnectionConfig,
 }
@@ -77,6 +82,17 @@ enum Place {
     Fixed(Box<Client>),
     #[cfg(feature = "sentinel")]
     Named(super::sentinel::Sentinels),
+}
+
+impl Server {
+    /// What connects to the server where it is now.
+    pub(super) async fn client(&self) -> RedisResult<Client> {
+        match &self.place {
+            Place::Fixed(client) => Ok(client.as_ref().clone()),
+            #[cfg(feature = "sentinel")]
+            Place::Named(sentinels) => Ok(sentinels.find(&self.config).await?.0),
+        }
+    }
 }
 
 impl Dial for Server {

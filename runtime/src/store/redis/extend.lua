@@ -1,7 +1,7 @@
 -- The holder asks for more time. An expired lease is never extended, a stranger's lock never touched.
 --
--- KEYS  1 lock, 2 state, 3 runs, 4 skips
--- ARGV  1 format, 2 to 10 the lease: see lease.lua
+-- KEYS  as in state.lua
+-- ARGV  1 format, 2 to 11 the lease: see lease.lua
 -- Reply: the time, then one of: kept until | restored until | lost
 
 write_even_if_full()
@@ -15,6 +15,7 @@ if state.token == lease.token and fence == lease_fence then
   if not alive or stranger then
     return reply('lost')
   end
+  outlives(lease.kind, ttl)
   set('until', text(lasts_until))
   set('progress', lease.progress)
   write()

@@ -1,26 +1,12 @@
--- Comes before every script of the fleet: its servers, and the runs by hand that they are asked for.
+-- Comes after time.lua in every script of the fleet: its servers, and the runs by hand that they are asked for.
 --
 -- KEYS  1 sorted set of the servers' ids, by the instant up to which each counts
 --       2 hash of what each says of itself
 --       3 sorted set of the keys of jobs for which a run was requested, by the instant up to which that counts
 --       4 hash of each request's id
---
--- Instants and durations are in microseconds.
 
 local servers = { expiries = KEYS[1], values = KEYS[2] }
 local requests = { expiries = KEYS[3], values = KEYS[4] }
-
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
--- Every other way to write a number rounds it from 1e14 on.
-local function text(number)
-  return string.format('%.0f', number)
-end
-
-local function reply(...)
-  return { text(now), ... }
-end
 
 -- The value first, so that every member has one.
 local function put(entries, member, value, lasts_until)

@@ -1,12 +1,12 @@
 -- An operator removes a job that nobody schedules any more.
 --
--- KEYS  1 lock, 2 state, 3 runs, 4 skips
+-- KEYS  as in state.lua
 -- ARGV  1 format
 --       2 for how long it must have been quiet
 -- Reply: the time, then one of
 --       forgotten | held remaining server since | locked remaining-or-empty | paused | too-recent used
 
-local held = holder()
+local held = holder() or first_slot_to_end()
 if held then
   return reply(unpack(held))
 end
@@ -19,5 +19,5 @@ local used = math.max(tonumber(state.mark or 0), tonumber(state.fence or 0))
 if used + tonumber(ARGV[2]) >= now then
   return reply('too-recent', text(used))
 end
-redis.call('DEL', lock_key, state_key, runs_key, skips_key)
+redis.call('DEL', lock_key, state_key, runs_key, skips_key, slots_key)
 return reply('forgotten')

@@ -9,6 +9,7 @@
 --       8 since
 --       9 until, as far as the holder knows
 --      10 progress, as JSON
+--      11 kind
 
 local lease = {
   token = ARGV[2],
@@ -18,12 +19,14 @@ local lease = {
   fence = ARGV[7],
   since = ARGV[8],
   progress = ARGV[10],
+  kind = ARGV[11],
 }
 local ttl, lease_fence, lease_until = tonumber(ARGV[4]), tonumber(ARGV[7]), tonumber(ARGV[9])
 local fence = tonumber(state.fence or 0)
 
 local function raise_mark()
   if lease.tick ~= '' and (not state.mark or tonumber(state.mark) < tonumber(lease.tick)) then
+    stays()
     set('mark', lease.tick)
     set('mark_skip', '')
     set('mark_server', lease.server)
@@ -33,6 +36,7 @@ end
 
 -- Puts back a lease that is newer than anything the store knows.
 local function restore(lasts_until, released, finished)
+  outlives(lease.kind, ttl)
   raise_mark()
   for field, value in pairs(lease) do
     set(field, value)

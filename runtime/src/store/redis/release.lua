@@ -1,24 +1,32 @@
 -- The holder is done. One record per lease, however often this is sent.
 --
--- KEYS  1 lock, 2 state, 3 runs, 4 skips
--- ARGV  1 format, 2 to 10 the lease: see lease.lua
---      11 outcome
---      12 finished: 1 if the tick is done with, else 0
---      13 failure: 1 if it counts as one, else 0
---      14 error, as JSON
---      15 failed tries, as JSON
---      16 how many runs are kept
+-- KEYS  as in state.lua
+-- ARGV  1 format, 2 to 11 the lease: see lease.lua
+--      12 outcome
+--      13 finished: 1 if the tick is done with, else 0
+--      14 failure: 1 if it counts as one, else 0
+--      15 error, as JSON
+--      16 failed tries, as JSON
+--      17 how many runs are kept
+--      18 for how long the work counts as done, or empty
 -- Fence 0 gives back whatever a claim won whose reply never came.
 -- Reply: the time, then one of: released | restored | not-held
 
-local finished, remember = ARGV[12], tonumber(ARGV[16])
-local ending = { outcome = ARGV[11], is_failure = ARGV[13] == '1', failure = ARGV[14], failed_tries = ARGV[15] }
+local finished, remember, done_for = ARGV[13], tonumber(ARGV[17]), tonumber(ARGV[18])
+local ending = { outcome = ARGV[12], is_failure = ARGV[14] == '1', failure = ARGV[15], failed_tries = ARGV[16] }
 
 -- The state first: what it counts as released is never recorded twice.
 local function conclude()
   count(state, now, ending)
+  if done_for then
+    local done_until = expiry(done_for)
+    set('done_at', text(now))
+    set('done_until', text(done_until))
+    stays_until(done_until)
+  end
   write()
   record(state, now, ending, remember)
+  tell_who_waits()
 end
 
 write_even_if_full()

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 
 use super::super::model::State;
 use super::super::{
-    ClaimReply, ExtendReply, ForgetReply, Holder, Registered, ReleaseReply, RequestHint, Requested,
-    ServerInfo, Skip, SkipRecord, Stamped, Stats, Taken, Unfinished, Verdict, What, Won,
+    ClaimReply, ExtendReply, ForgetReply, HeldLock, Holder, Kind, Registered, ReleaseReply, RequestHint,
+    Requested, ServerInfo, Skip, SkipRecord, Stamped, Stats, Taken, Unfinished, Verdict, What, Won,
 };
 use crate::Timestamp;
 
@@ -108,6 +108,9 @@ fn number_if_known<N: FromStr>(text: &str) -> Result<Option<N>, N::Err> {
 }
 
 pub(super) fn claim(reply: &mut Reply, what: &What) -> Option<Verdict> {
+    if let What::Slot(_) = what {
+        return slot_claim(reply);
+    }
     let decision = reply.list()?.all(|reply| claim_reply(reply, what))?;
     let (unfinished, other_schedule) = (reply.list()?, reply.list()?);
     let unfinished = if unfinished.is_over() { None } else { Some(unfinished.all(unfinished_tick)?) };
@@ -140,7 +143,7 @@ fn claim_reply(reply: &mut Reply, what: &What) -> Option<ClaimReply> {
         "skipped" => ClaimReply::Taken(Taken::Skipped(SkipRecord {
             tick: match what {
                 What::Tick(ask) => ask.tick,
-                What::Now | What::Requested(_) => return None,
+                _ => return None,
             },
             reason: skip_reason(&reply.text()?)?,
             server: reply.text()?,
@@ -152,6 +155,7 @@ fn claim_reply(reply: &mut Reply, what: &What) -> Option<ClaimReply> {
         "paused" => ClaimReply::Paused,
         "late" => ClaimReply::Late(reply.duration()?),
         "not-requested" => ClaimReply::NotRequested,
+        "done" => ClaimReply::Done(reply.instant()?),
         word => ClaimReply::Held(holder(word, reply)?),
     })
 }
@@ -178,6 +182,50 @@ fn holder(word: &str, reply: &mut Reply) -> Option<Holder> {
         "locked" => Some(Holder { remaining, server: None, since: None }),
         _ => None,
     }
+}
+
+fn slot_claim(reply: &mut Reply) -> Option<Verdict> {
+    let word = reply.text()?;
+    let decision = match word.as_str() {
+        "won" => ClaimReply::Won(Won {
+            fence: reply.number()?,
+            attempt: 1,
+            since: reply.instant()?,
+            until: reply.instant()?,
+            missed_after: None,
+            usual: None,
+        }),
+        word => ClaimReply::Held(holder(word, reply)?),
+    };
+    Some(decision.into())
+}
+
+/// The lock, if it is held, and the slots.
+pub(super) fn held(reply: &mut Reply, key: &str) -> Option<Vec<HeldLock>> {
+    let (lock, mut slots) = (reply.list()?, reply.list()?);
+    let mut held = Vec::new();
+    if !lock.is_over() {
+        held.push(lock.all(|reply| held_lock(reply, key, lock_kind))?);
+    }
+    while !slots.is_over() {
+        let slot = |of: &str| Some(Kind::Slot { of: of.parse().ok()? });
+        held.push(slots.list()?.all(|reply| held_lock(reply, key, slot))?);
+    }
+    Some(held)
+}
+
+fn held_lock(reply: &mut Reply, key: &str, kind: impl FnOnce(&str) -> Option<Kind>) -> Option<HeldLock> {
+    let word = reply.text()?;
+    let holder = holder(&word, reply)?;
+    let (kind, fence) = match holder.server {
+        Some(_) => (Some(kind(&reply.text()?)?), Some(reply.number()?)),
+        None => (None, None),
+    };
+    Some(HeldLock { key: key.to_owned(), kind, fence, holder })
+}
+
+pub(super) fn lock_kind(word: &str) -> Option<Kind> {
+    [Kind::Run, Kind::Lock, Kind::Once, Kind::Leader].into_iter().find(|kind| kind.as_str() == word)
 }
 
 pub(super) fn extend(reply: &mut Reply) -> Option<ExtendReply> {

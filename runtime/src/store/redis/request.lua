@@ -1,6 +1,6 @@
 -- A server that does not have the job's function asks for a run.
 --
--- KEYS  1 lock, 2 state, 3 runs, 4 skips
+-- KEYS  as in state.lua
 -- ARGV  1 format
 --       2 id
 --       3 by
@@ -8,6 +8,7 @@
 -- Reply: the time, then the request that counts, which nobody has answered: id by until
 
 if not is_requested() then
+  stays()
   set('request_id', ARGV[2])
   set('request_by', ARGV[3])
   set('request_until', text(now + tonumber(ARGV[4])))

@@ -1,6 +1,6 @@
 -- An operator takes back a mark from the future: ticks up to now stay decided, later ones become free.
 --
--- KEYS  1 lock, 2 state, 3 runs, 4 skips
+-- KEYS  as in state.lua
 -- ARGV  1 format
 -- Reply: the time
 

@@ -19,18 +19,23 @@ macro_rules! scripts {
 }
 
 scripts! {
-    CLAIM = "state.lua" "holder.lua" "requested.lua" "record.lua" "claim.lua";
-    EXTEND = "state.lua" "lease.lua" "extend.lua";
-    RELEASE = "state.lua" "requested.lua" "record.lua" "lease.lua" "release.lua";
-    SET_PAUSED = "state.lua" "set_paused.lua";
-    RESET = "state.lua" "reset.lua";
-    FORGET = "state.lua" "holder.lua" "forget.lua";
-    REQUEST = "state.lua" "requested.lua" "request.lua";
-    HISTORY = "state.lua" "history.lua";
-    ANNOUNCE = "fleet.lua" "announce.lua";
-    LEAVE = "fleet.lua" "leave.lua";
-    SERVERS = "fleet.lua" "servers.lua";
-    HINT = "fleet.lua" "hint.lua";
+    CLAIM = "time.lua" "state.lua" "holder.lua" "requested.lua" "record.lua" "claim.lua";
+    EXTEND = "time.lua" "state.lua" "lease.lua" "extend.lua";
+    RELEASE = "time.lua" "state.lua" "requested.lua" "record.lua" "lease.lua" "release.lua";
+    SLOT_CLAIM = "time.lua" "slots.lua" "slot.lua" "slot_claim.lua";
+    SLOT_EXTEND = "time.lua" "slots.lua" "slot.lua" "slot_extend.lua";
+    SLOT_RELEASE = "time.lua" "slots.lua" "slot.lua" "slot_release.lua";
+    HELD = "time.lua" "state.lua" "holder.lua" "slots.lua" "holders.lua" "held.lua";
+    BREAK_LOCK = "time.lua" "state.lua" "holder.lua" "record.lua" "slots.lua" "holders.lua" "break_lock.lua";
+    SET_PAUSED = "time.lua" "state.lua" "set_paused.lua";
+    RESET = "time.lua" "state.lua" "reset.lua";
+    FORGET = "time.lua" "state.lua" "holder.lua" "slots.lua" "forget.lua";
+    REQUEST = "time.lua" "state.lua" "requested.lua" "request.lua";
+    HISTORY = "time.lua" "state.lua" "history.lua";
+    ANNOUNCE = "time.lua" "fleet.lua" "announce.lua";
+    LEAVE = "time.lua" "fleet.lua" "leave.lua";
+    SERVERS = "time.lua" "fleet.lua" "servers.lua";
+    HINT = "time.lua" "fleet.lua" "hint.lua";
 }
 
 impl Script {

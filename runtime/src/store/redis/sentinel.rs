@@ -54,8 +54,7 @@ impl Sentinels {
 
     /// A connection to what most sentinels name, and what says of itself that it is the master.
     pub(super) async fn dial(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
-        let (host, port) = self.master(config).await?;
-        let master = self.client(address::at(&self.0.master, &host, port))?;
+        let (master, host, port) = self.find(config).await?;
         let mut connection = master.get_multiplexed_async_connection_with_config(config).await?;
         match redis::cmd("ROLE").query_async(&mut connection).await? {
             Role::Primary { .. } => Ok(connection),
@@ -64,6 +63,13 @@ impl Sentinels {
             ))
             .into()),
         }
+    }
+
+    /// What connects to the master, and where it is.
+    pub(super) async fn find(&self, config: &AsyncConnectionConfig) -> RedisResult<(Client, String, u16)> {
+        let (host, port) = self.master(config).await?;
+        let master = self.client(address::at(&self.0.master, &host, port))?;
+        Ok((master, host, port))
     }
 
     async fn master(&self, config: &AsyncConnectionConfig) -> RedisResult<(String, u16)> {

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 
-use super::super::model::{Claimant, FORMAT, Mark, Started, State};
+use super::super::model::{Claimant, Done, FORMAT, Mark, Slots, Started, State};
 use super::super::{Registered, RequestAnswer, Requested, Stats};
 use super::reply::{self, Reply};
 use crate::Timestamp;
 
-/// Reads what history.lua answers. The lock is not part of it.
+/// Reads what history.lua answers. The lock and the slots are not part of it.
 pub(super) fn read(reply: &mut Reply) -> Option<State> {
     let fields = Fields(reply.pairs()?);
     Some(State {
@@ -24,6 +24,9 @@ pub(super) fn read(reply: &mut Reply) -> Option<State> {
         request: if fields.has("request_id") { Some(fields.request()?) } else { None },
         stats: fields.stats()?,
         lock: None,
+        done: if fields.has("done_at") { Some(fields.done()?) } else { None },
+        slots: Slots::default(),
+        expires: if fields.0.is_empty() { State::default().expires } else { fields.instant("expires") },
         runs: reply.records()?,
         skips: reply.records()?,
     })
@@ -36,6 +39,7 @@ impl Fields {
         Some(Claimant {
             token: self.text("token")?,
             server: self.text("server")?,
+            kind: reply::lock_kind(self.get("kind")?)?,
             tick: if self.get("tick")?.is_empty() { None } else { Some(self.instant("tick")?) },
             attempt: self.number("attempt")?,
             since: self.instant("since")?,
@@ -43,6 +47,10 @@ impl Fields {
             released: self.flag("released")?,
             progress: if self.has("progress") { self.json("progress")? } else { None },
         })
+    }
+
+    fn done(&self) -> Option<Done> {
+        Some(Done { at: self.instant("done_at")?, until: self.instant("done_until")? })
     }
 
     fn started(&self) -> Option<Started> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use redis::{RedisResult, Value};
+use redis::{Client, RedisResult, Value};
 
 use super::super::Finding;
 use super::super::timeouts::Timeouts;
 use super::super::tls::Certificates;
-use super::connection::{Connection, client};
+use super::connection::{Connection, Server, client};
 use super::diagnosis::{self, Manner};
 use super::keys::Keys;
 use super::script::{Answer, Call};
@@ -18,6 +18,24 @@ pub(super) enum Way {
     One(Box<Connection>),
     #[cfg(feature = "cluster")]
     Many(super::cluster::Cluster),
+}
+
+/// How to open a connection beside those that steps go over. Whatever node of a cluster it leads to, it hears all.
+#[derive(Clone)]
+pub(super) enum Door {
+    One(Server),
+    #[cfg(feature = "cluster")]
+    Many(super::cluster::Nodes),
+}
+
+impl Door {
+    pub(super) async fn client(&self) -> RedisResult<Client> {
+        match self {
+            Self::One(server) => server.client().await,
+            #[cfg(feature = "cluster")]
+            Self::Many(nodes) => nodes.client_of_any().await,
+        }
+    }
 }
 
 impl Way {
@@ -78,6 +96,29 @@ impl Way {
         }
     }
 
+    pub(super) fn door(&self) -> Door {
+        match self {
+            Self::One(connection) => Door::One(connection.server().clone()),
+            #[cfg(feature = "cluster")]
+            Self::Many(cluster) => Door::Many(cluster.nodes().clone()),
+        }
+    }
+
+    /// The names of all keys that match a pattern, found by a walk over the whole database, in small steps.
+    pub(super) async fn names(&self, pattern: &str) -> RedisResult<Vec<String>> {
+        match self {
+            Self::One(connection) => names_on(connection, pattern).await,
+            #[cfg(feature = "cluster")]
+            Self::Many(cluster) => {
+                let mut names = Vec::new();
+                for (_, connection) in cluster.masters().await? {
+                    names.extend(names_on(&connection, pattern).await?);
+                }
+                Ok(names)
+            }
+        }
+    }
+
     #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "one server has all keys"))]
     async fn exchange<T, F>(
         &self,
@@ -92,5 +133,24 @@ impl Way {
             #[cfg(feature = "cluster")]
             Self::Many(cluster) => cluster.exchange(key, talk).await,
         }
+    }
+}
+
+/// As many keys are looked at in one step: far below a millisecond.
+const AT_A_TIME: usize = 1000;
+
+async fn names_on(connection: &Connection, pattern: &str) -> RedisResult<Vec<String>> {
+    let mut names = Vec::new();
+    let mut cursor = 0_u64;
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(AT_A_TIME);
+        let talk = async |mut connection: MultiplexedConnection| scan.query_async(&mut connection).await;
+        let (next, page): (u64, Vec<String>) = connection.exchange(talk).await?;
+        names.extend(page);
+        if next == 0 {
+            return Ok(names);
+        }
+        cursor = next;
     }
 }

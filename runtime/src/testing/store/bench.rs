@@ -231,7 +231,7 @@ pub fn claim_requested(server: &str, id: &str) -> Claim {
 }
 
 fn claim_what(server: &str, ttl: Duration, what: What) -> Claim {
-    Claim { token: token(server), server: server.to_owned(), ttl, what, remember: REMEMBERED }
+    Claim { token: token(server), server: server.to_owned(), ttl, what, remember: REMEMBERED, waits: false }
 }
 
 fn token(server: &str) -> String {
@@ -245,7 +245,7 @@ pub fn lease(claim: &Claim, won: Won) -> Lease {
 }
 
 pub fn ending(outcome: RunOutcome) -> Ending {
-    Ending { outcome, error: None, failed_tries: Vec::new(), remember: REMEMBERED }
+    Ending::of(outcome, REMEMBERED)
 }
 
 pub fn started(server: &str, since: Timestamp, finished: bool) -> ClaimReply {

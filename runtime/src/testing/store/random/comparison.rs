@@ -69,10 +69,10 @@ impl<'a> Comparison<'a> {
 
     async fn step(&mut self, step: &Step) -> Result<(), Verdict> {
         match *step {
-            Step::Claim { server, again, ref wants, ttl, remember } => {
+            Step::Claim { server, again, ref wants, ttl, remember, waits } => {
                 let (token, what) = (self.token(server, again), message::what(self.start, wants));
                 let (server, ttl) = (SERVERS[server].to_owned(), Duration::from_millis(ttl));
-                self.claim(&Claim { token, server, ttl, what, remember }).await
+                self.claim(&Claim { token, server, ttl, what, remember, waits }).await
             }
             Step::Extend { lease, twist, progress } => self.extend(lease, twist, progress).await,
             Step::Release { lease, twist, progress, ref end } => {
@@ -89,6 +89,7 @@ impl<'a> Comparison<'a> {
                 model::reset(&mut self.model, at);
                 Ok(())
             }
+            Step::BreakTheLock { remember } => self.break_the_lock(remember).await,
             Step::Forget { quiet } => self.forget(Duration::from_millis(quiet)).await,
             Step::Request { id, by, ttl } => self.request(id, by, ttl).await,
             Step::LookAtTheHistory => self.history_is_the_same().await.map(drop),
@@ -185,6 +186,18 @@ impl<'a> Comparison<'a> {
             twist,
             self.start,
         ))
+    }
+
+    async fn break_the_lock(&mut self, remember: usize) -> Result<(), Verdict> {
+        let answer =
+            self.subject.store.break_lock(self.key, remember).await.map_err(|error| failed(&error))?;
+        self.decidable(answer.at)?;
+        let expected = model::break_lock(&mut self.model, answer.at, self.key, remember);
+        if !likeness::broke_alike(&answer.reply, &expected) {
+            return Err(different("break_lock", answer.at, &answer.reply, &expected));
+        }
+        self.last_lock = None;
+        Ok(())
     }
 
     async fn forget(&mut self, quiet: Duration) -> Result<(), Verdict> {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::store::model::State;
-use crate::store::{ClaimReply, ForgetReply, Holder, Unfinished, Verdict};
+use crate::store::{ClaimReply, ForgetReply, HeldLock, Holder, Unfinished, Verdict};
 
 /// A busy machine may interrupt the store between its looks at the clock and at the lock.
-const INTERRUPTION: Duration = Duration::from_millis(25);
+const INTERRUPTION: Duration = Duration::from_millis(100);
 
 pub(super) fn alike(answer: &Verdict, expected: &Verdict, model: &State, at: Timestamp) -> bool {
     let decision = match (&answer.decision, &expected.decision) {
@@ -27,6 +27,14 @@ pub(super) fn forgot_alike(answer: &ForgetReply, expected: &ForgetReply) -> bool
         (ForgetReply::Held(answer), ForgetReply::Held(expected)) => same_holder(answer, expected),
         (answer, expected) => answer == expected,
     }
+}
+
+pub(super) fn broke_alike(answer: &[HeldLock], expected: &[HeldLock]) -> bool {
+    let same = |(answer, expected): (&HeldLock, &HeldLock)| {
+        same_holder(&answer.holder, &expected.holder)
+            && (&answer.key, answer.kind, answer.fence) == (&expected.key, expected.kind, expected.fence)
+    };
+    answer.len() == expected.len() && answer.iter().zip(expected).all(same)
 }
 
 fn same_holder(answer: &Holder, expected: &Holder) -> bool {

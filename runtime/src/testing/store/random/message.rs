@@ -12,6 +12,10 @@ pub(super) fn what(start: Timestamp, wants: &Wants) -> What {
         Wants::Tick(ask) => What::Tick(tick_claim(start, ask)),
         Wants::Now => What::Now,
         Wants::Requested(id) => What::Requested(REQUESTS[*id].to_owned()),
+        Wants::Lock => What::Lock,
+        Wants::Once => What::Once,
+        Wants::Leader => What::Leader,
+        Wants::Slot(of) => What::Slot(*of),
     }
 }
 
@@ -35,6 +39,7 @@ pub(super) fn ending(start: Timestamp, end: &End) -> Ending {
         error: end.error.map(str::to_owned),
         failed_tries: (1..=end.failed_tries).map(failed_try).collect(),
         remember: end.remember,
+        done_for: end.done_for.map(Duration::from_millis),
     }
 }
 

@@ -12,12 +12,13 @@ pub(super) const WORDS: [&str; 2] = ["", "it said \"no\"\n\u{1}\u{7f} \\ / ☃ 1
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Claim { server: usize, again: bool, wants: Wants, ttl: u64, remember: usize },
+    Claim { server: usize, again: bool, wants: Wants, ttl: u64, remember: usize, waits: bool },
     Extend { lease: usize, twist: Twist, progress: Option<u64> },
     Release { lease: usize, twist: Twist, progress: Option<u64>, end: End },
     Pause(bool),
     Reset,
     Forget { quiet: u64 },
+    BreakTheLock { remember: usize },
     Request { id: usize, by: usize, ttl: u64 },
     LookAtTheHistory,
     LockVanishes,
@@ -32,6 +33,11 @@ pub(super) enum Wants {
     Now,
     /// A run by hand that was requested, or was not.
     Requested(usize),
+    Lock,
+    Once,
+    Leader,
+    /// One of so many.
+    Slot(u32),
 }
 
 /// A claim for a tick; all in milliseconds, the tick counted from the start of the sequence.
@@ -53,6 +59,7 @@ pub(super) struct End {
     pub(super) error: Option<&'static str>,
     pub(super) failed_tries: u32,
     pub(super) remember: usize,
+    pub(super) done_for: Option<u64>,
 }
 
 /// How a holder's message differs from what the holder was told.
@@ -78,37 +85,58 @@ pub(super) enum Locker {
     HolderOf(usize),
 }
 
+/// Half of the sequences are about a job, the others about a key without one: what is known of that goes away.
 pub(super) fn any() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(step(), 1..32)
+    prop_oneof![prop::collection::vec(step(true), 1..32), prop::collection::vec(step(false), 1..32)]
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        14 => claim(),
+fn step(of_a_job: bool) -> impl Strategy<Value = Step> {
+    let of_a_job_only = prop_oneof![prop::bool::weighted(0.4).prop_map(Step::Pause), request()].boxed();
+    let of_any_key = prop_oneof![
+        14 => claim(of_a_job),
         6 => (newest_first(), twist(), progress())
             .prop_map(|(lease, twist, progress)| Step::Extend { lease, twist, progress }),
         8 => release(),
-        2 => prop::bool::weighted(0.4).prop_map(Step::Pause),
         1 => Just(Step::Reset),
         1 => select(vec![0, 5, 30, 60_000]).prop_map(|quiet| Step::Forget { quiet }),
-        2 => request(),
+        1 => remember().prop_map(|remember| Step::BreakTheLock { remember }),
         2 => Just(Step::LookAtTheHistory),
         2 => Just(Step::LockVanishes),
         2 => (locker(), lasts()).prop_map(|(to, lasts)| Step::LockIsSet { to, lasts }),
         1 => Just(Step::Wipe),
         3 => select(vec![3, 12, 30, 70]).prop_map(Step::Sleep),
     ]
+    .boxed();
+    if of_a_job { prop_oneof![4 => of_a_job_only, 40 => of_any_key].boxed() } else { of_any_key }
 }
 
-fn claim() -> impl Strategy<Value = Step> {
+fn claim(of_a_job: bool) -> impl Strategy<Value = Step> {
+    let by_hand = prop_oneof![
+        Just(Wants::Lock),
+        Just(Wants::Once),
+        Just(Wants::Leader),
+        (1..4u32).prop_map(Wants::Slot),
+        (1..4u32).prop_map(Wants::Slot),
+    ]
+    .boxed();
     let wants = prop_oneof![
         6 => ask().prop_map(Wants::Tick),
         2 => Just(Wants::Now),
         2 => (0..REQUESTS.len()).prop_map(Wants::Requested),
+        2 => by_hand.clone(),
     ];
+    let wants = if of_a_job { wants.boxed() } else { by_hand };
     let ttl = select(vec![0, 5, 15, 40, 5_000, 5_000]);
-    (0..SERVERS.len(), prop::bool::weighted(0.3), wants, ttl, remember())
-        .prop_map(|(server, again, wants, ttl, remember)| Step::Claim { server, again, wants, ttl, remember })
+    (0..SERVERS.len(), prop::bool::weighted(0.3), wants, ttl, remember(), any_bool()).prop_map(
+        |(server, again, wants, ttl, remember, waits)| Step::Claim {
+            server,
+            again,
+            wants,
+            ttl,
+            remember,
+            waits,
+        },
+    )
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
@@ -142,8 +170,16 @@ fn release() -> impl Strategy<Value = Step> {
         2 => Just(RunOutcome::NotStarted),
     ];
     let error = prop::option::of(select(WORDS.to_vec()));
-    let end = (outcome, error, 0..3u32, remember())
-        .prop_map(|(outcome, error, failed_tries, remember)| End { outcome, error, failed_tries, remember });
+    let done_for = select(vec![None, None, Some(0), Some(20), Some(60_000)]);
+    let end = (outcome, error, 0..3u32, remember(), done_for).prop_map(
+        |(outcome, error, failed_tries, remember, done_for)| End {
+            outcome,
+            error,
+            failed_tries,
+            remember,
+            done_for,
+        },
+    );
     (newest_first(), twist(), progress(), end).prop_map(|(lease, twist, progress, end)| Step::Release {
         lease,
         twist,
