@@ -18,8 +18,8 @@
 //! | a cluster | `redis+cluster://user:password@host1:6379,host2:6379` | `cluster` |
 //!
 //! Parameters follow a `?`, and any other than these is refused: `wait_replicas=1`; for sentinels that have a password
-//! of their own, `sentinel_password` and `sentinel_username`; for a socket, `db`, `user` and `pass`. In a password
-//! write `/`, `?`, `#` and `@` as `%2F`, `%3F`, `%23` and `%40`.
+//! of their own, `sentinel_password` and `sentinel_username`; for a socket, `db`, `user` and `pass`; for one server
+//! `protocol`, without effect. In a password write `/`, `?`, `#` and `@` as `%2F`, `%3F`, `%23` and `%40`.
 //!
 //! **Sentinel.** For every connection the sentinels are asked anew, all at once, and what most of them name is believed
 //! once it says of itself that it is the master. A connection that breaks, falls silent or turns out to lead to a

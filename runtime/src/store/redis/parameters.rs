@@ -13,15 +13,20 @@ pub(super) struct Parameters {
     pub(super) sentinel_password: Option<String>,
 }
 
-/// Known to every kind of address.
-pub(super) const EVERYWHERE: [&str; 1] = ["wait_replicas"];
+/// Known to an address of one server. Programs that share the URL may choose a protocol; this store always speaks the
+/// older one.
+pub(super) const SERVER: [&str; 2] = ["wait_replicas", "protocol"];
 
 /// Known to an address of sentinels.
 #[cfg(feature = "sentinel")]
 pub(super) const SENTINEL: [&str; 3] = ["wait_replicas", "sentinel_username", "sentinel_password"];
 
+/// Known to an address of a cluster.
+#[cfg(feature = "cluster")]
+pub(super) const CLUSTER: [&str; 1] = ["wait_replicas"];
+
 /// Known to an address of a socket; all but the first are the client's own.
-pub(super) const SOCKET: [&str; 4] = ["wait_replicas", "db", "user", "pass"];
+pub(super) const SOCKET: [&str; 5] = ["wait_replicas", "db", "user", "pass", "protocol"];
 
 impl Parameters {
     /// Reads a query; one that is not known is refused. No error repeats it: a password may be anywhere in it.
@@ -58,8 +63,8 @@ mod tests {
 
     #[test]
     fn parameters_are_read() {
-        assert_eq!(Parameters::read("", &EVERYWHERE).ok().unwrap().wait_replicas, 0);
-        assert_eq!(Parameters::read("wait_replicas=2", &EVERYWHERE).ok().unwrap().wait_replicas, 2);
+        assert_eq!(Parameters::read("", &SERVER).ok().unwrap().wait_replicas, 0);
+        assert_eq!(Parameters::read("wait_replicas=2", &SERVER).ok().unwrap().wait_replicas, 2);
         assert_eq!(Parameters::read("db=3&wait_replicas=1", &SOCKET).ok().unwrap().wait_replicas, 1);
     }
 
@@ -75,7 +80,7 @@ mod tests {
     #[test]
     fn an_unknown_parameter_is_refused_with_the_known_ones_and_not_repeated() {
         for query in ["wait_replicas=1&secret=1", "secret", "wait_replicas=secret", "wait_replicas=-1"] {
-            let error = Parameters::read(query, &EVERYWHERE).err().expect(query);
+            let error = Parameters::read(query, &SERVER).err().expect(query);
             assert!(!error.contains("secret") && error.contains("wait_replicas"), "{query}: {error}");
         }
     }

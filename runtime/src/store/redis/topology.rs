@@ -41,8 +41,7 @@ pub(super) fn parse(url: &str) -> Result<Target, String> {
 
 fn server(url: &str) -> Result<Target, String> {
     let info = address::parse(url)?;
-    let known: &[&str] =
-        if url.starts_with("redis:") { &parameters::EVERYWHERE } else { &parameters::SOCKET };
+    let known: &[&str] = if url.starts_with("redis:") { &parameters::SERVER } else { &parameters::SOCKET };
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let parameters = Parameters::read(query, known)?;
     let location = address::without_password(&info);
@@ -116,7 +115,7 @@ fn sentinel(rest: &str) -> Result<Target, String> {
 fn cluster(rest: &str) -> Result<Target, String> {
     const EXPECTED: &str = "expected `redis+cluster://user:password@host1:6379,host2:6379`";
     let parts = Parts::split(rest, 6379, EXPECTED)?;
-    let parameters = Parameters::read(parts.query, &parameters::EVERYWHERE)?;
+    let parameters = Parameters::read(parts.query, &parameters::CLUSTER)?;
     if !["", "0"].contains(&parts.path) {
         return Err(format!("a cluster has no databases; {EXPECTED}"));
     }
