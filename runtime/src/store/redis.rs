@@ -18,9 +18,9 @@
 //! | a cluster | `redis+cluster://user:password@host1:6379,host2:6379` | `cluster` |
 //!
 //! Parameters follow a `?`, and any other than these is refused: `wait_replicas=1`, `connect_timeout=2s`,
-//! `response_timeout=1s`, and the certificates below; for sentinels that have a password
-//! of their own, `sentinel_password` and `sentinel_username`; for a socket, `db`, `user` and `pass`. In a password
-//! write `/`, `?`, `#` and `@` as `%2F`, `%3F`, `%23` and `%40`.
+//! `response_timeout=1s`, and the certificates below; for sentinels that have a password of their own,
+//! `sentinel_password` and `sentinel_username`; for a socket, `db`, `user` and `pass`; for one server `protocol`, without
+//! effect. In a password write `/`, `?`, `#` and `@` as `%2F`, `%3F`, `%23` and `%40`.
 //!
 //! **TLS.** With the crate's feature `tls`, the schemes `rediss`, `rediss+sentinel` and `rediss+cluster` are encrypted, and
 //! certificates are always verified: by the system's root certificates, or by those in a file,

@@ -23,12 +23,16 @@ pub(super) struct Parameters {
 pub(super) const EVERYWHERE: &[&str] =
     &["wait_replicas", "connect_timeout", "response_timeout", "sslrootcert", "sslcert", "sslkey"];
 
+/// Known to an address of one server, too. Programs that share the URL may choose a protocol; this store always speaks the
+/// older one.
+pub(super) const SERVER: &[&str] = &["protocol"];
+
 /// Known to an address of sentinels, too.
 #[cfg(feature = "sentinel")]
 pub(super) const SENTINEL: &[&str] = &["sentinel_username", "sentinel_password"];
 
 /// Known to an address of a socket, too; they are the client's own.
-pub(super) const SOCKET: &[&str] = &["db", "user", "pass"];
+pub(super) const SOCKET: &[&str] = &["db", "user", "pass", "protocol"];
 
 impl Parameters {
     /// Reads a query; what is not known is refused. No error repeats it: a password may be anywhere in it.

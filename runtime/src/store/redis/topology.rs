@@ -45,8 +45,11 @@ pub(super) fn parse(url: &str) -> Result<Target, String> {
 
 fn server(url: &str) -> Result<Target, String> {
     let info = address::parse(url)?;
-    let also_known =
-        if url.starts_with("redis") && !url.contains("unix:") { &[] } else { parameters::SOCKET };
+    let also_known = if url.starts_with("redis") && !url.contains("unix:") {
+        parameters::SERVER
+    } else {
+        parameters::SOCKET
+    };
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let parameters = Parameters::read(query, also_known)?;
     let location = address::without_password(&info);
