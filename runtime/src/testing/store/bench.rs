@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::store::{
-    Claim, ClaimReply, Ending, ExtendReply, ForgetReply, History, Holder, Lease, REMEMBERED, ReleaseReply,
-    Requested, RunOutcome, RunRecord, RunRequest, Stamped, Store, Taken, TickClaim, Verdict, What, Won,
+    Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Holder, Lease, Listener,
+    REMEMBERED, ReleaseReply, Requested, RunOutcome, RunRecord, RunRequest, Stamped, Store, Taken, TickClaim,
+    Verdict, What, Won,
 };
 use crate::{Missed, Overlap, Timestamp};
 
@@ -20,6 +21,7 @@ pub const DAY: Duration = Duration::from_secs(86_400);
 pub const SCHEDULE: &str = "0 * * * * UTC";
 
 /// One key of a store, and what is done to it.
+#[derive(Clone)]
 pub struct Bench {
     pub store: Arc<dyn Store>,
     pub key: String,
@@ -147,6 +149,19 @@ impl Bench {
         self.store.request(&self.key, &request).await.expect("request").reply
     }
 
+    pub async fn break_lock(&self) -> Vec<HeldLock> {
+        self.store.break_lock(&self.key, REMEMBERED).await.expect("break_lock").reply
+    }
+
+    pub async fn locks(&self) -> Vec<HeldLock> {
+        self.store.locks().await.expect("locks").reply
+    }
+
+    /// `None` if the store cannot tell.
+    pub async fn listen(&self) -> Option<Listener> {
+        self.store.listen(&self.key).await.expect("listen")
+    }
+
     pub async fn history(&self) -> History {
         self.store.history(&self.key).await.expect("history").reply
     }
@@ -230,7 +245,8 @@ pub fn claim_requested(server: &str, id: &str) -> Claim {
     claim_what(server, LONG, What::Requested(id.to_owned()))
 }
 
-fn claim_what(server: &str, ttl: Duration, what: What) -> Claim {
+/// A claim for whatever there is.
+pub fn claim_what(server: &str, ttl: Duration, what: What) -> Claim {
     Claim { token: token(server), server: server.to_owned(), ttl, what, remember: REMEMBERED, waits: false }
 }
 

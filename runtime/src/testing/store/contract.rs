@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Need, Subject, Tampering};
 
+mod by_hand;
 mod claims;
 mod fleet;
 mod forgetting;
@@ -22,6 +23,7 @@ mod races;
 mod records;
 mod registration;
 mod requests;
+mod slots;
 mod statistics;
 mod takeovers;
 

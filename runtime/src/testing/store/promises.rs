@@ -162,6 +162,35 @@ macro_rules! __every_promise {
                 an_announcement_that_cannot_be_read_hides_no_other;
                 odd_servers_are_servers_of_their_own;
             }
+            by_hand {
+                a_lock_by_hand_excludes_runs_and_other_locks;
+                fences_of_all_kinds_of_locks_grow_together;
+                what_was_done_once_is_not_done_again;
+                what_failed_may_be_tried_again;
+                a_done_mark_expires;
+                who_lost_its_lease_to_another_marks_nothing_as_done;
+                after_a_wipe_a_release_restores_the_done_mark: wipe;
+                nothing_is_remembered_of_a_key_without_a_job_after_a_while;
+                what_a_job_has_stays;
+                what_is_held_is_listed_with_its_kind;
+                a_strangers_lock_is_listed_as_nobodys: lock;
+                a_broken_lock_is_free_on_record_and_lost_to_its_holder;
+                breaking_what_nobody_holds_breaks_nothing;
+                a_strangers_lock_can_be_broken: lock;
+                whoever_listens_hears_of_a_release_and_of_a_break;
+            }
+            slots {
+                as_many_slots_are_held_as_there_are;
+                slots_and_the_lock_of_a_key_are_independent;
+                a_replayed_claim_is_told_of_the_slot_it_has;
+                a_slot_that_ended_is_free_and_its_holder_has_lost_it;
+                an_extended_slot_outlives_its_first_ttl;
+                fewer_slots_take_effect_as_they_return;
+                an_abandoned_claim_frees_its_slot;
+                after_a_wipe_all_holders_get_their_slots_back_and_no_more: wipe;
+                a_broken_slot_is_free_and_lost_to_its_holder;
+                of_many_servers_that_claim_slots_at_once_as_many_win_as_there_are;
+            }
             keys {
                 odd_keys_are_keys_of_their_own;
                 namespaces_are_separate: namespaces;
