@@ -98,7 +98,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                     continue;
                 }
                 if waiting.backoff.failed() {
-                    HeldLease::give_back(server, job, claim);
+                    HeldLease::give_back(server, &job.policy.key, claim);
                 }
                 return Claimed::No(why.unwrap_or(SkipReason::Busy).into());
             }
@@ -133,7 +133,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
             Err(error) => match waiting.pause_after(server, &error) {
                 Some(pause) => pause,
                 None => {
-                    HeldLease::give_back(server, job, claim);
+                    HeldLease::give_back(server, &job.policy.key, claim);
                     return Claimed::No(SkipReason::StoreUnavailable(error.to_string()).into());
                 }
             },
@@ -180,7 +180,7 @@ async fn won_at<'a>(
     sent: Moment,
     at: Timestamp,
 ) -> Claimed<'a> {
-    let lease = HeldLease::won(server, job, claim, won, sent, at);
+    let lease = HeldLease::won(server, &job.policy.key, job.policy.keep_alive, claim, won, sent, at);
     if lease.proof().is_lost() || server.stop.is_cancelled() {
         lease.release(server, None, &Ending::not_started(server.remember)).await;
         let why = if server.stop.is_cancelled() { SkipReason::Stopping } else { SkipReason::WonTooLate };

@@ -10,6 +10,7 @@ use crate::Timestamp;
 use crate::by_hand::{self, RunNow};
 use crate::event::Events;
 use crate::health::Health;
+use crate::locks::Instance;
 use crate::server::Server;
 use crate::store::{ForgetReply, History, Holder, ServerInfo, Stamped, StoreError, StoreErrorKind};
 
@@ -74,6 +75,14 @@ impl Jobs {
         shutdown_grace: Duration,
     ) -> Self {
         Self { server, runtime, closed, shutdown_grace }
+    }
+
+    pub(crate) fn at_work(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    pub(crate) fn instance(&self) -> Instance {
+        Instance::of(&self.server)
     }
 
     /// This server's id, as it is seen on the store and in every server's log: `host-pid-random`.

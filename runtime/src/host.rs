@@ -16,6 +16,7 @@ use crate::extract::States;
 use crate::handle::{Closed, Jobs};
 use crate::hook::Hook;
 use crate::job::Job;
+use crate::locks;
 use crate::place::Place;
 use crate::presence;
 use crate::roster::Checked;
@@ -63,7 +64,10 @@ pub(crate) async fn start(plan: Plan) -> Result<Jobs, StartError> {
     });
     thread.map_err(StartError::Thread)?;
     match started.await {
-        Ok(Ok((server, runtime))) => Ok(Jobs::new(server, runtime, closed, shutdown_grace)),
+        Ok(Ok((server, runtime))) => {
+            locks::started(&server);
+            Ok(Jobs::new(server, runtime, closed, shutdown_grace))
+        }
         Ok(Err(error)) => Err(error),
         Err(_) => Err(StartError::Thread(std::io::Error::other("it ended before it had started"))),
     }
