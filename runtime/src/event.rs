@@ -10,7 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::ReusableBoxFuture;
 
 use crate::Timestamp;
-use crate::store::{Holder, Taken};
+use crate::store::{HeldLock, Holder, Taken};
 
 /// Something that happened on this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +124,11 @@ pub enum EventKind {
     LockLost {
         /// The fence of its lease.
         fence: i64,
+    },
+    /// An operator broke a lock, or slots, on this server.
+    LockBroken {
+        /// What was held.
+        held: Vec<HeldLock>,
     },
     /// This listener was too slow, and so many events before this one are gone.
     EventsLost(u64),

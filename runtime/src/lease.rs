@@ -180,8 +180,8 @@ impl HeldLease {
         }
     }
 
-    /// The same for a lock by hand, of which the store needs no record: after a ttl there is nothing left to release.
-    /// Whether it was held until now.
+    /// The same for a lock by hand, of which nobody needs a record: after a ttl there is nothing left to release.
+    /// `false` if it had ended before.
     pub(crate) async fn let_go(
         mut self,
         server: &Server,
@@ -189,9 +189,8 @@ impl HeldLease {
         ending: &Ending,
     ) -> Result<bool, StoreError> {
         self.lease.progress = run.and_then(Run::said);
-        let was_held = !self.proof.is_lost();
         let reply = self.end(server, ending, self.lease.ttl).await?;
-        Ok(was_held && reply != ReleaseReply::NotHeld)
+        Ok(reply != ReleaseReply::NotHeld)
     }
 
     /// Asks until the store has answered, or so much time has passed.

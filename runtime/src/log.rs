@@ -75,6 +75,20 @@ pub(crate) fn event(server: &Server, key: &str, kind: &EventKind) {
             "[{key}] the lock was lost: its lease could not be proved any longer, and its holder was told; look for a \
              store that was away, a process that was suspended, or somebody who broke it"
         ),
+        EventKind::LockBroken { held } => {
+            let holders: Vec<_> = held.iter().map(|held| held.holder.server.as_deref()).collect();
+            let holders: Vec<_> =
+                holders.into_iter().map(|holder| holder.unwrap_or("another program")).collect();
+            let holders = holders.join(", ");
+            line!(
+                warn,
+                server,
+                key,
+                "lock_broken",
+                holders,
+                "[{key}] the lock was broken by hand here; it was held by {holders}"
+            );
+        }
         // It is told to one listener.
         EventKind::EventsLost(_) => {}
         of_a_run => run(server, key, of_a_run),

@@ -18,7 +18,7 @@ use crate::event::{Event, EventKind, EventSender};
 use crate::extract::States;
 use crate::health::HealthCell;
 use crate::job::Job;
-use crate::locks::Lines;
+use crate::locks::{HeldHere, Lines};
 use crate::log;
 use crate::place::Place;
 use crate::running::Running;
@@ -44,6 +44,8 @@ pub(crate) struct Server {
     pub(crate) running: Running,
     /// Who waits here for locks.
     pub(crate) lines: Lines,
+    /// The locks by hand that are held here.
+    pub(crate) held: HeldHere,
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) remember: usize,
@@ -86,6 +88,7 @@ impl Server {
             slots: setup.max_concurrent.map(Semaphore::new),
             running: Running::default(),
             lines: Lines::default(),
+            held: HeldHere::default(),
             events: EventSender::new(),
             remember: setup.remember,
             stop: CancellationToken::new(),

@@ -74,6 +74,25 @@ impl Ask {
         decided.await.unwrap_or(Err(LockError::Ended { key }))
     }
 
+    /// The same, where a lock that is held is an error.
+    pub(super) async fn acquire_or_fail(self) -> Result<Guard, LockError> {
+        let key = self.options.key.clone();
+        match self.acquire().await? {
+            Decision::Won(guard) => Ok(guard),
+            Decision::Held { holder, waited } => Err(LockError::Held { key, waited, holder }),
+            // Only work that is done once can be done.
+            Decision::Done(_) => Err(LockError::Lost { key }),
+        }
+    }
+
+    /// The same, where a lock that is held is none.
+    pub(super) async fn acquire_if_free(self) -> Result<Option<Guard>, LockError> {
+        match self.acquire().await? {
+            Decision::Won(guard) => Ok(Some(guard)),
+            Decision::Held { .. } | Decision::Done(_) => Ok(None),
+        }
+    }
+
     /// Asks until there is a decision, or until nobody waits for it.
     pub(super) async fn decide(
         &self,

@@ -4,8 +4,23 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use super::LockError;
+use super::acquire::Ask;
 use super::guard::Guard;
-use crate::current;
+use crate::store::RunOutcome;
+use crate::{Run, current};
+
+/// Acquires what is asked for, runs the code under it, and releases it.
+pub(super) async fn run<T, Fut>(ask: Ask, code: impl FnOnce(Run) -> Fut) -> Result<T, LockError>
+where
+    Fut: Future<Output = T>,
+{
+    let guard = ask.acquire_or_fail().await?;
+    let run = guard.run().clone();
+    let value = under_lock(&guard, async move { code(run).await }).await?;
+    // The code has run to its end under the lock. A release that fails is logged, and the lock expires.
+    drop(guard.end(guard.ending(RunOutcome::Succeeded)).await);
+    Ok(value)
+}
 
 /// Polls the code only while the lease is proved, on the caller's task. When the lock is lost, or the shutdown's grace
 /// is over, the code is dropped at the `await` it is at; if it never waits, its lease is kept for as long as it goes on.

@@ -9,6 +9,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::LockError;
 use super::acquire::Ask;
 use super::guard::Guard;
+use super::held_here::Counted;
 use crate::event::EventKind;
 use crate::lease::HeldLease;
 use crate::locks::Instance;
@@ -47,6 +48,7 @@ pub(super) struct Holding {
     stopped: Arc<Flag>,
     orders: mpsc::UnboundedReceiver<Order>,
     told_lost: bool,
+    _counted: Counted,
     _shutdown_waits: TaskTrackerToken,
     _lost_at_the_end: LostAtTheEnd,
 }
@@ -78,6 +80,7 @@ impl Holding {
         let (proof, remember) = (lease.proof(), server.remember);
         let guard = Guard::new(run.clone(), proof.clone(), stopped.clone(), orders, remember);
         let holding = Self {
+            _counted: Counted::new(&server, &key),
             _shutdown_waits: server.ticks.token(),
             _lost_at_the_end: LostAtTheEnd(proof, run.clone()),
             kind: ask.what.kind(),
@@ -126,12 +129,16 @@ impl Holding {
                 None => self.lost(),
             }
         };
+        let was_held = !self.lease.proof().is_lost();
+        // Whoever still relies on it is told before the store lets anybody else in.
+        self.lease.proof().lose();
+        self.run.cancel();
         let result = self.lease.let_go(&self.server, Some(&self.run), &ending).await;
         self.server.lines.freed(&self.key, matches!(self.kind, Kind::Slot { .. }));
         let key = self.key;
         let result = match result {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(LockError::Lost { key }),
+            Ok(ended) if was_held && ended => Ok(()),
+            Ok(_) => Err(LockError::Lost { key }),
             Err(error) => {
                 tracing::warn!(target: "jobs", key, %error, "[{key}] the lock could not be released; it expires by itself");
                 Err(LockError::Store { key, error })

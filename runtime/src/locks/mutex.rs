@@ -1,14 +1,15 @@
 //! A lock by hand.
 
-use super::LockError;
-use super::acquire::{Ask, Decision};
+use std::time::Duration;
+
+use super::acquire::Ask;
 use super::at_hand::Instance;
-use super::body::under_lock;
 use super::duration::IntoDuration;
 use super::guard::Guard;
 use super::options::Options;
+use super::{LockError, body};
 use crate::Run;
-use crate::store::{RunOutcome, What};
+use crate::store::What;
 
 /// A lock by hand, on the same store and with the same guarantees as a job's: at most one holder at a time among all
 /// servers, as long as the store keeps its writes and no holder is paused past its lease.
@@ -53,7 +54,7 @@ impl Lock {
     }
 
     /// How long the lock lasts if its holder dies, 30 s unless set and at least 1 s: `"10s"` or a
-    /// [`Duration`](std::time::Duration). While the holder lives, the lock is extended every third of it.
+    /// [`Duration`]. While the holder lives, the lock is extended every third of it.
     pub fn ttl(mut self, ttl: impl IntoDuration) -> Self {
         self.options.ttl(ttl);
         self
@@ -86,15 +87,15 @@ impl Lock {
     /// # Ok(()) }
     /// ```
     pub async fn try_acquire(mut self) -> Result<Option<Guard>, LockError> {
-        self.options.wait(std::time::Duration::ZERO);
-        acquired(self.ask(false)?).await.map_or_else(none_if_held, |guard| Ok(Some(guard)))
+        self.options.wait(Duration::ZERO);
+        self.ask(false)?.acquire_if_free().await
     }
 
     /// Waits until the lock is free, and takes it.
     ///
     /// Dropping the future at any point leaves nothing behind: what it may have won is given back.
     pub async fn acquire(self) -> Result<Guard, LockError> {
-        acquired(self.ask(false)?).await
+        self.ask(false)?.acquire_or_fail().await
     }
 
     /// Acquires the lock, runs the code on this task for as long as the lock is held, and releases it.
@@ -107,33 +108,10 @@ impl Lock {
     where
         Fut: Future<Output = T>,
     {
-        let guard = acquired(self.ask(true)?).await?;
-        let run = guard.run().clone();
-        let value = under_lock(&guard, async move { code(run).await }).await?;
-        // The code has run to its end under the lock. A release that fails is logged, and the lock expires.
-        drop(guard.end(guard.ending(RunOutcome::Succeeded)).await);
-        Ok(value)
+        body::run(self.ask(true)?, code).await
     }
 
     fn ask(&self, scoped: bool) -> Result<Ask, LockError> {
         Ok(Ask { options: self.options.check()?, what: What::Lock, scoped })
-    }
-}
-
-/// A lock that is held by somebody else is an error.
-pub(super) async fn acquired(ask: Ask) -> Result<Guard, LockError> {
-    let key = ask.options.key.clone();
-    match ask.acquire().await? {
-        Decision::Won(guard) => Ok(guard),
-        Decision::Held { holder, waited } => Err(LockError::Held { key, waited, holder }),
-        // Only work that is done once can be done.
-        Decision::Done(_) => Err(LockError::Lost { key }),
-    }
-}
-
-pub(super) fn none_if_held(error: LockError) -> Result<Option<Guard>, LockError> {
-    match error {
-        LockError::Held { .. } => Ok(None),
-        error => Err(error),
     }
 }
