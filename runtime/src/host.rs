@@ -143,10 +143,11 @@ async fn reach(server: &Server) -> Result<(), crate::StoreError> {
 pub(crate) async fn finish(server: &Server, grace: Duration) {
     server.ticks.close();
     tokio::select! {
-        () = server.ticks.wait() => return,
+        () = server.ticks.wait() => {}
         () = tokio::time::sleep(grace) => {}
         () = server.cancel_runs.cancelled() => {}
     }
+    // Whoever waits for a lock is told, too.
     server.cancel_runs.cancel();
     server.ticks.wait().await;
 }
