@@ -27,16 +27,18 @@ async fn in_a_job_it_is_the_schedulers_own() {
     assert_eq!((history.stats.successes, history.stats.failures), (10, 0), "{:?}", history.runs);
 }
 
+/// Code that is not handed a scheduler. Whose lock it got.
+async fn deep() -> String {
+    tokio::task::yield_now().await;
+    let guard = jobs::lock("k").acquire().await.unwrap();
+    let name = guard.server().to_owned();
+    guard.release().await.unwrap();
+    name
+}
+
 #[tokio::test(start_paused = true)]
 async fn in_a_scope_it_is_that_one() {
     let fleet = fleet(2).await;
-    async fn deep() -> String {
-        tokio::task::yield_now().await;
-        let guard = jobs::lock("k").acquire().await.unwrap();
-        let name = guard.server().to_owned();
-        guard.release().await.unwrap();
-        name
-    }
     for number in [1, 0] {
         assert_eq!(fleet.server(number).scope(deep()).await, format!("server-{number}"));
     }

@@ -44,9 +44,9 @@ async fn dropped_after_any_number_of_polls_nothing_stays_locked() {
             };
             let (done, ()) = tokio::join!(drop_after(polls, millis(1), acquiring), release);
             if done {
-                ended += 1
+                ended += 1;
             } else {
-                cancelled += 1
+                cancelled += 1;
             }
             let next = fleet.server(1).lock("k").wait("1s").acquire().await;
             next.unwrap_or_else(|error| panic!("after {polls} polls: {error}")).release().await.unwrap();
@@ -97,9 +97,9 @@ async fn on_redis_too_nothing_stays_locked() {
                 guard.release().await
             };
             if drop_after(polls, pause, acquiring).await {
-                ended += 1
+                ended += 1;
             } else {
-                cancelled += 1
+                cancelled += 1;
             }
             let next = other.lock(&key).wait("10s").acquire().await;
             let next = next.unwrap_or_else(|error| panic!("after {polls} polls: {error}"));

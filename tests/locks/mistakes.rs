@@ -6,6 +6,7 @@ use jobs::{LockError, OnceError};
 
 use super::kit::fleet;
 
+#[allow(clippy::needless_pass_by_value, reason = "it is given the error as it comes")]
 fn words(error: LockError) -> String {
     assert!(matches!(error, LockError::Invalid { .. }), "{error:?}");
     error.to_string()

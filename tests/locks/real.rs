@@ -76,26 +76,50 @@ on_every_store! {
     a_shorter_lease_counts_from_now_on,
 }
 
+/// Notices whether two are inside at once.
+#[derive(Default)]
+struct Room {
+    inside: AtomicBool,
+    crowded: AtomicBool,
+    fence: AtomicI64,
+}
+
+impl Room {
+    async fn visit(&self, fence: i64) {
+        let crowded = self.inside.swap(true, Ordering::SeqCst);
+        let behind = self.fence.swap(fence, Ordering::SeqCst) >= fence;
+        self.crowded.fetch_or(crowded || behind, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        self.inside.store(false, Ordering::SeqCst);
+    }
+
+    fn was_crowded(&self) -> bool {
+        self.crowded.load(Ordering::SeqCst)
+    }
+}
+
+/// The control.
+#[tokio::test]
+async fn without_a_lock_two_are_inside_at_once() {
+    let room = Room::default();
+    tokio::join!(room.visit(1), room.visit(2));
+    assert!(room.was_crowded());
+}
+
 async fn a_lock_is_held_by_one_at_a_time_and_fences_grow(ground: &impl Ground) {
     let servers = [ground.start().await, ground.start().await, ground.start().await];
-    let (inside, fence) = (AtomicBool::new(false), AtomicI64::new(0));
+    let room = Room::default();
     let work = |server: &Jobs| {
-        let lock = server.lock("k").ttl("20s").wait("60s");
-        let (inside, fence) = (&inside, &fence);
+        let (lock, room) = (server.lock("k").ttl("20s").wait("60s"), &room);
         async move {
             for _ in 0..8 {
-                let run = lock.clone().run(async |run| {
-                    assert!(!inside.swap(true, Ordering::SeqCst), "two at once");
-                    assert!(fence.swap(run.fence(), Ordering::SeqCst) < run.fence());
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                    inside.store(false, Ordering::SeqCst);
-                });
-                run.await.unwrap();
+                lock.clone().run(async |run| room.visit(run.fence()).await).await.unwrap();
             }
         }
     };
     let [one, two, three] = &servers;
     tokio::join!(work(one), work(one), work(two), work(two), work(three));
+    assert!(!room.was_crowded(), "two at once, or a fence that did not grow");
     assert!(one.locks().await.unwrap().is_empty());
     for server in servers {
         server.shutdown().await;
@@ -180,6 +204,7 @@ async fn a_leader_hands_over(ground: &impl Ground) {
     let next = next.expect("long before the ttl").unwrap();
     assert!(following.is_leader() && next.fence() > 0);
     assert!(!leading.is_leader());
+    drop(next);
     new.shutdown().await;
 }
 

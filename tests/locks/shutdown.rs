@@ -32,6 +32,17 @@ async fn a_leaked_guard_does_not_hold_up_a_shutdown_for_longer_than_the_grace() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lock_that_was_lost_does_not_hold_up_a_shutdown() {
+    let mut fleet = servers(2).shutdown_grace(secs(20)).start().await.unwrap();
+    let guard = fleet.server(0).lock("k").ttl("2s").keep_alive(false).acquire().await.unwrap();
+    guard.lost().await;
+    let begun = Instant::now();
+    fleet.shut_down(0).await;
+    assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_guard_that_is_released_in_the_grace_ends_the_shutdown() {
     let mut fleet = servers(2).shutdown_grace(secs(20)).start().await.unwrap();
     let guard = fleet.server(0).lock("k").ttl("10s").acquire().await.unwrap();

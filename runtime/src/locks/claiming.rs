@@ -202,6 +202,6 @@ async fn hear(ear: Option<&mut Ear>) {
     if !listener.freed().await {
         // The store can no longer tell; it is asked to listen again after the next pause.
         ear.listener = None;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
