@@ -127,7 +127,8 @@ impl Builder {
         self
     }
 
-    /// Schedules nothing here: for a tool that looks at, pauses and runs the jobs of other servers.
+    /// Schedules nothing here: for a program that only uses [locks](crate::Lock), and for a tool that looks at, pauses
+    /// and runs the jobs of other servers.
     ///
     /// ```
     /// # async fn operate() -> Result<(), Box<dyn std::error::Error>> {

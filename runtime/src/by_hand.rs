@@ -100,7 +100,7 @@ async fn claim_and_run(
                 continue;
             }
             Err(error) => {
-                HeldLease::give_back(server, job, claim);
+                HeldLease::give_back(server, &job.policy.key, claim);
                 return Err(unused.unwrap_or(error));
             }
         };
@@ -111,7 +111,8 @@ async fn claim_and_run(
             // An earlier request had won, and its lease was over before its reply came, or before it could be used.
             _ => return Err(unused.unwrap_or_else(|| too_late(server))),
         };
-        let lease = HeldLease::won(server, job, claim, won, sent, answer.at);
+        let lease =
+            HeldLease::won(server, &job.policy.key, job.policy.keep_alive, claim, won, sent, answer.at);
         if lease.proof().is_lost() || server.stop.is_cancelled() {
             lease.release(server, None, &Ending::not_started(server.remember)).await;
             return Err(if server.stop.is_cancelled() { stopping(server) } else { too_late(server) });

@@ -102,7 +102,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                     continue;
                 }
                 if waiting.backoff.failed() {
-                    HeldLease::give_back(server, job, claim);
+                    HeldLease::give_back(server, &job.policy.key, claim);
                 }
                 return Claimed::No(match unused {
                     Some(error) if why != Some(SkipReason::Stopping) => unanswered(&error).into(),
@@ -149,7 +149,7 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                     pause
                 }
                 None => {
-                    HeldLease::give_back(server, job, claim);
+                    HeldLease::give_back(server, &job.policy.key, claim);
                     return Claimed::No(unanswered(unused.as_ref().unwrap_or(&error)).into());
                 }
             },
@@ -196,7 +196,7 @@ async fn won_at<'a>(
     sent: Moment,
     at: Timestamp,
 ) -> Claimed<'a> {
-    let lease = HeldLease::won(server, job, claim, won, sent, at);
+    let lease = HeldLease::won(server, &job.policy.key, job.policy.keep_alive, claim, won, sent, at);
     if lease.proof().is_lost() || server.stop.is_cancelled() {
         lease.release(server, None, &Ending::not_started(server.remember)).await;
         let why = if server.stop.is_cancelled() { SkipReason::Stopping } else { SkipReason::WonTooLate };

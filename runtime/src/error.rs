@@ -68,8 +68,8 @@ impl fmt::Display for StartError {
             Self::NoJobs => f.write_str(
                 "there are no jobs: annotate an async fn with `#[singleton_job(…)]` or add one with \
                  `jobs::builder().job(…)`. A job in a library crate is linked only if this program mentions that \
-                 crate: `use that_crate as _;`. A tool that only operates other servers' jobs calls \
-                 `jobs::builder().without_jobs()`",
+                 crate: `use that_crate as _;`. A program that only uses locks, or only operates other servers' \
+                 jobs, calls `jobs::builder().without_jobs()`",
             ),
             Self::NoStore => f.write_str(
                 "no store is configured: set JOBS_URL, as in JOBS_URL=redis://localhost:6379, or call \

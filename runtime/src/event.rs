@@ -10,7 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::ReusableBoxFuture;
 
 use crate::Timestamp;
-use crate::store::{Holder, Taken};
+use crate::store::{HeldLock, Holder, Taken};
 
 /// Something that happened on this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ use crate::store::{Holder, Taken};
 pub struct Event {
     /// When, by the store's clock as this server knows it.
     pub at: Timestamp,
-    /// The job it is about; empty if it is about the server.
+    /// The key of the job, or of the lock, it is about; empty if it is about the server.
     pub key: String,
     /// What happened.
     pub kind: EventKind,
@@ -120,6 +120,16 @@ pub enum EventKind {
     },
     /// The store answers again.
     StoreBack,
+    /// A lock by hand, a slot or a leadership could not be proved any longer, and its holder was told.
+    LockLost {
+        /// The fence of its lease.
+        fence: i64,
+    },
+    /// An operator broke a lock, or slots, on this server.
+    LockBroken {
+        /// What was held.
+        held: Vec<HeldLock>,
+    },
     /// This listener was too slow, and so many events before this one are gone.
     EventsLost(u64),
 }

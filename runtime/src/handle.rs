@@ -11,6 +11,7 @@ use crate::by_hand::{self, RunNow};
 use crate::diagnosis;
 use crate::event::Events;
 use crate::health::Health;
+use crate::locks::Instance;
 use crate::server::Server;
 use crate::store::{Finding, ForgetReply, History, Holder, ServerInfo, Stamped, StoreError, StoreErrorKind};
 
@@ -77,6 +78,14 @@ impl Jobs {
         Self { server, runtime, closed, shutdown_grace }
     }
 
+    pub(crate) fn at_work(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    pub(crate) fn instance(&self) -> Instance {
+        Instance::of(&self.server)
+    }
+
     /// This server's id, as it is seen on the store and in every server's log: `host-pid-random`.
     pub fn server(&self) -> &str {
         &self.server.id
@@ -119,8 +128,12 @@ impl Jobs {
     /// A run that goes on without an `await` cannot be cancelled: it keeps its lease until it ends or the
     /// process does, so that no other server starts beside it. Then this returns all the same, about 3 s after
     /// the grace, and the log names it.
+    ///
+    /// Locks that are held by hand are kept alive for the grace, too. Then code under a
+    /// [`run`](crate::Lock::run) is dropped and its lock released; the holder of a [`Guard`](crate::Guard) is told, and
+    /// its lock expires by itself.
     pub async fn shutdown(self) {
-        let keys = self.server.running.keys().join(", ");
+        let keys = self.going_on();
         if !keys.is_empty() {
             let grace = self.shutdown_grace;
             tracing::info!(target: "jobs", keys, ?grace, "shutting down; waiting up to {grace:?} for {keys}");
@@ -128,7 +141,7 @@ impl Jobs {
         self.server.stop.cancel();
         let patience = self.shutdown_grace.saturating_add(CANCELLED_WITHIN);
         if tokio::time::timeout(patience, self.closed()).await.is_err() {
-            let keys = self.server.running.keys().join(", ");
+            let keys = self.going_on();
             if keys.is_empty() {
                 tracing::warn!(target: "jobs", "shut down, but the store did not answer in time: leases expire by themselves");
                 return;
@@ -139,6 +152,11 @@ impl Jobs {
                  on and expire when the process ends"
             );
         }
+    }
+
+    /// What a shutdown waits for, by its keys.
+    fn going_on(&self) -> String {
+        [self.server.running.keys(), self.server.held.keys()].concat().join(", ")
     }
 
     /// Everything that happens on this server from now on.
@@ -254,7 +272,7 @@ impl Jobs {
     }
 
     /// Asks the store on the scheduler's thread, where its connection lives.
-    async fn ask<T, F, Fut>(&self, step: &'static str, question: F) -> Result<T, StoreError>
+    pub(crate) async fn ask<T, F, Fut>(&self, step: &'static str, question: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(Arc<Server>) -> Fut,
@@ -277,12 +295,13 @@ impl Drop for Jobs {
         if self.server.stop.is_cancelled() || self.closed.borrow().is_some() {
             return;
         }
-        if self.server.jobs.is_empty() {
+        if self.server.jobs.is_empty() && self.server.held.keys().is_empty() {
             return self.server.stop.cancel();
         }
         tracing::warn!(
             target: "jobs", server = self.server.id,
-            "the handle to the jobs was dropped without `shutdown`: no further tick is claimed, runs are cancelled"
+            "the handle to the jobs was dropped without `shutdown`: no further tick is claimed, runs are cancelled, and \
+             locks are lost"
         );
         self.server.stop.cancel();
         self.server.cancel_runs.cancel();

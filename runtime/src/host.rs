@@ -17,6 +17,7 @@ use crate::extract::States;
 use crate::handle::{Closed, Jobs};
 use crate::hook::Hook;
 use crate::job::Job;
+use crate::locks;
 use crate::place::Place;
 use crate::presence;
 use crate::roster::Checked;
@@ -65,7 +66,10 @@ pub(crate) async fn start(plan: Plan) -> Result<Jobs, StartError> {
     });
     thread.map_err(StartError::Thread)?;
     match started.await {
-        Ok(Ok((server, runtime))) => Ok(Jobs::new(server, runtime, closed, shutdown_grace)),
+        Ok(Ok((server, runtime))) => {
+            locks::started(&server);
+            Ok(Jobs::new(server, runtime, closed, shutdown_grace))
+        }
         Ok(Err(error)) => Err(error),
         Err(_) => Err(StartError::Thread(std::io::Error::other("it ended before it had started"))),
     }
@@ -162,10 +166,11 @@ async fn reach(server: &Server) -> Result<(), crate::StoreError> {
 pub(crate) async fn finish(server: &Server, grace: Duration) {
     server.ticks.close();
     tokio::select! {
-        () = server.ticks.wait() => return,
+        () = server.ticks.wait() => {}
         () = tokio::time::sleep(grace) => {}
         () = server.cancel_runs.cancelled() => {}
     }
+    // Whoever waits for a lock is told, too.
     server.cancel_runs.cancel();
     server.ticks.wait().await;
 }

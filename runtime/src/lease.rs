@@ -1,24 +1,24 @@
 //! A lease while it is held: kept alive, and released only when its run is gone.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::claim::request_timeout;
 use crate::event::RunRef;
-use crate::job::Job;
 use crate::proof::Proof;
 use crate::server::Server;
 use crate::store::model::UNKNOWN_FENCE;
-use crate::store::{Claim, Ending, ExtendReply, Lease, ReleaseReply, Won};
+use crate::store::{Claim, Ending, ExtendReply, Lease, ReleaseReply, StoreError, Won};
 use crate::store_time::Moment;
 use crate::{Run, Timestamp};
 
 pub(crate) struct HeldLease {
-    job: Arc<Job>,
+    key: String,
+    kept_alive: bool,
     lease: Lease,
     proof: Arc<Proof>,
 }
@@ -29,41 +29,44 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A release is tried this long: the lock expires by itself, but the record does not write itself.
 const RELEASE_FOR: Duration = Duration::from_secs(600);
 
+/// How long before its lease may end a holder stops to rely on it.
+fn margin(ttl: Duration) -> Duration {
+    (ttl / 10).max(Duration::from_millis(200))
+}
+
 impl HeldLease {
     /// A claim was won, by the answer to a request that was sent then.
     pub(crate) fn won(
         server: &Server,
-        job: &Arc<Job>,
+        key: &str,
+        kept_alive: bool,
         claim: Claim,
         won: Won,
         sent: Moment,
         at: Timestamp,
     ) -> Self {
-        Self::new(server, job, Lease::won(claim, won), sent, won.until.since(at))
+        let lease = Lease::won(claim, won);
+        let remaining = won.until.since(at);
+        let proof = Proof::new(server.time.wall().clone(), kept_alive, margin(lease.ttl), sent, remaining);
+        Self { key: key.to_owned(), kept_alive, lease, proof: Arc::new(proof) }
     }
 
     /// A request without an answer may have won: releases whatever it won, beside everything else.
-    pub(crate) fn give_back(server: &Arc<Server>, job: &Arc<Job>, claim: Claim) {
-        let (server, job) = (server.clone(), job.clone());
+    pub(crate) fn give_back(server: &Arc<Server>, key: &str, claim: Claim) {
+        let unknown = Timestamp::default();
+        let won = Won {
+            fence: UNKNOWN_FENCE,
+            attempt: 0,
+            since: unknown,
+            until: unknown,
+            missed_after: None,
+            usual: None,
+        };
+        let held = Self::won(server, key, false, claim, won, server.time.moment(), unknown);
+        let server = server.clone();
         server.clone().spawn(async move {
-            let unknown = Timestamp::default();
-            let won = Won {
-                fence: UNKNOWN_FENCE,
-                attempt: 0,
-                since: unknown,
-                until: unknown,
-                missed_after: None,
-                usual: None,
-            };
-            let held = Self::won(&server, &job, claim, won, server.time.moment(), unknown);
             held.release(&server, None, &Ending::not_started(server.remember)).await;
         });
-    }
-
-    fn new(server: &Server, job: &Arc<Job>, lease: Lease, sent: Moment, remaining: Duration) -> Self {
-        let margin = job.policy.lease_margin();
-        let proof = Proof::new(server.time.wall().clone(), job.policy.keep_alive, margin, sent, remaining);
-        Self { job: job.clone(), lease, proof: Arc::new(proof) }
     }
 
     pub(crate) fn run_ref(&self) -> RunRef {
@@ -78,38 +81,46 @@ impl HeldLease {
         self.proof.clone()
     }
 
-    /// Extends the lease every third of its ttl until the run has ended or the lease is lost. A failed
-    /// extension is tried again until the proof runs out. What the run says of itself goes along.
-    pub(crate) async fn keep_alive(&mut self, server: &Server, run: &Run, ended: &Notify) {
-        if !self.job.policy.keep_alive {
-            return self.wait_for_the_end(ended).await;
-        }
+    /// Extends the lease every third of its ttl until something happens, which is returned, or until the lease is lost.
+    /// A failed extension is tried again until the proof runs out. What the run says of itself goes along.
+    pub(crate) async fn keep_alive<T>(
+        &mut self,
+        server: &Server,
+        run: Option<&Run>,
+        until: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut until = pin!(until);
         let mut due = self.next_extension();
         let mut backoff = Backoff::new();
         loop {
-            let wake = due.min(self.proof.deadline()).min(Instant::now() + LOOK);
+            let look = self.proof.deadline().min(Instant::now() + LOOK);
+            let wake = if self.kept_alive { look.min(due) } else { look };
             tokio::select! {
-                () = ended.notified() => return,
+                happened = &mut until => return Some(happened),
                 () = tokio::time::sleep_until(wake) => {}
                 () = self.proof.in_doubt() => due = Instant::now(),
             }
             if self.proof.is_lost() {
-                return self.proof.lose();
+                self.proof.lose();
+                return None;
             }
             if self.proof.is_doubtful() {
                 due = Instant::now();
             }
-            if Instant::now() < due {
+            if !self.kept_alive || Instant::now() < due {
                 continue;
             }
-            self.lease.progress = run.said();
+            self.lease.progress = run.and_then(Run::said);
             due = match self.extend(server).await {
                 Ok(true) => {
                     backoff.reset();
                     self.next_extension()
                 }
-                Ok(false) => return self.proof.lose(),
-                Err(()) => Instant::now() + backoff.next().min(self.lease.ttl / 20),
+                Ok(false) => {
+                    self.proof.lose();
+                    return None;
+                }
+                Err(_) => Instant::now() + backoff.next().min(self.lease.ttl / 20),
             };
         }
     }
@@ -120,29 +131,17 @@ impl HeldLease {
         confirmed + (self.lease.ttl / 3).min(self.proof.deadline().duration_since(confirmed) / 2)
     }
 
-    async fn wait_for_the_end(&self, ended: &Notify) {
-        while !self.proof.is_lost() {
-            let wake = self.proof.deadline().min(Instant::now() + LOOK);
-            tokio::select! {
-                () = ended.notified() => return,
-                () = tokio::time::sleep_until(wake) => {}
-            }
-        }
-        self.proof.lose();
-    }
-
-    /// `Err` for a store that did not answer: its last word still counts.
-    async fn extend(&mut self, server: &Server) -> Result<bool, ()> {
+    /// Whether the store still has the lease. `Err` for one that did not answer: its last word still counts.
+    pub(crate) async fn extend(&mut self, server: &Server) -> Result<bool, StoreError> {
         let sent = server.time.moment();
         let within = request_timeout(self.lease.ttl).min(self.proof.deadline().duration_since(sent.steady));
-        let request = server.store.extend(&self.job.policy.key, &self.lease);
-        let answer = server.ask("extend", within, request).await.map_err(drop)?;
-        let key = &self.job.policy.key;
+        let key = &self.key;
+        let answer = server.ask("extend", within, server.store.extend(key, &self.lease)).await?;
         let until = match answer.reply {
             ExtendReply::Kept(until) => until,
             ExtendReply::Restored(until) => {
                 let fence = self.lease.fence;
-                tracing::warn!(target: "jobs", key, fence, "[{key}] the store had lost this run's lease; it was put back");
+                tracing::warn!(target: "jobs", key, fence, "[{key}] the store had lost this lease; it was put back");
                 until
             }
             ExtendReply::Lost => return Ok(false),
@@ -152,30 +151,68 @@ impl HeldLease {
         Ok(true)
     }
 
+    /// From now on each extension lasts so long. Until one is confirmed the shorter of both counts, whatever the store
+    /// has heard of it.
+    pub(crate) fn set_ttl(&mut self, server: &Server, ttl: Duration) {
+        self.lease.ttl = ttl;
+        self.proof.set_ttl(server.time.moment(), margin(ttl), ttl);
+    }
+
     /// Ends the lease and records its run. Only for a run whose future is gone.
     pub(crate) async fn release(mut self, server: &Server, run: Option<&Run>, ending: &Ending) {
         self.lease.progress = run.and_then(Run::said);
-        let key = &self.job.policy.key;
+        let key = &self.key;
         // Of a claim that may have won nobody needs a record: after a ttl there is nothing left to release.
         let abandoned = self.lease.fence == UNKNOWN_FENCE;
-        let give_up = Instant::now() + if abandoned { self.lease.ttl } else { RELEASE_FOR };
+        let patience = if abandoned { self.lease.ttl } else { RELEASE_FOR };
+        match self.end(server, ending, patience).await {
+            Ok(ReleaseReply::NotHeld) => {
+                tracing::debug!(target: "jobs", key, "[{key}] the lease had ended before it was released");
+            }
+            Err(error) if !abandoned => {
+                let outcome = ending.outcome.as_str();
+                tracing::error!(
+                    target: "jobs", key, outcome, %error,
+                    "[{key}] the end of this run could not be recorded; its lock expires by itself"
+                );
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    /// The same for a lock by hand, of which nobody needs a record: after a ttl there is nothing left to release.
+    /// `false` if it had ended before.
+    pub(crate) async fn let_go(
+        mut self,
+        server: &Server,
+        run: Option<&Run>,
+        ending: &Ending,
+    ) -> Result<bool, StoreError> {
+        self.lease.progress = run.and_then(Run::said);
+        let reply = self.end(server, ending, self.lease.ttl).await?;
+        Ok(reply != ReleaseReply::NotHeld)
+    }
+
+    /// Asks until the store has answered, or so much time has passed.
+    async fn end(
+        &self,
+        server: &Server,
+        ending: &Ending,
+        patience: Duration,
+    ) -> Result<ReleaseReply, StoreError> {
+        let abandoned = self.lease.fence == UNKNOWN_FENCE;
+        let give_up = Instant::now() + patience;
         let mut backoff = Backoff::new();
         loop {
-            let request = server.store.release(key, &self.lease, ending);
+            let request = server.store.release(&self.key, &self.lease, ending);
             match server.ask("release", request_timeout(self.lease.ttl), request).await {
-                Ok(answer) => {
-                    if answer.reply == ReleaseReply::NotHeld {
-                        tracing::debug!(target: "jobs", key, "[{key}] the lease had ended before it was released");
-                    }
-                    return;
+                // An earlier request may have ended it, and its answer was lost.
+                Ok(answer) if answer.reply == ReleaseReply::NotHeld && backoff.failed() => {
+                    return Ok(ReleaseReply::Released);
                 }
-                Err(_) if abandoned && (Instant::now() >= give_up || server.stop.is_cancelled()) => return,
-                Err(error) if Instant::now() >= give_up => {
-                    let outcome = ending.outcome.as_str();
-                    return tracing::error!(
-                        target: "jobs", key, outcome, %error,
-                        "[{key}] the end of this run could not be recorded; its lock expires by itself"
-                    );
+                Ok(answer) => return Ok(answer.reply),
+                Err(error) if Instant::now() >= give_up || (abandoned && server.stop.is_cancelled()) => {
+                    return Err(error);
                 }
                 Err(_) => tokio::time::sleep(backoff.next()).await,
             }

@@ -90,6 +90,7 @@ mod hook;
 mod host;
 mod job;
 mod lease;
+mod locks;
 mod log;
 mod outcome;
 mod place;
@@ -124,6 +125,10 @@ pub use extract::{FromRun, State};
 pub use handle::{Closed, Forgotten, Jobs};
 pub use health::Health;
 pub use job::{Job, JobBuilder};
+pub use locks::{
+    Campaign, Guard, IntoDuration, Leader, Lock, LockError, Once, OnceError, RunOnce, Semaphore, Standing,
+    Term, leader, lock, once, semaphore,
+};
 pub use outcome::{BoxError, IntoOutcome, JobError};
 pub use run::Run;
 pub use singleton_jobs_macros::singleton_job;
@@ -131,8 +136,8 @@ pub use singleton_jobs_policy::{
     Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError, Timestamp,
 };
 pub use store::{
-    CurrentRun, Finding, FindingKind, History, Holder, Progress, RunOutcome, RunRecord, ServerInfo, Severity,
-    Skip, SkipRecord, Stats, Store, StoreError, StoreErrorKind, Taken,
+    CurrentRun, Finding, FindingKind, HeldLock, History, Holder, Kind, Progress, RunOutcome, RunRecord,
+    ServerInfo, Severity, Skip, SkipRecord, Stats, Store, StoreError, StoreErrorKind, Taken,
 };
 
 /// Starts every annotated job of this program on the configured store. The short form of

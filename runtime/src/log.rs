@@ -30,8 +30,7 @@ macro_rules! run {
 }
 
 /// One log line for an event.
-pub(crate) fn event(server: &Server, job: Option<&Job>, kind: &EventKind) {
-    let key = job.map(|job| job.policy.key.as_str()).unwrap_or_default();
+pub(crate) fn event(server: &Server, key: &str, kind: &EventKind) {
     match kind {
         EventKind::Skipped { tick, reason } => skip(server, key, *tick, reason),
         EventKind::Overdue { tick } => {
@@ -66,6 +65,29 @@ pub(crate) fn event(server: &Server, job: Option<&Job>, kind: &EventKind) {
         EventKind::StoreBack => {
             let store = server.store.location();
             info!(target: "jobs", store, "the store is back");
+        }
+        EventKind::LockLost { fence } => line!(
+            error,
+            server,
+            key,
+            "lock_lost",
+            fence,
+            "[{key}] the lock was lost: its lease could not be proved any longer, and its holder was told; look for a \
+             store that was away, a process that was suspended, or somebody who broke it"
+        ),
+        EventKind::LockBroken { held } => {
+            let holders: Vec<_> = held.iter().map(|held| held.holder.server.as_deref()).collect();
+            let holders: Vec<_> =
+                holders.into_iter().map(|holder| holder.unwrap_or("another program")).collect();
+            let holders = holders.join(", ");
+            line!(
+                warn,
+                server,
+                key,
+                "lock_broken",
+                holders,
+                "[{key}] the lock was broken by hand here; it was held by {holders}"
+            );
         }
         // It is told to one listener.
         EventKind::EventsLost(_) => {}

@@ -18,7 +18,6 @@ pub(crate) struct Proof {
     wall: Arc<dyn Clock>,
     /// Whether somebody will ask the store when the lease is in doubt.
     kept_alive: bool,
-    margin: Duration,
     confirmed: Mutex<Confirmed>,
     lost: Flag,
     doubt: Notify,
@@ -30,6 +29,7 @@ struct Confirmed {
     at: Instant,
     wall: Timestamp,
     deadline: Instant,
+    margin: Duration,
 }
 
 impl Proof {
@@ -41,11 +41,10 @@ impl Proof {
         remaining: Duration,
     ) -> Self {
         let deadline = sent.steady + remaining.saturating_sub(margin);
-        let confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline };
+        let confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline, margin };
         Self {
             wall,
             kept_alive,
-            margin,
             confirmed: Mutex::new(confirmed),
             lost: Flag::default(),
             doubt: Notify::new(),
@@ -56,10 +55,19 @@ impl Proof {
     /// The store said, to a request sent then, that the lease lasts so much longer.
     pub(crate) fn confirm(&self, sent: Moment, remaining: Duration) {
         let mut confirmed = lock(&self.confirmed);
-        let deadline = confirmed.deadline.max(sent.steady + remaining.saturating_sub(self.margin));
-        *confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline };
+        let margin = confirmed.margin;
+        let deadline = confirmed.deadline.max(sent.steady + remaining.saturating_sub(margin));
+        *confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline, margin };
         drop(confirmed);
         self.wake();
+    }
+
+    /// The next extension asks for another ttl, which may be shorter, and counts even if its answer is lost.
+    pub(crate) fn set_ttl(&self, now: Moment, margin: Duration, ttl: Duration) {
+        let mut confirmed = lock(&self.confirmed);
+        let deadline = now.steady + ttl.saturating_sub(margin);
+        confirmed.deadline = confirmed.deadline.min(deadline);
+        confirmed.margin = margin;
     }
 
     pub(crate) fn confirmed_at(&self) -> Instant {
@@ -83,7 +91,7 @@ impl Proof {
     /// The wall clock ran ahead of the steady one, which stands still in a suspended machine.
     fn slept(&self) -> bool {
         let confirmed = *lock(&self.confirmed);
-        self.wall.now().since(confirmed.wall) > confirmed.at.elapsed() + self.margin
+        self.wall.now().since(confirmed.wall) > confirmed.at.elapsed() + confirmed.margin
     }
 
     pub(crate) fn lose(&self) {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
+use crate::locks::Instance;
 use crate::store::Progress;
 use crate::watched::Flag;
 
@@ -32,6 +33,7 @@ pub(crate) struct Inner {
     pub(crate) fence: i64,
     pub(crate) attempt: u32,
     pub(crate) server: String,
+    pub(crate) instance: Instance,
     pub(crate) cancelled: Flag,
     pub(crate) stopping: CancellationToken,
     pub(crate) progress: Mutex<Option<Progress>>,
@@ -53,6 +55,7 @@ impl Run {
             fence: 1,
             attempt: 1,
             server: "detached".to_owned(),
+            instance: Instance::default(),
             cancelled: Flag::default(),
             stopping: CancellationToken::new(),
             progress: Mutex::default(),
@@ -150,6 +153,10 @@ impl Run {
     /// The same run, for another try of its function.
     pub(crate) fn next_try(&self) -> Self {
         Self { inner: self.inner.clone(), retry: self.retry + 1 }
+    }
+
+    pub(crate) fn instance(&self) -> &Instance {
+        &self.inner.instance
     }
 
     pub(crate) fn cancel(&self) {

@@ -18,6 +18,7 @@ use crate::event::{Event, EventKind, EventSender};
 use crate::extract::States;
 use crate::health::HealthCell;
 use crate::job::Job;
+use crate::locks::{HeldHere, Lines};
 use crate::log;
 use crate::place::Place;
 use crate::running::Running;
@@ -41,6 +42,10 @@ pub(crate) struct Server {
     pub(crate) slots: Option<Semaphore>,
     pub(crate) health: HealthCell,
     pub(crate) running: Running,
+    /// Who waits here for locks.
+    pub(crate) lines: Lines,
+    /// The locks by hand that are held here.
+    pub(crate) held: HeldHere,
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) remember: usize,
@@ -82,6 +87,8 @@ impl Server {
             app: setup.app,
             slots: setup.max_concurrent.map(Semaphore::new),
             running: Running::default(),
+            lines: Lines::default(),
+            held: HeldHere::default(),
             events: EventSender::new(),
             remember: setup.remember,
             stop: CancellationToken::new(),
@@ -98,9 +105,13 @@ impl Server {
 
     /// Something happened: it is logged, and whoever listens is told.
     pub(crate) fn tell(&self, job: Option<&Job>, kind: EventKind) {
-        log::event(self, job, &kind);
-        let key = || job.map(|job| job.policy.key.clone()).unwrap_or_default();
-        self.events.send(|| Event { at: self.time.now(), key: key(), kind });
+        self.tell_of(job.map(|job| job.policy.key.as_str()).unwrap_or_default(), kind);
+    }
+
+    /// The same, of a key that need not be a job's.
+    pub(crate) fn tell_of(&self, key: &str, kind: EventKind) {
+        log::event(self, key, &kind);
+        self.events.send(|| Event { at: self.time.now(), key: key.to_owned(), kind });
     }
 
     /// A step on the store within this time. Learns the store's clock and health from how it goes.

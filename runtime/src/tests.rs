@@ -23,6 +23,7 @@ use crate::{Run, Timestamp, scheduler};
 
 mod clocks;
 mod leases;
+mod locks;
 mod records;
 mod requests;
 mod scheduling;

@@ -9,6 +9,7 @@ use crate::claim::{self, Ask, Claimed, NotWon, Win};
 use crate::event::{EventKind, SkipReason};
 use crate::execute::{self, Execution};
 use crate::job::Job;
+use crate::locks::Instance;
 use crate::report;
 use crate::run::{self, Run};
 use crate::server::Server;
@@ -52,6 +53,7 @@ pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'
         fence: id.fence,
         attempt: id.attempt,
         server: server.id.clone(),
+        instance: Instance::of(server),
         cancelled: Flag::default(),
         stopping: server.stop.clone(),
         progress: std::sync::Mutex::default(),
@@ -65,13 +67,13 @@ pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'
     server.tell(Some(job), if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });
 
     let ended = Notify::new();
-    let (ending, ()) = tokio::join!(
+    let (ending, _) = tokio::join!(
         async {
             let ending = execution.watch(&run, first_try).await;
             ended.notify_one();
             ending
         },
-        lease.keep_alive(server, &run, &ended),
+        lease.keep_alive(server, Some(&run), ended.notified()),
     );
     drop(slot);
     let record = RunRecord {

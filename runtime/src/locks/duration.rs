@@ -1,0 +1,45 @@
+//! Durations as people write them.
+
+use std::time::Duration;
+
+use singleton_jobs_policy::parse_duration;
+
+/// A duration, or a text such as `"10s"`, `"5m"` or `"1h 30m"`.
+///
+/// A text that cannot be read is an error when the lock is asked for, not a panic here.
+pub trait IntoDuration: sealed::Sealed {
+    /// The duration, or what is wrong with the text: `"10": expected a number with a unit, as in "60s" or "5m"`.
+    fn into_duration(self) -> Result<Duration, String>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for std::time::Duration {}
+    impl Sealed for &str {}
+    impl Sealed for String {}
+    impl Sealed for &String {}
+}
+
+impl IntoDuration for Duration {
+    fn into_duration(self) -> Result<Duration, String> {
+        Ok(self)
+    }
+}
+
+impl IntoDuration for &str {
+    fn into_duration(self) -> Result<Duration, String> {
+        parse_duration(self).map_err(|problem| format!("{self:?}: {problem}"))
+    }
+}
+
+impl IntoDuration for String {
+    fn into_duration(self) -> Result<Duration, String> {
+        self.as_str().into_duration()
+    }
+}
+
+impl IntoDuration for &String {
+    fn into_duration(self) -> Result<Duration, String> {
+        self.as_str().into_duration()
+    }
+}

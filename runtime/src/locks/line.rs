@@ -1,0 +1,79 @@
+//! The waiters of one process for one key: first come, first served, and only the first of them asks the store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Mutex as Turns;
+
+use crate::store::{Holder, Listener};
+use crate::watched::Watched;
+
+/// The lines of a server, by key. A key's slots have a line of their own.
+#[derive(Default)]
+pub(crate) struct Lines(Mutex<HashMap<(String, bool), Arc<Line>>>);
+
+/// One line. Whoever is first in it holds the ear, which is passed on with the place.
+#[derive(Default)]
+pub(super) struct Line {
+    /// Fair: those who wait for it get it in the order in which they came.
+    pub(super) first: Turns<Ear>,
+    /// Counts releases on this server.
+    pub(super) freed: Watched,
+    holder: Mutex<Option<Holder>>,
+}
+
+/// What the first in line hears of the key.
+#[derive(Default)]
+pub(super) struct Ear {
+    pub(super) listener: Option<Listener>,
+    /// A store that cannot tell is not asked twice.
+    pub(super) is_deaf: bool,
+}
+
+impl Line {
+    /// Who held the key when the first in line last asked.
+    pub(super) fn holder(&self) -> Option<Holder> {
+        lock(&self.holder).clone()
+    }
+
+    pub(super) fn set_holder(&self, holder: Option<Holder>) {
+        *lock(&self.holder) = holder;
+    }
+}
+
+impl Lines {
+    /// The line for a key, until the place is dropped.
+    pub(super) fn join(&self, key: &str, slots: bool) -> Place<'_> {
+        let id = (key.to_owned(), slots);
+        let line = lock(&self.0).entry(id.clone()).or_default().clone();
+        Place { lines: self, id, line }
+    }
+
+    /// The key was released by this server: the first in line need not wait to hear of it.
+    pub(super) fn freed(&self, key: &str, slots: bool) {
+        if let Some(line) = lock(&self.0).get(&(key.to_owned(), slots)) {
+            line.freed.count_up();
+        }
+    }
+}
+
+/// A place in a line.
+pub(super) struct Place<'a> {
+    lines: &'a Lines,
+    id: (String, bool),
+    pub(super) line: Arc<Line>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut lines = lock(&self.lines.0);
+        // The map's own, and this one's.
+        if Arc::strong_count(&self.line) == 2 {
+            lines.remove(&self.id);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
