@@ -8,7 +8,7 @@ use jobs::clock::SystemClock;
 use jobs::store::memory::MemoryStore;
 use jobs::store::model::{self, State};
 use jobs::store::{
-    Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease,
+    Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Kind, Lease,
     ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture, Verdict, What,
 };
 use jobs::testing::store::Subject;
@@ -84,7 +84,9 @@ impl Faulty {
             (Fault::ExtendsAnExpiredLease, Some(claimant)) if claimant.token == lease.token => {
                 claimant.until = claimant.until.max(Timestamp::now().plus(lease.ttl));
             }
-            (Fault::ExtendsUnderAnOlderFence, Some(claimant)) if claimant.token == lease.token => {
+            (Fault::ExtendsUnderAnOlderFence, Some(claimant))
+                if claimant.token == lease.token && !matches!(lease.kind, Kind::Slot { .. }) =>
+            {
                 lease.fence = lease.fence.max(state.fence);
             }
             (Fault::HealsNothing, _) => lease.fence = lease.fence.min(state.fence),

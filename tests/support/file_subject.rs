@@ -37,7 +37,9 @@ impl FileHand {
     fn change(&self, key: &str, change: impl FnOnce(&mut State)) {
         let mut state = self.read(key);
         change(&mut state);
-        std::fs::write(self.store.state_file(key), serde_json::to_string(&state).unwrap()).unwrap();
+        let mut json = serde_json::json!(state);
+        json["key"] = key.into();
+        std::fs::write(self.store.state_file(key), json.to_string()).unwrap();
     }
 }
 

@@ -177,7 +177,6 @@ macro_rules! __every_promise {
                 a_broken_lock_is_free_on_record_and_lost_to_its_holder;
                 breaking_what_nobody_holds_breaks_nothing;
                 a_strangers_lock_can_be_broken: lock;
-                whoever_listens_hears_of_a_release_and_of_a_break;
             }
             slots {
                 as_many_slots_are_held_as_there_are;

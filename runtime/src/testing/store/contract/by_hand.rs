@@ -163,23 +163,3 @@ pub(super) async fn a_strangers_lock_can_be_broken(subject: &Subject) {
     bench.lock_is(None).await;
     bench.win(&claim_what("a", LONG, What::Lock)).await;
 }
-
-pub(super) async fn whoever_listens_hears_of_a_release_and_of_a_break(subject: &Subject) {
-    let bench = Bench::of(subject);
-    for breaks in [false, true] {
-        let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
-        // A store that cannot tell is asked again and again.
-        let Some(mut listener) = bench.listen().await else { return };
-        let mut waiting = claim_what("b", LONG, What::Lock);
-        waiting.waits = true;
-        holder(bench.claim(&waiting).await);
-        if breaks {
-            bench.break_lock().await;
-        } else {
-            bench.release(&lease, RunOutcome::Succeeded).await;
-        }
-        let heard = tokio::time::timeout(LONG, listener.freed()).await;
-        assert_eq!(heard, Ok(true), "breaks: {breaks}");
-        bench.break_lock().await;
-    }
-}
