@@ -77,15 +77,15 @@ async fn code_that_is_dropped_while_it_runs_frees_its_lock() {
     assert!(next.is_ok(), "{next:?}");
 }
 
-async fn on(server: &RedisServer) -> Jobs {
-    let store = RedisStore::open(&server.url(), Some("cancelled")).unwrap();
+async fn on(server: &RedisServer, namespace: &str) -> Jobs {
+    let store = RedisStore::open(&server.url(), Some(namespace)).unwrap();
     jobs::builder().without_jobs().store(store).start_all().await.unwrap()
 }
 
 #[tokio::test]
 async fn on_redis_too_nothing_stays_locked() {
     let server = RedisServer::shared();
-    let (one, other) = (on(&server).await, on(&server).await);
+    let (one, other) = (on(&server, "cancelled").await, on(&server, "cancelled").await);
     let (mut cancelled, mut ended) = (0, 0);
     for round in 0..3 {
         for polls in 0..40 {
@@ -128,7 +128,7 @@ async fn on_redis_too_nothing_stays_locked() {
 #[tokio::test]
 async fn a_lock_of_a_scheduler_that_has_ended_is_an_error() {
     let server = RedisServer::shared();
-    let jobs = on(&server).await;
+    let jobs = on(&server, "ended").await;
     let lock = jobs.lock("k");
     drop(jobs);
     let give_up = tokio::time::Instant::now() + secs(20);
