@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use jobs::store::file::FileStore;
 use jobs::store::memory::MemoryStore;
+use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
 use jobs::{Builder, Jobs, Kind, LockError, Once};
 use tokio::time::Instant;
 
 use super::support::folder::TempFolder;
+use super::support::postgres_server::PostgresServer;
+use super::support::redis_cluster::RedisCluster;
 use super::support::redis_server::RedisServer;
 
 /// Where several schedulers meet.
@@ -25,6 +28,8 @@ trait Ground {
 struct Memory(MemoryStore);
 struct Files(TempFolder);
 struct Redis(Arc<RedisServer>, &'static str);
+struct Cluster(&'static RedisCluster, &'static str);
+struct Postgres(&'static PostgresServer, &'static str);
 
 impl Ground for Memory {
     fn server(&self) -> Builder {
@@ -41,6 +46,18 @@ impl Ground for Files {
 impl Ground for Redis {
     fn server(&self) -> Builder {
         jobs::builder().store(RedisStore::open(&self.0.url(), Some(self.1)).unwrap())
+    }
+}
+
+impl Ground for Cluster {
+    fn server(&self) -> Builder {
+        jobs::builder().store(RedisStore::open(&self.0.url(""), Some(self.1)).unwrap())
+    }
+}
+
+impl Ground for Postgres {
+    fn server(&self) -> Builder {
+        jobs::builder().store(PostgresStore::open(&self.0.url(), Some(self.1)).unwrap())
     }
 }
 
@@ -62,6 +79,20 @@ macro_rules! on_every_store {
             #[tokio::test]
             async fn $promise() {
                 super::$promise(&super::Redis(super::RedisServer::shared(), stringify!($promise))).await;
+            }
+        )+ }
+        mod redis_cluster { $(
+            #[tokio::test]
+            async fn $promise() {
+                let cluster = tokio::task::spawn_blocking(super::RedisCluster::shared).await.unwrap();
+                super::$promise(&super::Cluster(cluster, stringify!($promise))).await;
+            }
+        )+ }
+        mod postgres { $(
+            #[tokio::test]
+            async fn $promise() {
+                let server = tokio::task::spawn_blocking(super::PostgresServer::shared).await.unwrap();
+                super::$promise(&super::Postgres(server, stringify!($promise))).await;
             }
         )+ }
     };
