@@ -60,24 +60,15 @@ impl MemoryStore {
 
     /// Changes a key's state behind everybody's back, as an operator, an eviction or a wipe would.
     pub fn tamper<T>(&self, key: &str, change: impl FnOnce(&mut State) -> T) -> T {
-        change(self.state(&mut self.contents(), key))
+        change(self.contents().states.entry(self.full_key(key).into_owned()).or_default())
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state<'s>(&self, contents: &'s mut Contents, key: &str) -> &'s mut State {
-        let states = &mut contents.states;
-        let key = if self.prefix.is_empty() {
-            Cow::Borrowed(key)
-        } else {
-            Cow::Owned(format!("{}{key}", self.prefix))
-        };
-        if !states.contains_key(key.as_ref()) {
-            states.insert(key.clone().into_owned(), State::default());
-        }
-        states.get_mut(key.as_ref()).expect("it is there")
+    fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
+        if self.prefix.is_empty() { key.into() } else { format!("{}{key}", self.prefix).into() }
     }
 
     fn step<'a, T: Send + 'a>(
@@ -85,10 +76,14 @@ impl MemoryStore {
         key: &str,
         transition: impl FnOnce(&mut State, Timestamp) -> T,
     ) -> StoreFuture<'a, T> {
+        let key = self.full_key(key);
         let mut contents = self.contents();
-        let state = self.state(&mut contents, key);
         let at = self.clock.now();
-        stamped(at, transition(state, at))
+        let reply = match contents.states.get_mut(key.as_ref()) {
+            Some(state) => transition(state, at),
+            None => transition(contents.states.entry(key.into_owned()).or_default(), at),
+        };
+        stamped(at, reply)
     }
 
     fn fleet_step<'a, T: Send + 'a>(
