@@ -74,8 +74,8 @@ impl HeldLease {
         self.lease.since
     }
 
-    pub(crate) fn proof(&self) -> Arc<Proof> {
-        self.proof.clone()
+    pub(crate) fn proof(&self) -> &Arc<Proof> {
+        &self.proof
     }
 
     /// Extends the lease every third of its ttl until the run has ended or the lease is lost. A failed
@@ -150,6 +150,11 @@ impl HeldLease {
         self.lease.until = until;
         self.proof.confirm(sent, until.since(answer.at));
         Ok(true)
+    }
+
+    /// Ends a lease under which nothing was started.
+    pub(crate) async fn give_up(self, server: &Server) {
+        Box::pin(self.release(server, None, &Ending::not_started(server.remember))).await;
     }
 
     /// Ends the lease and records its run. Only for a run whose future is gone.

@@ -82,6 +82,7 @@ mod error;
 mod event;
 mod execute;
 mod extract;
+mod fired;
 pub mod guide;
 mod handle;
 mod health;
@@ -108,6 +109,7 @@ mod store_time;
 mod takeover;
 pub mod testing;
 mod tick;
+mod token;
 mod waiting;
 mod watched;
 
