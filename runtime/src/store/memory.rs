@@ -24,7 +24,8 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct Contents {
-    states: HashMap<String, State>,
+    /// In the order in which a server that has thousands of jobs due together asks for them.
+    states: BTreeMap<String, State>,
     fleets: HashMap<String, Fleet>,
 }
 
