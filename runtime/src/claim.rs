@@ -93,10 +93,10 @@ pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, tok
                 return Err(why.unwrap_or(SkipReason::Busy).into());
             }
         };
-        if let What::Tick(tick) = &mut claim.what {
-            tick.known_for = server.begun.elapsed();
-        }
         let sent = server.time.moment();
+        if let What::Tick(tick) = &mut claim.what {
+            tick.known_for = sent.steady.duration_since(server.begun);
+        }
         let request = server.store.claim(&job.policy.key, &claim);
         let pause = match server.ask("claim", request_timeout(claim.ttl), request).await {
             Ok(answer) => {

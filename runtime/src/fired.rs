@@ -16,7 +16,7 @@ use crate::tick::{self, Outcome, Started};
 
 /// So many ticks are claimed before the first of them is started. With fewer, the application's runtime falls asleep in
 /// between and is woken for every run; with more, the first waits longer for the last.
-const TOGETHER: usize = 64;
+const TOGETHER: usize = 256;
 
 /// Ticks on their way, each as far as it gets without waiting. When this is dropped each becomes a task of its own,
 /// even if a defect ends the scheduler meanwhile.

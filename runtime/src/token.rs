@@ -1,6 +1,6 @@
 //! Tokens: what a claim is known by, and what proves a lease.
 
-use uuid::Builder;
+use uuid::{Builder, Uuid};
 
 /// A token that nobody can guess.
 pub(crate) fn token() -> String {
@@ -22,6 +22,7 @@ impl Tokens {
             getrandom::fill(random.as_flattened_mut()).expect("the system has random numbers");
             self.0.extend(random);
         }
-        Builder::from_random_bytes(self.0.pop().unwrap_or_default()).into_uuid().to_string()
+        let token = Builder::from_random_bytes(self.0.pop().unwrap_or_default()).into_uuid();
+        token.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
     }
 }
