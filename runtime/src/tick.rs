@@ -25,6 +25,9 @@ pub(crate) enum Outcome {
     NotDue,
 }
 
+/// A run that has begun, or why none did.
+pub(crate) type Begun = Result<Started, NotWon>;
+
 /// A run that has begun.
 pub(crate) struct Started {
     win: Win,
@@ -54,9 +57,9 @@ pub(crate) async fn finish(
     server: &Server,
     job: &Arc<Job>,
     ask: Ask,
-    started: Result<Started, NotWon>,
+    begun: Begun,
 ) -> (Outcome, Option<Unfinished>) {
-    let outcome = match started {
+    let outcome = match begun {
         Ok(started) => Outcome::Ran(under_lease(server, job, started).await),
         Err(NotWon { unfinished: Some(unfinished), reason }) => {
             return (reason.map_or(Outcome::NotDue, Outcome::Skipped), Some(unfinished));
