@@ -13,10 +13,11 @@ use crate::job::Job;
 use crate::lease::HeldLease;
 use crate::server::Server;
 use crate::store::{
-    Claim, ClaimReply, Ending, Holder, RequestAnswer, RequestHint, RunRecord, RunRequest, StoreError,
-    StoreErrorKind, What,
+    Claim, ClaimReply, Holder, RequestAnswer, RequestHint, RunRecord, RunRequest, StoreError, StoreErrorKind,
+    What,
 };
 use crate::tick;
+use crate::token::token;
 
 /// What became of a run by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ async fn claim_and_run(
         return Ok(Some(RunNow::Held(holder)));
     }
     let claim = Claim {
-        token: Uuid::new_v4().to_string(),
+        token: token(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
         what,
@@ -114,11 +115,12 @@ async fn claim_and_run(
         let lease =
             HeldLease::won(server, &job.policy.key, job.policy.keep_alive, claim, won, sent, answer.at);
         if lease.proof().is_lost() || server.stop.is_cancelled() {
-            lease.release(server, None, &Ending::not_started(server.remember)).await;
+            lease.give_up(server).await;
             return Err(if server.stop.is_cancelled() { stopping(server) } else { too_late(server) });
         }
         let win = Win { lease, slot, missed_after: None, usual: won.usual };
-        return Ok(Some(RunNow::Ran(tick::under_lease(server, job, win).await)));
+        let started = tick::start(server, job, win);
+        return Ok(Some(RunNow::Ran(tick::under_lease(server, job, started).await)));
     }
 }
 

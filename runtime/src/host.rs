@@ -1,5 +1,6 @@
 //! The scheduler's own thread: a job that blocks the application's runtime does not lose its lease.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -129,7 +130,10 @@ fn start_all_the_same(server: &Arc<Server>, error: &StartError) {
 
 /// Schedules until the server is stopped or fails, and lets its runs finish.
 pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Closed {
-    let jobs = server.jobs.values().cloned().collect();
+    let mut jobs: Vec<_> = server.jobs.values().cloned().collect();
+    // Each server begins at another job: when many are due together, one server does not win them all.
+    let first = RandomState::new().hash_one(()) as usize % jobs.len().max(1);
+    jobs.rotate_left(first);
     let tasks = [
         server.host.spawn(scheduler::schedule(server.clone(), jobs)),
         server.host.spawn(watch_clock(server.clone())),
@@ -178,9 +182,7 @@ pub(crate) async fn finish(server: &Server, grace: Duration) {
 fn introduce(server: &Server, source: &str, disabled: &[Job]) {
     let store = server.store.location();
     tracing::info!(target: "jobs", server = server.id, "store {store}, from {source}");
-    let mut jobs: Vec<_> = server.jobs.values().collect();
-    jobs.sort_by(|one, other| one.policy.key.cmp(&other.policy.key));
-    for job in jobs {
+    for job in server.jobs.values() {
         introduce_job(server, job);
     }
     for job in disabled {

@@ -83,6 +83,7 @@ mod error;
 mod event;
 mod execute;
 mod extract;
+mod fired;
 pub mod guide;
 mod handle;
 mod health;
@@ -110,6 +111,7 @@ mod store_time;
 mod takeover;
 pub mod testing;
 mod tick;
+mod token;
 mod waiting;
 mod watched;
 

@@ -27,9 +27,8 @@ pub(crate) async fn announce(server: Arc<Server>) {
     if server.jobs.is_empty() {
         return; // a tool that comes and goes
     }
-    let mut jobs: Vec<_> = server.jobs.values().map(|job| &job.policy).collect();
-    jobs.sort_by(|one, other| one.key.cmp(&other.key));
-    let jobs = jobs.iter().map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
+    let jobs = server.jobs.values().map(|job| &job.policy);
+    let jobs = jobs.map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
     // Ten thousand jobs are a long text, and it does not change.
     let jobs = serde_json::json!(jobs.collect::<Vec<_>>()).to_string();
     let mut differs = false;

@@ -77,7 +77,7 @@ impl Holding {
         });
         let (orders, received) = mpsc::unbounded_channel();
         let stopped = Arc::<Flag>::default();
-        let (proof, remember) = (lease.proof(), server.remember);
+        let (proof, remember) = (lease.proof().clone(), server.remember);
         let guard = Guard::new(run.clone(), proof.clone(), stopped.clone(), orders, remember);
         let holding = Self {
             shutdown_waits: Some((Counted::new(&server, &key), server.ticks.token())),

@@ -1,7 +1,7 @@
 //! A store inside the process: for tests, and for a service that runs as one process.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct Contents {
-    states: HashMap<String, State>,
+    /// In the order in which a server that has thousands of jobs due together asks for them.
+    states: BTreeMap<String, State>,
     /// When there are so many, those that have expired are removed.
     room: usize,
     bells: HashMap<String, Vec<Bell>>,
@@ -34,9 +35,11 @@ struct Contents {
 
 impl Contents {
     /// Keys that were made from data must not pile up. The room doubles with what is left, so that this stays rare.
-    fn sweep(&mut self, now: Timestamp) {
-        self.states.retain(|_, state| !model::is_gone(state, now));
-        self.room = 64.max(2 * self.states.len());
+    fn make_room(&mut self, now: Timestamp) {
+        if self.states.len() >= self.room {
+            self.states.retain(|_, state| !model::is_gone(state, now));
+            self.room = 64.max(2 * self.states.len());
+        }
     }
 }
 
@@ -66,31 +69,19 @@ impl MemoryStore {
 
     /// Changes a key's state behind everybody's back, as an operator, an eviction or a wipe would.
     pub fn tamper<T>(&self, key: &str, change: impl FnOnce(&mut State) -> T) -> T {
-        change(self.state(&mut self.contents(), key))
+        change(self.contents().states.entry(self.full_key(key).into_owned()).or_default())
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state<'s>(&self, contents: &'s mut Contents, key: &str) -> &'s mut State {
-        let key = self.full(key);
-        if !contents.states.contains_key(key.as_ref()) && contents.states.len() >= contents.room {
-            contents.sweep(self.clock.now());
-        }
-        let states = &mut contents.states;
-        if !states.contains_key(key.as_ref()) {
-            states.insert(key.clone().into_owned(), State::default());
-        }
-        states.get_mut(key.as_ref()).expect("it is there")
-    }
-
-    fn full<'k>(&self, key: &'k str) -> Cow<'k, str> {
+    fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
         if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
 
     fn ring(&self, key: &str) {
-        if let Some(bells) = self.contents().bells.get(self.full(key).as_ref()) {
+        if let Some(bells) = self.contents().bells.get(self.full_key(key).as_ref()) {
             bells.iter().for_each(Bell::ring);
         }
     }
@@ -100,10 +91,17 @@ impl MemoryStore {
         key: &str,
         transition: impl FnOnce(&mut State, Timestamp) -> T,
     ) -> StoreFuture<'a, T> {
+        let key = self.full_key(key);
         let mut contents = self.contents();
-        let state = self.state(&mut contents, key);
         let at = self.clock.now();
-        stamped(at, transition(state, at))
+        let reply = match contents.states.get_mut(key.as_ref()) {
+            Some(state) => transition(state, at),
+            None => {
+                contents.make_room(at);
+                transition(contents.states.entry(key.into_owned()).or_default(), at)
+            }
+        };
+        stamped(at, reply)
     }
 
     fn fleet_step<'a, T: Send + 'a>(
@@ -187,7 +185,7 @@ impl Store for MemoryStore {
             bells.retain(|bell| !bell.is_unheard());
             !bells.is_empty()
         });
-        contents.bells.entry(self.full(key).into_owned()).or_default().push(bell);
+        contents.bells.entry(self.full_key(key).into_owned()).or_default().push(bell);
         Box::pin(std::future::ready(Ok(Some(listener))))
     }
 
