@@ -14,11 +14,13 @@ mod registration;
 use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind};
+use jobs::store::{
+    ClaimReply, ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind, What,
+};
 use jobs::testing::store::Subject;
 use redis::aio::MultiplexedConnection;
 
-use support::bench::{Bench, LONG, SHORT, claim, claim_now, holder};
+use support::bench::{Bench, LONG, SHORT, claim, claim_now, claim_what, holder};
 use support::redis_server::{PATIENCE, RedisServer};
 
 const LOCK: &str = "lock:import-products";
@@ -250,4 +252,29 @@ fn a_malformed_url_is_refused_with_the_right_form() {
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
         assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn thousands_of_slots_that_ended_are_in_nobodys_way() {
+    let server = RedisServer::start();
+    let store = RedisStore::open(&server.url(), None).unwrap();
+    let now = store.ping().await.unwrap().at.as_micros();
+    let mut slots = redis::cmd("HSET");
+    slots.arg("{lock:k}:slots").arg(&[
+        "fence",
+        "1",
+        "begun",
+        "1",
+        "expires",
+        &(now + 60_000_000).to_string(),
+    ]);
+    for number in 1..=9_000 {
+        slots.arg(format!("slot:{number}")).arg(format!("{number} 1 {now} 9000 crashed"));
+    }
+    let () = slots.query_async(&mut server.client().await).await.unwrap();
+    let claim = claim_what("a", LONG, What::Slot(1));
+    let won = store.claim("k", &claim).await.unwrap().reply.decision;
+    assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
+    let left: usize = raw(&mut server.client().await, "HLEN {lock:k}:slots").await;
+    assert_eq!(left, 4, "one slot, and what is known of all");
 }

@@ -170,13 +170,23 @@ async fn reach(server: &Server) -> Result<(), crate::StoreError> {
 pub(crate) async fn finish(server: &Server, grace: Duration) {
     server.ticks.close();
     tokio::select! {
-        () = server.ticks.wait() => {}
+        () = all_gone(server) => {}
         () = tokio::time::sleep(grace) => {}
         () = server.cancel_runs.cancelled() => {}
     }
     // Whoever waits for a lock is told, too.
     server.cancel_runs.cancel();
-    server.ticks.wait().await;
+    all_gone(server).await;
+}
+
+/// Waits until nothing goes on. For a moment there may be nothing between a claim that was won and what it was for.
+async fn all_gone(server: &Server) {
+    loop {
+        server.ticks.wait().await;
+        if server.ticks.is_empty() {
+            return;
+        }
+    }
 }
 
 fn introduce(server: &Server, source: &str, disabled: &[Job]) {

@@ -171,6 +171,14 @@ async fn run(ask: Ask, announced: Announced, mut resigned: oneshot::Receiver<Rep
             // A campaign waits for ever.
             Ok(Decision::Done(_) | Decision::Held { .. }) => continue,
         };
+        if how.is_some() || server.stop.is_cancelled() {
+            let office = term.guard();
+            let result = office.end(office.ending(RunOutcome::NotStarted)).await;
+            if let Some(reply) = how.flatten() {
+                drop(reply.send(result)); // who asked may be gone
+            }
+            return;
+        }
         announced.tell(Standing::Leads(term.clone()));
         tokio::select! {
             () = end(&mut how) => {

@@ -2,9 +2,10 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::MutexGuard;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::LockError;
 use super::acquire::{Ask, Decision, Patience, Stop};
@@ -35,6 +36,9 @@ pub(super) struct Claiming<'a> {
     backoff: Backoff,
     pause: Pause,
 }
+
+/// How long the store may take until it listens.
+const LISTEN_WITHIN: Duration = Duration::from_millis(500);
 
 enum Next {
     Decided(Decision<HeldLease>),
@@ -184,7 +188,9 @@ impl<'a> Claiming<'a> {
             return false;
         };
         let listening = self.server.store.listen(self.key);
-        match timeout(request_timeout(self.claim.ttl), listening).await {
+        // Meanwhile nothing else is noticed, so it does not take long: whoever is not told asks more often.
+        let patience = request_timeout(self.claim.ttl).min(LISTEN_WITHIN);
+        match timeout_at(self.patience.ends.min(Instant::now() + patience), listening).await {
             Ok(Ok(Some(listener))) => ear.listener = Some(listener),
             Ok(Ok(None)) => ear.is_deaf = true,
             // Until it can be asked again, the store is asked more often.

@@ -44,6 +44,8 @@ pub struct Guard {
     stopped: Arc<Flag>,
     orders: mpsc::UnboundedSender<Order>,
     remember: usize,
+    /// Held by code that ends with it.
+    scoped: bool,
 }
 
 impl Guard {
@@ -53,8 +55,9 @@ impl Guard {
         stopped: Arc<Flag>,
         orders: mpsc::UnboundedSender<Order>,
         remember: usize,
+        scoped: bool,
     ) -> Self {
-        Self { run, proof, stopped, orders, remember }
+        Self { run, proof, stopped, orders, remember, scoped }
     }
 
     /// The lock's key.
@@ -147,6 +150,8 @@ impl Drop for Guard {
             true => RunOutcome::Panicked,
             false if self.stopped.is_raised() => RunOutcome::Cancelled,
             false if self.proof.is_lost() => RunOutcome::LeaseLost,
+            // Its code did not come to its end: then it would have said how that was.
+            false if self.scoped => RunOutcome::Cancelled,
             false => RunOutcome::Succeeded,
         };
         // Never waits. If nobody takes orders any more, the lock was released, or expires by itself.

@@ -78,7 +78,7 @@ impl Holding {
         let (orders, received) = mpsc::unbounded_channel();
         let stopped = Arc::<Flag>::default();
         let (proof, remember) = (lease.proof().clone(), server.remember);
-        let guard = Guard::new(run.clone(), proof.clone(), stopped.clone(), orders, remember);
+        let guard = Guard::new(run.clone(), proof.clone(), stopped.clone(), orders, remember, ask.scoped);
         let holding = Self {
             shutdown_waits: Some((Counted::new(&server, &key), server.ticks.token())),
             _lost_at_the_end: LostAtTheEnd(proof, run.clone()),

@@ -126,10 +126,11 @@ pub fn extend(state: &mut State, now: Timestamp, lease: &Lease) -> ExtendReply {
             if !alive || stranger {
                 return ExtendReply::Lost;
             }
+            let until = not_before(until, claimant.until, lease);
             claimant.until = until;
             claimant.progress.clone_from(&lease.progress);
             state.outlives(lease.kind, now, lease.ttl);
-            state.lock = lock;
+            state.lock = Some(Lock { token: lease.token.clone(), until: Some(until) });
             ExtendReply::Kept(until)
         }
         _ if lease.fence > state.fence && lease.until > now && !stranger => {
@@ -218,6 +219,12 @@ pub fn history(state: &State, now: Timestamp) -> History {
         registered: state.registered,
         request: state.request,
     }
+}
+
+/// When an extended lease ends. A late copy of an extension comes from a holder who had not heard of the newest one yet:
+/// it shortens nothing that the holder relies on since.
+fn not_before(until: Timestamp, known: Timestamp, lease: &Lease) -> Timestamp {
+    if lease.until < known { until.max(known) } else { until }
 }
 
 /// Whole milliseconds, rounded up, because that is what Redis can expire a key by.

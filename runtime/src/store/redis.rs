@@ -2,10 +2,11 @@
 //!
 //! The lock itself is what the widely used pattern has: the string `lock:<key>`, its value the token, with
 //! an expiry. A program that takes the same lock by `SET lock:<key> … NX PX …` is excluded while one of
-//! our runs holds it, and the other way round. Everything else is in keys without an expiry, so that only
+//! our runs holds it, and the other way round. Everything else about a job is in keys without an expiry, so that only
 //! an `allkeys-*` eviction policy could take them: `{lock:<key>}:state`, `{lock:<key>}:runs` and
-//! `{lock:<key>}:skips`, in one cluster slot with the lock. Beside the jobs, the servers announce themselves in
-//! `{servers}:*`, which expires a day after the last of them is gone.
+//! `{lock:<key>}:skips`, in one cluster slot with the lock. Of a key that no job has, and of slots (`{lock:<key>}:slots`),
+//! all of it expires by itself, and a `volatile-*` policy may take it before: set `noeviction`. Beside the jobs, the
+//! servers announce themselves in `{servers}:*`, which expires a day after the last of them is gone.
 //!
 //! Deleting the string frees nobody: the state says who holds the key, and the holder puts the string back.
 //! Needs Redis 6.2 or newer, because of `SET … PXAT`. Only Redis 7.0 is tested: other servers that speak its protocol
@@ -273,8 +274,17 @@ impl Store for RedisStore {
             let first = self.key_step("claim", script, key, args, read).await?;
             let Some(fence) = fence_of(&first).filter(|_| self.wait_replicas > 0) else { return Ok(first) };
             let confirmed = self.confirm(key, claim).await?;
-            // Of the same lease only the first answer tells everything.
-            Ok(if fence_of(&confirmed) == Some(fence) { first } else { confirmed })
+            match fence_of(&confirmed) {
+                // Of the same lease only the first answer tells everything.
+                Some(again) if again == fence => Ok(first),
+                // Another server than the one that was asked first: whatever it has, the other's replicas may not.
+                Some(_) => {
+                    let cause =
+                        "the claim was confirmed by another master than it was made on; a failover goes on";
+                    Err(StoreError::new(StoreErrorKind::NotReplicated, "claim", &self.location, cause))
+                }
+                None => Ok(confirmed),
+            }
         })
     }
 

@@ -39,7 +39,7 @@ pub fn forget(state: &mut State, now: Timestamp, quiet: Duration) -> ForgetReply
         return ForgetReply::Paused;
     }
     let mark = state.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
-    let used = mark.max(Timestamp::from_micros(state.fence));
+    let used = mark.max(Timestamp::from_micros(state.fence.max(state.slots.fence)));
     if used.plus(quiet) >= now {
         return ForgetReply::TooRecent(used);
     }
@@ -64,6 +64,8 @@ pub fn break_lock(state: &mut State, now: Timestamp, key: &str, remember: usize)
     state.drop_expired(now);
     state.lock = None;
     state.slots.held.clear();
+    // Whatever is older was not lost by the store, but broken.
+    state.slots.begun = Timestamp::default();
     let claimant = state.claimant.take();
     state.claimant = claimant.map(|claimant| {
         if claimant.released || claimant.until <= now {

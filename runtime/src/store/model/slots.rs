@@ -8,7 +8,7 @@ use singleton_jobs_policy::Timestamp;
 use super::super::messages::{
     Claim, ClaimReply, ExtendReply, HeldLock, Holder, Kind, Lease, ReleaseReply, Won,
 };
-use super::{UNKNOWN_FENCE, expiry};
+use super::{UNKNOWN_FENCE, expiry, not_before};
 
 /// Who holds slots of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +95,7 @@ impl Slots {
         }
         self.fence = self.fence.max(lease.fence);
         let until = expiry(now, lease.ttl);
+        let until = known_until.map_or(until, |known| not_before(until, known, lease));
         self.held.push(Slot {
             token: lease.token.clone(),
             server: lease.server.clone(),

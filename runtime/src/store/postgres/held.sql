@@ -47,6 +47,8 @@ BEGIN
   held := jobs_held_v1(s, t);
   broken := coalesce(NOT s.released AND s.until > t, false);
   DELETE FROM job_slot x WHERE x.namespace = s.namespace AND x.job_name = s.job_name;
+  -- Whatever is older was not lost by the store, but broken. And whoever looks at slots sees that the row has changed.
+  UPDATE job_lock l SET slots_begun = 0 WHERE l.namespace = s.namespace AND l.job_name = s.job_name AND l.slots_begun > 0;
   IF broken THEN
     s.released := true;
     s := jobs_count_v1(s, t, 'broken', false);

@@ -84,6 +84,10 @@ BEGIN
     IF s.token = my_token AND s.fence = my_fence THEN
       -- The holder may know of a later expiry than a store that lost its last writes.
       IF NOT s.released AND greatest(s.until, my_until) > t AND NOT stranger THEN
+        -- A late copy comes from a holder who had not heard of the newest extension yet: it shortens nothing.
+        IF my_until < s.until THEN
+          lasts_until := greatest(lasts_until, s.until);
+        END IF;
         s.until := lasts_until;
         s.progress := my_progress;
         s.expires := jobs_outlives_v1(s, t, my_kind, my_ttl);

@@ -50,7 +50,7 @@ BEGIN
   s := jobs_without_expired_v1(s, t);
   held := coalesce(jobs_holder_v1(s, t), jobs_first_slot_to_end_v1(s, t));
   -- Without its mark a late server would run a tick again; without its fence the next one is the time.
-  used := greatest(s.mark, s.fence);
+  used := greatest(s.mark, s.fence, s.slots_fence);
   IF held IS NOT NULL THEN
     RETURN jobs_reply_v1(t, json_build_object('held', held));
   ELSIF s.paused THEN

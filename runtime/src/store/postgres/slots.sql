@@ -124,6 +124,10 @@ BEGIN
     RETURN jobs_reply_v1(t, '"lost"');
   END IF;
   lasts_until := jobs_expiry_v1(t, my_ttl);
+  -- A late copy comes from a holder who had not heard of the newest extension yet: it shortens nothing.
+  IF my_until < known_until THEN
+    lasts_until := greatest(lasts_until, known_until);
+  END IF;
   PERFORM jobs_write_slots_v1(s, t, my_fence, my_ttl);
   INSERT INTO job_slot (namespace, job_name, token, server, of, fence, since, until)
   VALUES (ns, name, my_token, my_server, my_of, my_fence, my_since, lasts_until)

@@ -19,5 +19,9 @@ end
 for _, slot in ipairs(slots.held) do
   redis.call('HDEL', slots_key, 'slot:' .. slot.token)
 end
+-- Whatever is older was not lost by the store, but broken.
+if slots.begun > 0 then
+  redis.call('HSET', slots_key, 'begun', '0')
+end
 tell_who_waits()
 return reply(lock, held_slots)

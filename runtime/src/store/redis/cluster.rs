@@ -129,10 +129,12 @@ impl Cluster {
 }
 
 impl Nodes {
-    /// What connects to some node that answers.
+    /// What connects to some node; to another one the next time, since this one may hang.
     pub(super) async fn client_of_any(&self) -> RedisResult<Client> {
         let slots = self.clone().dial().await?;
-        let (host, port) = slots.nodes().next().ok_or_else(|| no_node(0))?;
+        let nodes: Vec<_> = slots.nodes().collect();
+        let any = usize::from(uuid::Uuid::new_v4().as_bytes()[0]) % nodes.len().max(1);
+        let (host, port) = nodes.get(any).ok_or_else(|| no_node(0))?;
         let client = client(address::at(&self.named[0], host, *port), &self.certificates);
         Ok(client.map_err(std::io::Error::other)?)
     }

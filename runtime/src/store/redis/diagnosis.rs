@@ -192,8 +192,8 @@ impl<'a> Info<'a> {
         let harm = if policy == "noeviction" {
             return None;
         } else if policy.starts_with("volatile-") {
-            "it may delete locks, which their holders put back within a third of the ttl; until then a program that looks \
-             at nothing but the lock gets in"
+            "it may delete locks: a job's is put back by its holder, but of a lock by hand, a slot and what was done once \
+             everything may be gone, and then a second one gets in"
         } else {
             "it may delete what it knows of a job, and then a tick can start a second time, and pauses are forgotten"
         };

@@ -15,6 +15,10 @@ if state.token == lease.token and fence == lease_fence then
   if not alive or stranger then
     return reply('lost')
   end
+  -- A late copy comes from a holder who had not heard of the newest extension yet: it shortens nothing.
+  if lease_until < tonumber(state['until']) then
+    lasts_until = math.max(lasts_until, tonumber(state['until']))
+  end
   outlives(lease.kind, ttl)
   set('until', text(lasts_until))
   set('progress', lease.progress)

@@ -15,7 +15,7 @@ if state.paused == '1' then
 end
 
 -- Without its mark a late server would run a tick again; without its fence the next one is the time.
-local used = math.max(tonumber(state.mark or 0), tonumber(state.fence or 0))
+local used = math.max(tonumber(state.mark or 0), tonumber(state.fence or 0), slots.fence)
 if used + tonumber(ARGV[2]) >= now then
   return reply('too-recent', text(used))
 end

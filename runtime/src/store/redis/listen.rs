@@ -9,6 +9,7 @@ use redis::aio::PubSubSink;
 use redis::{RedisError, RedisResult};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::super::Listener;
 use super::super::bells::{Bells, Hung};
@@ -56,13 +57,17 @@ impl Dial for Listening {
             timeout(self.timeouts.connect, opening).await.map_err(|_| too_late())??.split();
         let bells = Arc::<Bells>::default();
         let hung = Hung(Arc::clone(&bells));
-        tokio::spawn(async move {
+        let reading = tokio::spawn(async move {
             let mut heard = Box::pin(heard);
             while let Some(message) = poll_fn(|polling| heard.as_mut().poll_next(polling)).await {
                 hung.ring(message.get_channel_name());
             }
         });
-        Ok(Arc::new(Line { commands: Mutex::new(commands), bells }))
+        Ok(Arc::new(Line {
+            commands: Mutex::new(commands),
+            bells,
+            _reading: AbortOnDropHandle::new(reading),
+        }))
     }
 
     fn abandoned() -> RedisError {
@@ -83,6 +88,8 @@ struct Line {
     /// One at a time: a channel that nobody listens to any more must not be left by whoever listens to it next.
     commands: Mutex<PubSubSink>,
     bells: Arc<Bells>,
+    /// The connection stays open for as long as somebody reads from it.
+    _reading: AbortOnDropHandle<()>,
 }
 
 impl Line {

@@ -9,8 +9,8 @@ local function drop_slots_that_ended()
       kept[#kept + 1] = slot
     end
   end
-  if #dropped > 0 then
-    redis.call('HDEL', slots_key, unpack(dropped))
+  for i = 1, #dropped, 100 do -- Lua has no room for thousands
+    redis.call('HDEL', slots_key, unpack(dropped, i, math.min(i + 99, #dropped)))
   end
   slots.held = kept
 end

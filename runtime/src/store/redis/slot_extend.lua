@@ -11,7 +11,7 @@
 -- Reply: the time, then one of: kept until | restored until | lost
 
 local token, server, ttl, of = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local fence, since, lasts = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local fence, since, lease_until = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local known
 local others = 0
@@ -25,9 +25,7 @@ end
 drop_slots_that_ended()
 local lost_by_the_store = fence > slots.fence or since < slots.begun
 -- The holder may know of a later expiry than a store that lost its last writes.
-if known then
-  lasts = math.max(lasts, known.lasts_until)
-end
+local lasts = math.max(lease_until, known and known.lasts_until or 0)
 -- Who held its slot without a gap keeps it, even if there are fewer by now.
 local uninterrupted = known and known.lasts_until > now
 if lasts <= now or not (known or lost_by_the_store) or not (uninterrupted or others < tonumber(of)) then
@@ -37,5 +35,9 @@ end
 redis.call('HDEL', slots_key, 'slot:' .. token)
 
 local lasts_until = expiry(ttl)
+-- A late copy comes from a holder who had not heard of the newest extension yet: it shortens nothing.
+if known and lease_until < known.lasts_until then
+  lasts_until = math.max(lasts_until, known.lasts_until)
+end
 put_slot({ token = token, fence = fence, since = since, lasts_until = lasts_until, of = of, server = server }, ttl)
 return reply(known and 'kept' or 'restored', text(lasts_until))

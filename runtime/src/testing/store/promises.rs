@@ -172,6 +172,7 @@ macro_rules! __every_promise {
                 after_a_wipe_a_release_restores_the_done_mark: wipe;
                 nothing_is_remembered_of_a_key_without_a_job_after_a_while;
                 what_a_job_has_stays;
+                a_late_copy_of_an_extension_shortens_nothing;
                 what_is_held_is_listed_with_its_kind;
                 a_strangers_lock_is_listed_as_nobodys: lock;
                 a_broken_lock_is_free_on_record_and_lost_to_its_holder;
@@ -188,6 +189,7 @@ macro_rules! __every_promise {
                 an_abandoned_claim_frees_its_slot;
                 after_a_wipe_all_holders_get_their_slots_back_and_no_more: wipe;
                 a_broken_slot_is_free_and_lost_to_its_holder;
+                a_slot_that_was_put_back_after_a_wipe_can_be_broken: wipe;
                 of_many_servers_that_claim_slots_at_once_as_many_win_as_there_are;
             }
             keys {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::{ClaimReply, Ending, ExtendReply, History, Kind, ReleaseReply, RunOutcome, What};
+use crate::store::{ClaimReply, Ending, ExtendReply, History, Kind, Lease, ReleaseReply, RunOutcome, What};
 
 use super::super::Subject;
 use super::super::bench::{Bench, LONG, MOMENT, SHORT, claim, claim_what, ending, holder};
@@ -162,4 +162,20 @@ pub(super) async fn a_strangers_lock_can_be_broken(subject: &Subject) {
     assert_eq!(bench.break_lock().await.len(), 1);
     bench.lock_is(None).await;
     bench.win(&claim_what("a", LONG, What::Lock)).await;
+}
+
+pub(super) async fn a_late_copy_of_an_extension_shortens_nothing(subject: &Subject) {
+    for what in [What::Lock, What::Slot(1)] {
+        let bench = Bench::of(subject).on(what.kind().as_str());
+        let early = bench.win(&claim_what("a", 10 * SHORT, what.clone())).await;
+        let mut longer = Lease { ttl: LONG, ..early.clone() };
+        bench.keep(&mut longer).await;
+        // Sent before the other, and on its way until now.
+        let late = Lease { ttl: SHORT, ..early };
+        assert_eq!(bench.extend(&late).await, ExtendReply::Kept(longer.until));
+        // Whoever has heard of the longer one may shorten it.
+        let mut shorter = Lease { ttl: SHORT, ..longer.clone() };
+        bench.keep(&mut shorter).await;
+        assert!(shorter.until < longer.until, "{} {}", shorter.until, longer.until);
+    }
 }

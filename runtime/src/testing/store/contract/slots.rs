@@ -124,3 +124,13 @@ pub(super) async fn of_many_servers_that_claim_slots_at_once_as_many_win_as_ther
     let won = replies.iter().filter(|reply| matches!(reply, ClaimReply::Won(_))).count();
     assert_eq!(won, 5, "{replies:?}");
 }
+
+pub(super) async fn a_slot_that_was_put_back_after_a_wipe_can_be_broken(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let lease = bench.win(&slot("a", 1)).await;
+    bench.wipe().await;
+    assert!(matches!(bench.extend(&lease).await, ExtendReply::Restored(_)));
+    assert_eq!(bench.break_lock().await.len(), 1);
+    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost);
+    bench.win(&slot("b", 1)).await;
+}

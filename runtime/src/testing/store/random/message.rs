@@ -53,6 +53,7 @@ pub(super) fn twisted(lease: Lease, twist: Twist, start: Timestamp) -> Lease {
         Twist::UnknownFence => Lease { fence: model::UNKNOWN_FENCE, ..lease },
         Twist::AFenceFromTheFuture => Lease { fence: lease.fence + 3_600_000_000, ..lease },
         Twist::OlderFence => Lease { fence: lease.fence - 1, ..lease },
+        Twist::AShorterTtl => Lease { ttl: Duration::from_millis(20), until: lease.since, ..lease },
         Twist::AnEarlierUntil => Lease { until: lease.since, ..lease },
         Twist::ALaterUntil => Lease { until: lease.until.plus(Duration::from_secs(10)), ..lease },
         Twist::ATickFromTheFuture => Lease { tick: Some(start.plus(Duration::from_millis(60))), ..lease },

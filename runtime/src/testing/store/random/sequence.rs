@@ -71,6 +71,8 @@ pub(super) enum Twist {
     AFenceFromTheFuture,
     OlderFence,
     AnEarlierUntil,
+    /// As of a late copy, sent before the holder chose another.
+    AShorterTtl,
     ALaterUntil,
     /// As if the store's clock had been ahead when the tick was claimed.
     ATickFromTheFuture,
@@ -212,6 +214,7 @@ fn twist() -> impl Strategy<Value = Twist> {
         1 => Just(Twist::AFenceFromTheFuture),
         1 => Just(Twist::OlderFence),
         1 => Just(Twist::AnEarlierUntil),
+        2 => Just(Twist::AShorterTtl),
         1 => Just(Twist::ALaterUntil),
         2 => Just(Twist::ATickFromTheFuture),
         1 => Just(Twist::ASinceFromTheFuture),
