@@ -2,10 +2,10 @@
 
 #[test]
 fn every_mistake_is_told_where_it_was_made() {
-    trybuild::TestCases::new().compile_fail("tests/ui/fail/*.rs");
+    trybuild::TestCases::new().compile_fail("fail/*.rs");
 }
 
 #[test]
 fn a_job_compiles_wherever_a_function_does() {
-    trybuild::TestCases::new().pass("tests/ui/pass/*.rs");
+    trybuild::TestCases::new().pass("pass/*.rs");
 }
