@@ -33,14 +33,19 @@ use crate::function::find_impl;
 //                 wait: Some(5000),
 //                 keep_alive: true,
 //             },
-//             async move || -> anyhow::Result<Receipt> { … },
+//             async move {
+//                 if let Some(returned) = None::<anyhow::Result<Receipt>> {
+//                     return returned;
+//                 }
+//                 { … }
+//             },
 //         )
 //         .await
 //     }
 //
 // With `within` it is `call_once`, which also gets the time and `<anyhow::Result<Receipt> as
-// Completion>::is_complete`. A closure, because only that can say what it returns: `?` and `return` in the body need
-// to know.
+// Completion>::is_complete`. The line that never returns anything says what the block returns, which it cannot say
+// in another way: `?` and `return` need to know.
 pub(super) fn function(locked: &LockedFunction) -> TokenStream {
     let krate = &locked.krate;
     let private = quote!(#krate::__private);
@@ -53,12 +58,16 @@ pub(super) fn function(locked: &LockedFunction) -> TokenStream {
         ReturnType::Type(_, ty) => Type::clone(ty),
     };
     let is_named = find_impl(returns.to_token_stream()).is_none();
-    let annotation = is_named.then(|| quote!(-> #returns));
+    let annotation = is_named.then(|| {
+        let returned = Ident::new("__returned", returns.span().resolved_at(Span::mixed_site()));
+        let (some, none) = (quote!(::core::option::Option::Some), quote!(::core::option::Option::None));
+        quote!(if let #some(#returned) = #none::<#returns> { return #returned; })
+    });
     let mut signature = function.signature.clone();
     signature.output = parse_quote!(-> #krate::Locked<#returns>);
 
     let locking = locking(locked, &private);
-    let code = quote!(async move || #annotation #body);
+    let code = quote!(async move { #annotation #body });
     let call = match locked.policy.within {
         None => quote!(#private::call(#locking, #code)),
         Some(within) => {

@@ -177,22 +177,22 @@ impl Locking {
     }
 }
 
-/// Not public API. Calls a locked function.
-pub async fn call<T>(locking: Locking, function: impl AsyncFnOnce() -> T) -> Locked<T> {
+/// Not public API. Polls the body of a locked function under its lock.
+pub async fn call<T>(locking: Locking, body: impl Future<Output = T>) -> Locked<T> {
     let ask = |options: Options| Ok(Ask { options: options.check()?, what: What::Lock, scoped: true });
     let ran = match locking.options().and_then(ask) {
-        Ok(ask) => body::run(ask, |_| function()).await,
+        Ok(ask) => body::run(ask, |_| body).await,
         Err(error) => Err(error),
     };
     ran.map_or_else(not_run, Locked::Ran)
 }
 
-/// Not public API. Calls a locked function that is run with success once within so many milliseconds.
+/// Not public API. The same for a function that is run with success once within so many milliseconds.
 pub async fn call_once<T>(
     locking: Locking,
     within: u64,
     is_complete: impl Fn(&T) -> bool,
-    function: impl AsyncFnOnce() -> T,
+    body: impl Future<Output = T>,
 ) -> Locked<T> {
     let options = match locking.options() {
         Ok(options) => options,
@@ -200,7 +200,7 @@ pub async fn call_once<T>(
     };
     let key = options.key.clone();
     let work = RunOnce::with(options, Duration::from_millis(within)).run(async |_| {
-        let value = function().await;
+        let value = body.await;
         if is_complete(&value) { Ok(value) } else { Err(value) }
     });
     match work.await {
