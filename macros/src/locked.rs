@@ -45,14 +45,14 @@ const KNOWN: Known = &[
 pub(crate) fn locked(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let (function, mistakes) = LockedFunction::parse(arguments, item.clone());
     let mistakes = combined(mistakes).as_ref().map(Error::to_compile_error);
+    let has_mistakes = mistakes.is_some();
     // With its new return type even if there are mistakes, so that those who call it get no errors for them.
-    let function = function.map_or(item, |function| expand::function(&function));
+    let function = function.map_or(item, |function| expand::function(&function, has_mistakes));
     quote!(#function #mistakes)
 }
 
 impl LockedFunction {
-    /// With mistakes in its key it has none, with others the defaults. It is none if it is not even a function that
-    /// could be called under a lock.
+    /// With defaults in place of its mistakes, and none if it could not be called under a lock at all.
     fn parse(arguments: TokenStream, item: TokenStream) -> (Option<Self>, Vec<Error>) {
         let attribute = attribute_span(&item);
         let mut args = match Args::parse(KNOWN, arguments) {
@@ -61,10 +61,8 @@ impl LockedFunction {
         };
         args.require_first(attribute);
         let mut mistakes = std::mem::take(&mut args.mistakes);
-        let policy = settings(&args).policy_without(&args.unread).unwrap_or_else(|problems| {
-            mistakes.extend(args.mistakes_for(&problems, attribute));
-            LockedPolicy::default()
-        });
+        let (policy, problems) = settings(&args).policy_without(&args.unread);
+        mistakes.extend(args.mistakes_for(&problems, attribute));
         let function = match check_function(item) {
             Ok(function) => function,
             Err(mistake) => {

@@ -24,7 +24,7 @@ use crate::function::find_impl;
 //         ::jobs::__private::call(
 //             Locking {
 //                 key: {
-//                     let mut key = Key::default();
+//                     let mut key = Key::new();
 //                     key.add_fixed("payment:");
 //                     KeyPart::add_to(&order_id, &mut key);
 //                     key
@@ -46,7 +46,9 @@ use crate::function::find_impl;
 // With `within` it is `call_once`, which also gets the time and `<anyhow::Result<Receipt> as
 // Completion>::is_complete`. The line that never returns anything says what the block returns, which it cannot say
 // in another way: `?` and `return` need to know.
-pub(super) fn function(locked: &LockedFunction) -> TokenStream {
+//
+// A mistake in the key leaves parameters unused: that is not worth a warning.
+pub(super) fn function(locked: &LockedFunction, has_mistakes: bool) -> TokenStream {
     let krate = &locked.krate;
     let private = quote!(#krate::__private);
     let function = &locked.function;
@@ -59,7 +61,7 @@ pub(super) fn function(locked: &LockedFunction) -> TokenStream {
     };
     let is_named = find_impl(returns.to_token_stream()).is_none();
     let annotation = is_named.then(|| {
-        let returned = Ident::new("__returned", returns.span().resolved_at(Span::mixed_site()));
+        let returned = Ident::new("__returned", returns.span());
         let (some, none) = (quote!(::core::option::Option::Some), quote!(::core::option::Option::None));
         quote!(if let #some(#returned) = #none::<#returns> { return #returned; })
     });
@@ -80,8 +82,10 @@ pub(super) fn function(locked: &LockedFunction) -> TokenStream {
             quote!(#private::call_once(#locking, #within, #is_complete, #code))
         }
     };
+    let quiet = has_mistakes.then(|| quote!(#[allow(unused_variables)]));
     quote! {
         #(#attributes)*
+        #quiet
         #documentation
         #visibility #signature {
             #call.await
@@ -113,7 +117,7 @@ fn locking(locked: &LockedFunction, private: &TokenStream) -> TokenStream {
     quote! {
         #private::Locking {
             key: {
-                let mut #key = #private::Key::default();
+                let mut #key = #private::Key::new();
                 #(#pieces)*
                 #key
             },

@@ -35,9 +35,9 @@ pub struct LockedPolicy {
 }
 
 impl LockedSettings<'_> {
-    /// The policy these settings describe, or everything that is wrong with them; without the rules about arguments
-    /// that could not even be read as text.
-    pub fn policy_without(&self, unread: &[&'static str]) -> Result<LockedPolicy, Vec<Problem>> {
+    /// The policy these settings describe, and everything that is wrong with them, for which it has the defaults. The
+    /// key that could not even be read as text is not judged.
+    pub fn policy_without(&self, unread: &[&'static str]) -> (LockedPolicy, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut note = |argument, text, why: String| problems.push(Problem::invalid(argument, text, &why));
 
@@ -78,6 +78,6 @@ impl LockedSettings<'_> {
                 problems.push(Problem::new(argument, message));
             }
         }
-        if problems.is_empty() { Ok(policy) } else { Err(problems) }
+        (policy, problems)
     }
 }

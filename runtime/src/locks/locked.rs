@@ -191,7 +191,7 @@ pub async fn call<T>(locking: Locking, body: impl Future<Output = T>) -> Locked<
 pub async fn call_once<T>(
     locking: Locking,
     within: u64,
-    is_complete: impl Fn(&T) -> bool,
+    is_complete: fn(&T) -> bool,
     body: impl Future<Output = T>,
 ) -> Locked<T> {
     let options = match locking.options() {
