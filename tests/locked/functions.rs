@@ -129,6 +129,19 @@ async fn a_call_can_move_to_another_thread() {
     assert_eq!(task.await.unwrap(), (Some(Ok(4)), "generic:1:n".to_owned()));
 }
 
+#[test]
+fn a_large_body_does_not_make_a_large_future() {
+    #[locked(key = "large")]
+    async fn large() -> u8 {
+        let large = [7_u8; 100_000];
+        tokio::task::yield_now().await;
+        large[99_999]
+    }
+
+    let size = size_of_val(&large());
+    assert!(size < 20_000, "{size} bytes");
+}
+
 #[tokio::test]
 async fn a_question_mark_ends_the_function_and_not_its_caller() {
     #[locked(key = "question")]

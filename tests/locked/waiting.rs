@@ -152,7 +152,7 @@ async fn the_code_knows_the_run_that_it_is_in() {
 
 #[locked(key = "short", ttl = "1s", keep_alive = false)]
 async fn not_kept_alive() {
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test]

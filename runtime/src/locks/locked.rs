@@ -178,36 +178,44 @@ impl Locking {
 }
 
 /// Not public API. Polls the body of a locked function under its lock.
-pub async fn call<T>(locking: Locking, body: impl Future<Output = T>) -> Locked<T> {
-    let ask = |options: Options| Ok(Ask { options: options.check()?, what: What::Lock, scoped: true });
-    let ran = match locking.options().and_then(ask) {
-        Ok(ask) => body::run(ask, |_| body).await,
-        Err(error) => Err(error),
-    };
-    ran.map_or_else(not_run, Locked::Ran)
+///
+/// The body is boxed: it would be in each of the futures around it, at twice the size each time.
+pub fn call<T>(locking: Locking, body: impl Future<Output = T>) -> impl Future<Output = Locked<T>> {
+    let body = Box::pin(body);
+    async move {
+        let ask = |options: Options| Ok(Ask { options: options.check()?, what: What::Lock, scoped: true });
+        let ran = match locking.options().and_then(ask) {
+            Ok(ask) => body::run(ask, |_| body).await,
+            Err(error) => Err(error),
+        };
+        ran.map_or_else(not_run, Locked::Ran)
+    }
 }
 
 /// Not public API. The same for a function that is run with success once within so many milliseconds.
-pub async fn call_once<T>(
+pub fn call_once<T>(
     locking: Locking,
     within: u64,
     is_complete: fn(&T) -> bool,
     body: impl Future<Output = T>,
-) -> Locked<T> {
-    let options = match locking.options() {
-        Ok(options) => options,
-        Err(error) => return Locked::Failed(error),
-    };
-    let key = options.key.clone();
-    let work = RunOnce::with(options, Duration::from_millis(within)).run(async |_| {
-        let value = body.await;
-        if is_complete(&value) { Ok(value) } else { Err(value) }
-    });
-    match work.await {
-        Ok(Once::Ran(value)) | Err(OnceError::Failed(value)) => Locked::Ran(value),
-        Ok(Once::AlreadyDone(at)) => Locked::AlreadyDone { key, at },
-        Ok(Once::InProgress(holder)) => Locked::Held { key, holder },
-        Err(OnceError::Lock(error)) => not_run(error),
+) -> impl Future<Output = Locked<T>> {
+    let body = Box::pin(body);
+    async move {
+        let options = match locking.options() {
+            Ok(options) => options,
+            Err(error) => return Locked::Failed(error),
+        };
+        let key = options.key.clone();
+        let work = RunOnce::with(options, Duration::from_millis(within)).run(async |_| {
+            let value = body.await;
+            if is_complete(&value) { Ok(value) } else { Err(value) }
+        });
+        match work.await {
+            Ok(Once::Ran(value)) | Err(OnceError::Failed(value)) => Locked::Ran(value),
+            Ok(Once::AlreadyDone(at)) => Locked::AlreadyDone { key, at },
+            Ok(Once::InProgress(holder)) => Locked::Held { key, holder },
+            Err(OnceError::Lock(error)) => not_run(error),
+        }
     }
 }
 
