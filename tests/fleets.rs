@@ -1,4 +1,4 @@
-//! The policies that cross processes: real servers on a real Redis, killed, deployed and operated.
+//! The policies that cross processes: real servers on real stores, killed, deployed and operated.
 #![cfg(unix)]
 
 use support::fleet::Orders;
@@ -19,6 +19,21 @@ mod records;
 mod round_trips;
 #[path = "fleets/takeovers.rs"]
 mod takeovers;
+
+support::home::promises! {
+    by_hand::a_pause_on_one_server_is_seen_by_every_other_and_survives_restarts;
+    by_hand::runs_by_hand_race_with_ticks_and_never_overlap;
+    by_hand::a_run_that_is_asked_for_where_the_job_is_not_linked_happens_where_it_is;
+    missed::after_the_whole_fleet_was_down_the_newest_missed_tick_runs_once;
+    missed::after_the_whole_fleet_was_down_nothing_is_made_up_for_unless_asked_for;
+    missed::after_the_store_was_away_the_newest_missed_tick_runs_once;
+    overlap::a_queued_tick_starts_when_the_long_run_before_it_ends;
+    overlap::a_skipped_tick_does_not_start_when_the_long_run_before_it_ends;
+    records::a_run_outlives_all_servers_on_record_as_unfinished_and_then_as_crashed;
+    takeovers::a_killed_winners_tick_finishes_on_another_server_within_the_ttl_and_a_second;
+    takeovers::a_killed_winners_tick_is_over_unless_asked_for;
+    takeovers::a_deploy_in_the_middle_of_a_run_hands_it_to_the_next_server;
+}
 
 /// Also where the worker processes begin.
 #[test]

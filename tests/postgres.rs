@@ -4,6 +4,10 @@ mod support;
 
 #[path = "postgres/fleet.rs"]
 mod fleet;
+#[path = "postgres/listening.rs"]
+mod listening;
+#[path = "postgres/pool.rs"]
+mod pool;
 #[path = "postgres/races.rs"]
 mod races;
 #[path = "postgres/refusals.rs"]
@@ -12,13 +16,18 @@ mod refusals;
 mod sessions;
 #[path = "postgres/setup.rs"]
 mod setup;
+#[path = "postgres/slots.rs"]
+mod slots;
+#[path = "postgres/sweeping.rs"]
+mod sweeping;
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use jobs::store::postgres::PostgresStore;
-use jobs::store::{Claim, ClaimReply, Lease, Store};
+use jobs::store::{Claim, ClaimReply, Lease, Store, What};
 
-use support::bench::lease;
+use support::bench::{claim_now, lease};
 use support::postgres_server::{PATIENCE, PostgresServer};
 
 /// A name that no other test uses, for namespaces and schemas.
@@ -34,6 +43,11 @@ fn open(server: &PostgresServer, namespace: &str) -> PostgresStore {
 
 fn open_url(url: &str, namespace: &str) -> PostgresStore {
     PostgresStore::open(url, Some(namespace)).expect("a valid URL").with_timeouts(PATIENCE, PATIENCE)
+}
+
+/// A claim of a lock, of work that is done once, or of a slot.
+fn claim_for(what: What, server: &str, ttl: Duration) -> Claim {
+    Claim { what, ..claim_now(server, ttl) }
 }
 
 async fn claim_on(store: &PostgresStore, key: &str, claim: &Claim) -> ClaimReply {

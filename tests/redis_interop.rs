@@ -11,26 +11,23 @@ mod permissions;
 #[path = "redis_interop/registration.rs"]
 mod registration;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind};
+use jobs::testing::store::Subject;
 use redis::aio::MultiplexedConnection;
 
 use support::bench::{Bench, LONG, SHORT, claim, claim_now, holder};
 use support::redis_server::{PATIENCE, RedisServer};
-use support::subject;
 
 const LOCK: &str = "lock:import-products";
 
 /// A store on the server, and a plain client beside it.
 async fn beside(server: &RedisServer) -> (Bench, MultiplexedConnection) {
     let store = RedisStore::open(&server.url(), None).expect("a valid URL");
-    let store = Arc::new(store.with_timeouts(PATIENCE, PATIENCE));
-    // The hand that tampers is another store's; these tests use the plain client instead.
-    let tamper = subject::memory().await.tamper;
-    (Bench { store, tamper, key: "import-products".to_owned() }, server.client().await)
+    let subject = Subject::new(store.with_timeouts(PATIENCE, PATIENCE));
+    (Bench::of(&subject), server.client().await)
 }
 
 async fn raw<T: redis::FromRedisValue>(client: &mut MultiplexedConnection, command: &str) -> T {
@@ -182,9 +179,7 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
     let () = raw(&mut plain, "CONFIG SET maxmemory-policy noeviction").await;
     let () = raw(&mut plain, "CONFIG SET maxmemory 1").await;
 
-    let free =
-        Bench { key: "other".to_owned(), store: Arc::clone(&bench.store), tamper: Arc::clone(&bench.tamper) };
-    let error = free.store.claim("other", &claim_now("b", LONG)).await.expect_err("the server is full");
+    let error = bench.store.claim("other", &claim_now("b", LONG)).await.expect_err("the server is full");
     assert_eq!(error.kind(), StoreErrorKind::Full);
     assert!(error.to_string().contains("maxmemory") && error.to_string().contains("more room"), "{error}");
     assert_eq!(raw::<Vec<String>>(&mut plain, "KEYS *other*").await, Vec::<String>::new());
@@ -203,7 +198,7 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
     bench.pause(true).await;
 
     let () = raw(&mut plain, "CONFIG SET maxmemory 0").await;
-    free.win(&claim_now("b", LONG)).await;
+    bench.on("other").win(&claim_now("b", LONG)).await;
 }
 
 async fn trouble(url: &str) -> StoreError {

@@ -2,6 +2,9 @@
 
 mod support;
 
+#[path = "redis_reconnect/pauses.rs"]
+mod pauses;
+
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,7 +67,8 @@ async fn many_callers_share_one_connection() {
 async fn a_silent_server_times_out_and_the_next_call_opens_another_connection() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
-    let store = open(&server).with_timeouts(LONG, Duration::from_millis(100));
+    let url = format!("{}?response_timeout=100ms", server.url());
+    let store = RedisStore::open(&url, None).expect("a valid URL");
     store.ping().await.expect("the server answers");
     let before = accepted(&mut plain).await;
     raw(&mut plain, "CLIENT PAUSE 400 ALL").await;
@@ -85,6 +89,11 @@ async fn nobody_accepting_times_out() {
     let patience = Duration::from_millis(100);
     let store = RedisStore::open(&url, None).expect("a valid URL").with_timeouts(patience, patience);
     assert_eq!(store.ping().await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
+
+    let store = RedisStore::open(&format!("{url}?connect_timeout=100ms"), None).expect("a valid URL");
+    let begun = Instant::now();
+    assert_eq!(store.ping().await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
+    assert!(begun.elapsed() < Duration::from_millis(1_900), "{:?} is the default's time", begun.elapsed());
 }
 
 #[tokio::test]

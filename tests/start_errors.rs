@@ -124,7 +124,22 @@ async fn every_bad_setting_is_refused_by_name() {
             builder().url("postgres://jobs:secret@host:port/shop"),
             ["the builder's `url`: ", "invalid value for option `port`; expected `postgres://"],
         ),
-        (builder().url("postgresql://host/shop?sslmode=require"), ["the builder's `url`: ", "asks for TLS"]),
+        (
+            builder().url("postgresql://host/shop?sslmode=allow"),
+            ["the builder's `url`: ", "expected one of disable"],
+        ),
+        (
+            builder().url("redis://:secret@host?connect_timeout=0s"),
+            ["the builder's `url`: ", "invalid `connect_timeout`: expected from 10ms to 60s"],
+        ),
+        (
+            builder().url("redis://:secret@host?tiemout=1s"),
+            ["the builder's `url`: ", "parameter number 1 is not known here; known are wait_replicas"],
+        ),
+        (
+            builder().url("postgres://:secret@host/shop?response_timeout=1h"),
+            ["the builder's `url`: ", "invalid `response_timeout`: expected from 10ms to 60s"],
+        ),
         (builder().namespace("lock"), ["the builder's `namespace`", "how every lock's key begins"]),
         (builder().namespace("a b"), ["the builder's `namespace`", "invalid namespace \"a b\""]),
         (builder().namespace(""), ["the builder's `namespace`", "invalid namespace \"\""]),
@@ -185,6 +200,9 @@ fn a_degraded_start_runs_jobs_as_soon_as_redis_is_there() {
     redis.restart();
     server.wait_for("run end");
     server.wait_for("health Ready");
+    // What a start says of its store is said now.
+    let warning = server.wait_for_log("the Redis server keeps nothing on disk");
+    assert!(warning.starts_with("WARN"), "{warning}");
 }
 
 #[test]

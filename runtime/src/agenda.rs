@@ -14,11 +14,20 @@ pub(crate) struct Agenda {
     entries: Vec<Entry>,
     /// When each planned tick is due. What was planned anew since is left in, and passed over.
     queue: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    /// The jobs whose ticks were taken, and the ticks to plan for them.
+    taken: Vec<(usize, Option<Timestamp>)>,
 }
 
 struct Entry {
     job: Arc<Job>,
-    planned: Option<Timestamp>,
+    planned: Option<Planned>,
+}
+
+/// A tick and the one after it: found ahead of time, since for cron that takes longer than to start a run.
+#[derive(Clone, Copy)]
+struct Planned {
+    tick: Timestamp,
+    next: Option<Timestamp>,
 }
 
 /// A tick whose time has come.
@@ -33,7 +42,7 @@ const JUST_BEFORE: Duration = Duration::from_micros(1);
 impl Agenda {
     pub(crate) fn new(jobs: Vec<Arc<Job>>, now: Timestamp) -> Self {
         let entries = jobs.into_iter().map(|job| Entry { job, planned: None });
-        let mut agenda = Self { entries: entries.collect(), queue: BinaryHeap::new() };
+        let mut agenda = Self { entries: entries.collect(), queue: BinaryHeap::new(), taken: Vec::new() };
         for index in 0..agenda.entries.len() {
             let first = first_tick(&agenda.entries[index].job.policy, now);
             agenda.set(index, first);
@@ -43,6 +52,13 @@ impl Agenda {
 
     /// When the next tick is due.
     pub(crate) fn next_due(&mut self) -> Option<Timestamp> {
+        for (index, next) in std::mem::take(&mut self.taken) {
+            self.set(index, next);
+        }
+        self.earliest()
+    }
+
+    fn earliest(&mut self) -> Option<Timestamp> {
         while let Some(Reverse((due, index))) = self.queue.peek() {
             if self.entries[*index].due() == Some(*due) {
                 return Some(*due);
@@ -52,26 +68,24 @@ impl Agenda {
         None
     }
 
-    /// Takes a tick that is due, and plans the one after it.
-    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Due> {
-        self.next_due().filter(|due| *due <= now)?;
+    /// Takes a tick that is due. The one after it is planned when the next one is asked for: not while others wait.
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<Due> {
+        self.earliest().filter(|due| *due <= now)?;
         let Reverse((_, index)) = self.queue.pop()?;
         let entry = &mut self.entries[index];
         let policy = &entry.job.policy;
-        let (first, schedule) = (entry.planned?, policy.schedule.as_ref()?);
-        let (tick, next) = newest_due(policy, schedule, first, now);
+        let Planned { tick, next } = newest_due(policy, entry.planned.take()?, now)?;
         entry.job.here.newest.set(tick.as_micros());
+        self.taken.push((index, next));
         let ask = Ask { tick, grace: policy.grace_before(tick, next), purpose: Purpose::Due };
-        let due = Due { index, job: entry.job.clone(), ask };
-        self.set(index, next);
-        Some(due)
+        Some(Due { index, job: entry.job.clone(), ask })
     }
 
     /// The clock was set: plans anew, with every tick that may still start. The store knows which of them were
     /// decided.
     pub(crate) fn plan_again(&mut self, index: usize, now: Timestamp) {
         let entry = &self.entries[index];
-        let Some(planned) = entry.planned else { return };
+        let Some(Planned { tick: planned, .. }) = entry.planned else { return };
         let policy = &entry.job.policy;
         let latest_start = policy.grace_of(planned) + policy.jitter.unwrap_or_default();
         self.plan(index, now.minus(latest_start).min(planned.minus(JUST_BEFORE)));
@@ -88,19 +102,26 @@ impl Agenda {
         let entry = &self.entries[index];
         let schedule = entry.job.policy.schedule.as_ref();
         let tick = schedule.and_then(|schedule| schedule.next_after(after));
-        self.set(index, tick.or(entry.planned));
+        self.set(index, tick.or(entry.planned.map(|planned| planned.tick)));
     }
 
     fn set(&mut self, index: usize, tick: Option<Timestamp>) {
         let entry = &mut self.entries[index];
-        entry.planned = tick;
+        entry.planned =
+            tick.zip(entry.job.policy.schedule.as_ref()).map(|(tick, schedule)| Planned::at(tick, schedule));
         self.queue.extend(entry.due().map(|due| Reverse((due, index))));
     }
 }
 
 impl Entry {
     fn due(&self) -> Option<Timestamp> {
-        self.planned.map(|tick| tick.plus(self.job.policy.delay_of(tick)))
+        self.planned.map(|Planned { tick, .. }| tick.plus(self.job.policy.delay_of(tick)))
+    }
+}
+
+impl Planned {
+    fn at(tick: Timestamp, schedule: &Schedule) -> Self {
+        Self { tick, next: schedule.next_after(tick) }
     }
 }
 
@@ -115,23 +136,17 @@ fn first_tick(policy: &Policy, now: Timestamp) -> Option<Timestamp> {
     schedule.newest_at(now).filter(|tick| worth_asking(*tick)).or_else(|| schedule.next_after(now))
 }
 
-/// The tick to claim, and the one after it. After a gap (a suspended machine, a stalled process) only the
-/// newest due tick is worth claiming.
-fn newest_due(
-    policy: &Policy,
-    schedule: &Schedule,
-    first: Timestamp,
-    now: Timestamp,
-) -> (Timestamp, Option<Timestamp>) {
-    let next = schedule.next_after(first);
-    if next.is_none_or(|next| next > now) {
-        return (first, next);
+/// The tick to claim. After a gap (a suspended machine, a stalled process) only the newest due tick is worth claiming.
+fn newest_due(policy: &Policy, planned: Planned, now: Timestamp) -> Option<Planned> {
+    if planned.next.is_none_or(|next| next > now) {
+        return Some(planned);
     }
+    let schedule = policy.schedule.as_ref()?;
     let mut newest = schedule.newest_at(now);
     if newest.is_some_and(|tick| tick.plus(policy.delay_of(tick)) > now) {
         // Its jitter is not over; the one before it is due, since a jitter is shorter than the gap.
         newest = newest.and_then(|tick| schedule.newest_at(tick.minus(JUST_BEFORE)));
     }
-    let newest = newest.map_or(first, |newest| newest.max(first));
-    (newest, schedule.next_after(newest))
+    let newest = newest.map_or(planned.tick, |newest| newest.max(planned.tick));
+    Some(Planned::at(newest, schedule))
 }

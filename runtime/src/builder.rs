@@ -102,7 +102,8 @@ impl Builder {
         self
     }
 
-    /// Starts even if the store cannot be reached within 10 s, and keeps trying. Until it answers no job runs.
+    /// Starts even if the store cannot be reached within 10 s, and keeps trying. Until it answers no job runs. Also if it
+    /// answers and jobs [could not run](crate::Severity::Error) on it: then the log says why.
     pub fn start_degraded(mut self) -> Self {
         self.start_degraded = true;
         self

@@ -13,10 +13,11 @@ use crate::job::Job;
 use crate::lease::HeldLease;
 use crate::server::Server;
 use crate::store::{
-    Claim, ClaimReply, Ending, Holder, RequestAnswer, RequestHint, RunRecord, RunRequest, StoreError,
-    StoreErrorKind, What,
+    Claim, ClaimReply, Holder, RequestAnswer, RequestHint, RunRecord, RunRequest, StoreError, StoreErrorKind,
+    What,
 };
 use crate::tick;
+use crate::token::token;
 
 /// What became of a run by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ async fn claim_and_run(
         return Ok(Some(RunNow::Held(holder)));
     }
     let claim = Claim {
-        token: Uuid::new_v4().to_string(),
+        token: token(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
         what,
@@ -85,35 +86,41 @@ async fn claim_and_run(
     };
     let give_up = Instant::now() + TRY_FOR;
     let mut backoff = Backoff::new();
+    // Why a lease that was won is not used yet.
+    let mut unused: Option<StoreError> = None;
     loop {
         let sent = server.time.moment();
         let request = server.store.claim(&job.policy.key, &claim);
         let answer = match server.ask("claim", request_timeout(claim.ttl), request).await {
             Ok(answer) => answer,
             Err(error) if Instant::now() < give_up && error.kind().may_pass_soon() => {
+                if error.kind() == StoreErrorKind::NotReplicated {
+                    unused = Some(error);
+                }
                 sleep(backoff.next()).await;
                 continue;
             }
             Err(error) => {
                 HeldLease::give_back(server, &job.policy.key, claim);
-                return Err(error);
+                return Err(unused.unwrap_or(error));
             }
         };
         let won = match answer.reply.decision {
             ClaimReply::Won(won) => won,
             ClaimReply::Held(holder) => return Ok(Some(RunNow::Held(holder))),
             ClaimReply::NotRequested => return Ok(None),
-            // An earlier request had won, and its lease was over before its reply came.
-            _ => return Err(too_late(server)),
+            // An earlier request had won, and its lease was over before its reply came, or before it could be used.
+            _ => return Err(unused.unwrap_or_else(|| too_late(server))),
         };
         let lease =
             HeldLease::won(server, &job.policy.key, job.policy.keep_alive, claim, won, sent, answer.at);
         if lease.proof().is_lost() || server.stop.is_cancelled() {
-            lease.release(server, None, &Ending::not_started(server.remember)).await;
+            lease.give_up(server).await;
             return Err(if server.stop.is_cancelled() { stopping(server) } else { too_late(server) });
         }
         let win = Win { lease, slot, missed_after: None, usual: won.usual };
-        return Ok(Some(RunNow::Ran(tick::under_lease(server, job, win).await)));
+        let started = tick::start(server, job, win);
+        return Ok(Some(RunNow::Ran(tick::under_lease(server, job, started).await)));
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::Missed;
-use uuid::Uuid;
 
 use crate::Timestamp;
 use crate::event::SkipReason;
@@ -13,8 +12,9 @@ use crate::lease::HeldLease;
 use crate::log;
 use crate::report;
 use crate::server::{Server, Slot};
-use crate::store::{Claim, ClaimReply, Ending, TickClaim, Unfinished, Verdict, What, Won};
-use crate::store_time::Moment;
+use crate::store::{
+    Claim, ClaimReply, StoreError, StoreErrorKind, TickClaim, Unfinished, Verdict, What, Won,
+};
 use crate::waiting::Waiting;
 
 /// A tick that this server asks for.
@@ -33,15 +33,12 @@ pub(crate) enum Purpose {
     TakeOver,
 }
 
-pub(crate) enum Claimed<'a> {
-    Won(Win<'a>),
-    No(NotWon),
-}
+pub(crate) type Claimed = Result<Win, NotWon>;
 
 /// A lease that was won, before its run.
-pub(crate) struct Win<'a> {
+pub(crate) struct Win {
     pub(crate) lease: HeldLease,
-    pub(crate) slot: Slot<'a>,
+    pub(crate) slot: Slot,
     pub(crate) missed_after: Option<Timestamp>,
     pub(crate) usual: Option<Duration>,
 }
@@ -66,9 +63,10 @@ const WORTH_WAITING: Duration = Duration::from_secs(1);
 ///
 /// Every request carries the same token, so a request whose reply was lost can be repeated: it wins again,
 /// or learns that it lost. Once the token is released no request with it is sent.
-pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask: Ask) -> Claimed<'a> {
+pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, token: String) -> Claimed {
+    let (server, job) = (&server, &job);
     let mut claim = Claim {
-        token: Uuid::new_v4().to_string(),
+        token,
         server: server.id.clone(),
         ttl: job.policy.ttl,
         what: What::Tick(tick_claim(job, ask)),
@@ -76,13 +74,14 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
         waits: false,
     };
     let mut waiting = Waiting::new(job, ask);
+    // Why a lease that was won is not used yet.
+    let mut unused: Option<StoreError> = None;
     loop {
         let released = job.here.released.get();
         // A busy server does not claim: it leaves the tick to the others. Nor is a place kept while waiting.
-        let slot = tokio::select! {
-            biased;
-            slot = server.slot(waiting.last_start()) => slot,
-            () = waiting.is_pointless(server) => None,
+        let slot = match server.free_slot() {
+            Some(slot) => Some(slot),
+            None => waiting.for_a_slot(server).await,
         };
         let slot = match (slot, waiting.reason_to_stop(server)) {
             (Some(slot), None) => slot,
@@ -90,23 +89,22 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                 drop(slot);
                 if let (Some(SkipReason::StillRunning), Some(wait)) = (&why, waiting.time_for_own_run(server))
                 {
-                    tokio::select! {
-                        () = job.here.released.exceeds(released) => {}
-                        () = tokio::time::sleep(wait) => {}
-                        () = waiting.is_pointless(server) => {}
-                    }
+                    waiting.pause(server, wait, released).await;
                     continue;
                 }
                 if waiting.backoff.failed() {
                     HeldLease::give_back(server, &job.policy.key, claim);
                 }
-                return Claimed::No(why.unwrap_or(SkipReason::Busy).into());
+                return Err(match unused {
+                    Some(error) if why != Some(SkipReason::Stopping) => unanswered(&error).into(),
+                    _ => why.unwrap_or(SkipReason::Busy).into(),
+                });
             }
         };
-        if let What::Tick(tick) = &mut claim.what {
-            tick.known_for = server.begun.elapsed();
-        }
         let sent = server.time.moment();
+        if let What::Tick(tick) = &mut claim.what {
+            tick.known_for = sent.steady.duration_since(server.begun);
+        }
         let request = server.store.claim(&job.policy.key, &claim);
         let pause = match server.ask("claim", request_timeout(claim.ttl), request).await {
             Ok(answer) => {
@@ -124,26 +122,38 @@ pub(crate) async fn claim_tick<'a>(server: &'a Arc<Server>, job: &Arc<Job>, ask:
                 };
                 match (decision, wait) {
                     (ClaimReply::Won(won), _) => {
-                        return won_at(server, job, slot, claim, won, sent, answer.at).await;
+                        let (key, keep_alive) = (&job.policy.key, job.policy.keep_alive);
+                        let lease = HeldLease::won(server, key, keep_alive, claim, won, sent, answer.at);
+                        if let Some(why) = reason_not_to_start(server, &lease) {
+                            lease.give_up(server).await;
+                            return Err(why.into());
+                        }
+                        let Won { missed_after, usual, .. } = won;
+                        return Ok(Win { lease, slot, missed_after, usual });
                     }
                     (_, Some(wait)) => wait,
-                    (refusal, None) => return Claimed::No(NotWon { reason: refused(refusal), unfinished }),
+                    (ClaimReply::Lost, None) if unused.is_some() => {
+                        let reason = unused.as_ref().map(unanswered);
+                        return Err(NotWon { reason, unfinished });
+                    }
+                    (refusal, None) => return Err(NotWon { reason: refused(refusal), unfinished }),
                 }
             }
             Err(error) => match waiting.pause_after(server, &error) {
-                Some(pause) => pause,
+                Some(pause) => {
+                    if error.kind() == StoreErrorKind::NotReplicated {
+                        unused = Some(error);
+                    }
+                    pause
+                }
                 None => {
                     HeldLease::give_back(server, &job.policy.key, claim);
-                    return Claimed::No(SkipReason::StoreUnavailable(error.to_string()).into());
+                    return Err(unanswered(unused.as_ref().unwrap_or(&error)).into());
                 }
             },
         };
         drop(slot);
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = waiting.is_pointless(server) => {}
-            () = job.here.released.exceeds(released) => {}
-        }
+        waiting.pause(server, pause, released).await;
     }
 }
 
@@ -171,22 +181,20 @@ pub(crate) fn request_timeout(ttl: Duration) -> Duration {
     (ttl / 6).min(Duration::from_secs(5))
 }
 
-async fn won_at<'a>(
-    server: &'a Arc<Server>,
-    job: &Arc<Job>,
-    slot: Slot<'a>,
-    claim: Claim,
-    won: Won,
-    sent: Moment,
-    at: Timestamp,
-) -> Claimed<'a> {
-    let lease = HeldLease::won(server, &job.policy.key, job.policy.keep_alive, claim, won, sent, at);
-    if lease.proof().is_lost() || server.stop.is_cancelled() {
-        lease.release(server, None, &Ending::not_started(server.remember)).await;
-        let why = if server.stop.is_cancelled() { SkipReason::Stopping } else { SkipReason::WonTooLate };
-        return Claimed::No(why.into());
+/// A lease that cannot be used any more, or must not be, and why.
+fn reason_not_to_start(server: &Server, lease: &HeldLease) -> Option<SkipReason> {
+    if server.stop.is_cancelled() {
+        return Some(SkipReason::Stopping);
     }
-    Claimed::Won(Win { lease, slot, missed_after: won.missed_after, usual: won.usual })
+    lease.proof().is_lost().then_some(SkipReason::WonTooLate)
+}
+
+/// The claim ended without a decision that this server can act on.
+fn unanswered(error: &StoreError) -> SkipReason {
+    match error.kind() {
+        StoreErrorKind::NotReplicated => SkipReason::NotReplicated(error.to_string()),
+        _ => SkipReason::StoreUnavailable(error.to_string()),
+    }
 }
 
 fn refused(reply: ClaimReply) -> Option<SkipReason> {

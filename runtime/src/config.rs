@@ -103,8 +103,15 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
     #[cfg(any(feature = "postgres", feature = "redis"))]
     let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
     let opened: Result<Arc<dyn Store>, _> = match scheme {
+        "redis+sentinel" | "rediss+sentinel" if cfg!(not(feature = "sentinel")) => {
+            return Err(config(needs(scheme, "sentinel")));
+        }
+        "redis+cluster" | "rediss+cluster" if cfg!(not(feature = "cluster")) => {
+            return Err(config(needs(scheme, "cluster")));
+        }
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "unix" => {
+        "redis" | "rediss" | "redis+unix" | "unix" | "redis+sentinel" | "rediss+sentinel"
+        | "redis+cluster" | "rediss+cluster" => {
             let store = crate::store::redis::RedisStore::open(url, namespace).map_err(malformed)?;
             Ok(Arc::new(store))
         }
@@ -115,11 +122,11 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
         }
         #[cfg(not(feature = "postgres"))]
         "postgres" | "postgresql" => {
-            return Err(config(format!("{scheme}:// needs the feature `postgres` of singleton-jobs")));
+            return Err(config(needs(scheme, "postgres")));
         }
         #[cfg(not(feature = "redis"))]
-        "redis" | "redis+unix" | "unix" => {
-            return Err(config(format!("{scheme}:// needs the feature `redis` of singleton-jobs")));
+        "redis" | "rediss" | "redis+unix" | "unix" => {
+            return Err(config(needs(scheme, "redis")));
         }
         "file" if rest.starts_with('/') => {
             FileStore::open(PathBuf::from(rest), namespace).map(|store| Arc::new(store) as _)
@@ -134,15 +141,16 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
                 None => store,
             }))
         }
-        "rediss" | "redis+sentinel" | "redis+cluster" => {
-            return Err(config(format!("{scheme}:// is not supported by this version; expected {SCHEMES}")));
-        }
         _ => return Err(config(format!("unknown scheme {scheme}://; expected {SCHEMES}"))),
     };
     match opened {
         Ok(store) => Ok(Chosen { store, source }),
         Err(error) => Err(StartError::Store { source, error }),
     }
+}
+
+fn needs(scheme: &str, feature: &str) -> String {
+    format!("{scheme}:// needs the feature `{feature}` of singleton-jobs")
 }
 
 fn embedded(namespace: Option<&str>, source: &str) -> Result<Chosen, StartError> {
@@ -184,6 +192,28 @@ mod tests {
     fn a_release_build_takes_the_embedded_store_only_when_told_to() {
         let told = StoreChoice { or_embedded: true, ..StoreChoice::default() };
         assert!(told.choose_in(false).unwrap().store.location().starts_with("file://"));
+    }
+
+    #[test]
+    fn a_url_that_needs_a_feature_says_which() {
+        for (url, feature, there) in [
+            ("redis://host", "redis", cfg!(feature = "redis")),
+            ("redis+sentinel://:secret@host/shop", "sentinel", cfg!(feature = "sentinel")),
+            ("redis+cluster://:secret@host", "cluster", cfg!(feature = "cluster")),
+            ("postgres://host", "postgres", cfg!(feature = "postgres")),
+        ] {
+            match open(url, None, "the test".to_owned()) {
+                Ok(chosen) => {
+                    let location = chosen.store.location();
+                    assert!(there && !location.contains("secret"), "{location}");
+                }
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(!there && said.contains(&format!("the feature `{feature}`")), "{said}");
+                    assert!(!said.contains("secret"), "{said}");
+                }
+            }
+        }
     }
 
     #[test]

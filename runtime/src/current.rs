@@ -9,10 +9,12 @@ thread_local! {
     static PRETENDED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// For code that must run under a lease: panics outside of a job's run.
+/// For code that must run under a lease: panics outside of a job's run, and of code under a
+/// [lock](crate::Lock::run) and its like.
 ///
 /// A run is polled only while its lease is proved (unless it has `on_lost = "continue"`), so code that gets past this
-/// line is the only one of its kind, as far as the [promise](crate#what-is-promised-and-what-is-not) goes. In a unit test call
+/// line is the only one of its kind, as far as the [promise](crate#what-is-promised-and-what-is-not) goes; under a
+/// [semaphore](crate::Semaphore) it is one of as many as there are slots. In a unit test call
 /// [`testing::pretend_locked`](crate::testing::pretend_locked) first.
 ///
 /// ```should_panic
@@ -20,18 +22,18 @@ thread_local! {
 ///     jobs::assert_locked();
 /// }
 ///
-/// close_the_books(); // not in a job
+/// close_the_books(); // neither in a job nor under a lock
 /// ```
 ///
 /// # Panics
 ///
-/// Outside of a job's run.
+/// Outside of a job's run and of code under a lock.
 #[track_caller]
 pub fn assert_locked() {
     let locked = PRETENDED.get() > 0 || CURRENT.with_borrow(Option::is_some);
     assert!(
         locked,
-        "this code must run under the lease of a job, and was called outside of one; in a unit test call \
+        "this code must run under the lease of a job or a lock, and was called outside of one; in a unit test call \
          `jobs::testing::pretend_locked()` first"
     );
 }

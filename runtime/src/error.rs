@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::store::StoreError;
+use crate::store::{Finding, StoreError};
 
 /// Why a scheduler did not start. Nothing is scheduled then.
 #[derive(Debug)]
@@ -30,6 +30,15 @@ pub enum StartError {
         source: String,
         /// How it failed.
         error: StoreError,
+    },
+    /// The store answers, and jobs could not run on it.
+    Unfit {
+        /// Where its address came from: a variable's name, or the builder's method.
+        source: String,
+        /// Where it is, without a password.
+        store: String,
+        /// Why they could not, and what to do: errors only.
+        findings: Vec<Finding>,
     },
     /// The operating system refused the scheduler's thread.
     Thread(std::io::Error),
@@ -81,6 +90,15 @@ impl fmt::Display for StartError {
                 "the store from {source} cannot be used: {error}. To start without it and keep trying, call \
                  `jobs::builder().start_degraded()`"
             ),
+            Self::Unfit { source, store, findings } => {
+                let why: Vec<_> = findings.iter().map(ToString::to_string).collect();
+                let why = why.join("; ");
+                write!(
+                    f,
+                    "the store from {source}, {store}, cannot be used: {why}. To start all the same, call \
+                     `jobs::builder().start_degraded()`"
+                )
+            }
             Self::Ended => f.write_str("the scheduler could not go on; the log says why. Restart the process"),
             Self::Thread(error) => write!(f, "the scheduler's thread could not be started: {error}"),
         }

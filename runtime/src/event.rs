@@ -168,6 +168,8 @@ pub enum SkipReason {
     Busy,
     /// It was won, but the store's answer came too late to start it safely.
     WonTooLate,
+    /// It was won, but too few replicas of the store had the claim while it could still start.
+    NotReplicated(String),
     /// A run of the job that has lost its lease still goes on here.
     StillRunning,
     /// The store could not be asked while the tick could still start.

@@ -8,11 +8,12 @@ use tokio::sync::{oneshot, watch};
 
 use crate::Timestamp;
 use crate::by_hand::{self, RunNow};
+use crate::diagnosis;
 use crate::event::Events;
 use crate::health::Health;
 use crate::locks::Instance;
 use crate::server::Server;
-use crate::store::{ForgetReply, History, Holder, ServerInfo, Stamped, StoreError, StoreErrorKind};
+use crate::store::{Finding, ForgetReply, History, Holder, ServerInfo, Stamped, StoreError, StoreErrorKind};
 
 /// A running scheduler. Keep it for as long as jobs should run, and [shut it down](Jobs::shutdown) at the end.
 ///
@@ -96,6 +97,22 @@ impl Jobs {
             return Health::Stopped;
         }
         self.server.health.get()
+    }
+
+    /// Looks for what could hurt: settings of the store, its clock, states that this version cannot read. The same was
+    /// said in the log at start; an empty list is good news.
+    ///
+    /// ```
+    /// # async fn look(jobs: jobs::Jobs) -> Result<(), jobs::StoreError> {
+    /// for finding in jobs.diagnose().await? {
+    ///     println!("{:?}: {finding}", finding.severity);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        let server = self.server.clone();
+        let looking = self.runtime.spawn(async move { diagnosis::examine(&server).await });
+        looking.await.unwrap_or_else(|_| Err(self.ended("diagnose")))
     }
 
     /// Waits until the scheduler has ended, and says why.

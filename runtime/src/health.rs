@@ -54,7 +54,10 @@ impl HealthCell {
 
     /// Whether that begins a trouble; what each tick suffers from it is told by the tick.
     pub(crate) fn store_failed(&self, step: &'static str, error: &StoreError) -> bool {
-        let answered = !matches!(error.kind(), StoreErrorKind::Unreachable | StoreErrorKind::TimedOut);
+        let answered = !matches!(
+            error.kind(),
+            StoreErrorKind::Unreachable | StoreErrorKind::TimedOut | StoreErrorKind::Untrusted
+        );
         let mut trouble = self.trouble();
         let since = trouble.as_ref().map_or_else(Timestamp::now, |trouble| trouble.since);
         let new = Trouble {

@@ -1,5 +1,6 @@
 //! The scheduler's own thread: a job that blocks the application's runtime does not lose its lease.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::clock_watch::watch_clock;
 use crate::config::Chosen;
+use crate::diagnosis;
 use crate::error::StartError;
 use crate::extract::States;
 use crate::handle::{Closed, Jobs};
@@ -22,6 +24,7 @@ use crate::presence;
 use crate::roster::Checked;
 use crate::scheduler;
 use crate::server::{Server, Setup, server_id};
+use crate::store::Finding;
 
 pub(crate) struct Plan {
     pub(crate) jobs: Checked,
@@ -90,12 +93,16 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
     for hook in plan.hooks {
         drop(server.app.spawn(hook.listen(server.events.subscribe(server.time.now()))));
     }
-    if let Err(error) = reach(&server).await {
+    let refused = match reach(&server).await {
+        Ok(()) => start_unless(diagnosis::at_start(&server).await, &server, &plan.chosen.source),
+        Err(error) => Some(StartError::Store { source: plan.chosen.source.clone(), error }),
+    };
+    if let Some(error) = refused {
         if !plan.start_degraded {
-            let _ = ready.send(Err(StartError::Store { source: plan.chosen.source, error })); // as above
+            let _ = ready.send(Err(error)); // as above
             return Closed::ShutDown;
         }
-        tracing::error!(target: "jobs", %error, "starting without the store; no job runs until it answers");
+        start_all_the_same(&server, &error);
     }
     introduce(&server, &plan.chosen.source, &disabled);
     if ready.send(Ok((server.clone(), handle))).is_err() {
@@ -104,9 +111,29 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
     serve(&server, plan.shutdown_grace).await
 }
 
+/// Why not to start: these are what no job can run with.
+fn start_unless(findings: Vec<Finding>, server: &Server, source: &str) -> Option<StartError> {
+    let (store, source) = (server.store.location(), source.to_owned());
+    (!findings.is_empty()).then_some(StartError::Unfit { source, store, findings })
+}
+
+fn start_all_the_same(server: &Arc<Server>, error: &StartError) {
+    match error {
+        StartError::Unfit { findings, .. } => diagnosis::tell(server, findings),
+        StartError::Store { error, .. } => {
+            tracing::error!(target: "jobs", %error, "starting without the store; no job runs until it answers");
+            drop(server.host.spawn(diagnosis::once_the_store_is_back(server.clone())));
+        }
+        _ => {}
+    }
+}
+
 /// Schedules until the server is stopped or fails, and lets its runs finish.
 pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Closed {
-    let jobs = server.jobs.values().cloned().collect();
+    let mut jobs: Vec<_> = server.jobs.values().cloned().collect();
+    // Each server begins at another job: when many are due together, one server does not win them all.
+    let first = RandomState::new().hash_one(()) as usize % jobs.len().max(1);
+    jobs.rotate_left(first);
     let tasks = [
         server.host.spawn(scheduler::schedule(server.clone(), jobs)),
         server.host.spawn(watch_clock(server.clone())),
@@ -143,10 +170,11 @@ async fn reach(server: &Server) -> Result<(), crate::StoreError> {
 pub(crate) async fn finish(server: &Server, grace: Duration) {
     server.ticks.close();
     tokio::select! {
-        () = server.ticks.wait() => return,
+        () = server.ticks.wait() => {}
         () = tokio::time::sleep(grace) => {}
         () = server.cancel_runs.cancelled() => {}
     }
+    // Whoever waits for a lock is told, too.
     server.cancel_runs.cancel();
     server.ticks.wait().await;
 }
@@ -154,9 +182,7 @@ pub(crate) async fn finish(server: &Server, grace: Duration) {
 fn introduce(server: &Server, source: &str, disabled: &[Job]) {
     let store = server.store.location();
     tracing::info!(target: "jobs", server = server.id, "store {store}, from {source}");
-    let mut jobs: Vec<_> = server.jobs.values().collect();
-    jobs.sort_by(|one, other| one.policy.key.cmp(&other.policy.key));
-    for job in jobs {
+    for job in server.jobs.values() {
         introduce_job(server, job);
     }
     for job in disabled {

@@ -77,8 +77,8 @@ impl HeldLease {
         self.lease.since
     }
 
-    pub(crate) fn proof(&self) -> Arc<Proof> {
-        self.proof.clone()
+    pub(crate) fn proof(&self) -> &Arc<Proof> {
+        &self.proof
     }
 
     /// Extends the lease every third of its ttl until something happens, which is returned, or until the lease is lost.
@@ -156,6 +156,11 @@ impl HeldLease {
     pub(crate) fn set_ttl(&mut self, server: &Server, ttl: Duration) {
         self.lease.ttl = ttl;
         self.proof.set_ttl(server.time.moment(), margin(ttl), ttl);
+    }
+
+    /// Ends a lease under which nothing was started.
+    pub(crate) async fn give_up(self, server: &Server) {
+        Box::pin(self.release(server, None, &Ending::not_started(server.remember))).await;
     }
 
     /// Ends the lease and records its run. Only for a run whose future is gone.

@@ -78,10 +78,12 @@ pub mod clock;
 mod clock_watch;
 mod config;
 mod current;
+mod diagnosis;
 mod error;
 mod event;
 mod execute;
 mod extract;
+mod fired;
 pub mod guide;
 mod handle;
 mod health;
@@ -109,6 +111,7 @@ mod store_time;
 mod takeover;
 pub mod testing;
 mod tick;
+mod token;
 mod waiting;
 mod watched;
 
@@ -135,8 +138,8 @@ pub use singleton_jobs_policy::{
     Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError, Timestamp,
 };
 pub use store::{
-    CurrentRun, HeldLock, History, Holder, Kind, Progress, RunOutcome, RunRecord, ServerInfo, Skip,
-    SkipRecord, Stats, Store, StoreError, StoreErrorKind, Taken,
+    CurrentRun, Finding, FindingKind, HeldLock, History, Holder, Kind, Progress, RunOutcome, RunRecord,
+    ServerInfo, Severity, Skip, SkipRecord, Stats, Store, StoreError, StoreErrorKind, Taken,
 };
 
 /// Starts every annotated job of this program on the configured store. The short form of

@@ -110,7 +110,9 @@ impl Jobs {
         if !held.is_empty() {
             server.tell_of(key, EventKind::LockBroken { held: held.clone() });
         }
-        [false, true].into_iter().for_each(|slots| server.lines.freed(key, slots));
+        for slots in [false, true] {
+            server.lines.freed(key, slots);
+        }
         Ok(held)
     }
 

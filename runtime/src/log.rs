@@ -216,6 +216,10 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
             warn, server, key, "not_started", %tick,
             "[{key}] won, but the store's answer came too late to start safely; skipping"
         ),
+        SkipReason::NotReplicated(error) => line!(
+            warn, server, key, "not_replicated", %tick, error,
+            "[{key}] won, but not started while too few replicas knew of it: {error}"
+        ),
         SkipReason::StillRunning => line!(
             warn, server, key, "still_running", %tick,
             "[{key}] left to other servers: a run that has lost its lease still goes on here"

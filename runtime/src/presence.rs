@@ -27,9 +27,8 @@ pub(crate) async fn announce(server: Arc<Server>) {
     if server.jobs.is_empty() {
         return; // a tool that comes and goes
     }
-    let mut jobs: Vec<_> = server.jobs.values().map(|job| &job.policy).collect();
-    jobs.sort_by(|one, other| one.key.cmp(&other.key));
-    let jobs = jobs.iter().map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
+    let jobs = server.jobs.values().map(|job| &job.policy);
+    let jobs = jobs.map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
     // Ten thousand jobs are a long text, and it does not change.
     let jobs = serde_json::json!(jobs.collect::<Vec<_>>()).to_string();
     let mut differs = false;
@@ -73,11 +72,15 @@ fn clock_ahead(server: &Server) -> i64 {
     wall.as_micros().saturating_sub(server.time.now().as_micros())
 }
 
+/// How far this machine's clock is ahead of the store's, if that is worth telling.
+pub(crate) fn clock_differs(server: &Server) -> Option<i64> {
+    Some(clock_ahead(server)).filter(|ahead| ahead.abs() > NOTABLE)
+}
+
 fn tell_if_clock_differs(server: &Server, differs: &mut bool) {
-    let ahead_micros = clock_ahead(server);
-    let now_differs = ahead_micros.abs() > NOTABLE;
-    if now_differs && !*differs {
+    let ahead = clock_differs(server);
+    if let (Some(ahead_micros), false) = (ahead, *differs) {
         server.tell(None, EventKind::ClockDiffers { ahead_micros });
     }
-    *differs = now_differs;
+    *differs = ahead.is_some();
 }

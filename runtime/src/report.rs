@@ -29,7 +29,10 @@ pub(crate) fn ended(server: &Server, job: &Job, run: RunRef, record: &RunRecord)
 pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipReason) {
     let overdue = match &reason {
         // Had anybody started it, the store would have said so.
-        SkipReason::Late(_) | SkipReason::WonTooLate | SkipReason::StoreUnavailable(_) => true,
+        SkipReason::Late(_)
+        | SkipReason::WonTooLate
+        | SkipReason::NotReplicated(_)
+        | SkipReason::StoreUnavailable(_) => true,
         SkipReason::Held(_) => job.policy.overlap == Overlap::Queue,
         _ => false,
     };

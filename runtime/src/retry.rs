@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
+use crate::backoff::up_to;
 
 /// However many tries failed, the next one is not put off for longer, unless the first pause is longer already.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -10,18 +10,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// A random time below a bound that doubles with each retry: servers that failed for the same reason do not come
 /// back together.
 pub(crate) fn pause(delay: Duration, retry: u32) -> Duration {
-    bound(delay, retry).mul_f64(random_fraction())
+    up_to(bound(delay, retry))
 }
 
 fn bound(delay: Duration, retry: u32) -> Duration {
     let doubled = 2_u32.checked_pow(retry.saturating_sub(1)).and_then(|factor| delay.checked_mul(factor));
     doubled.unwrap_or(Duration::MAX).min(LONGEST_PAUSE.max(delay))
-}
-
-/// Between 0 and 1.
-fn random_fraction() -> f64 {
-    let (bits, _) = Uuid::new_v4().as_u64_pair();
-    f64::from(u32::try_from(bits >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]

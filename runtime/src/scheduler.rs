@@ -1,15 +1,17 @@
 //! Fires ticks when they are due.
 
+use std::future::poll_fn;
+use std::mem::replace;
 use std::sync::Arc;
+use std::task::Poll;
 
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 
-use crate::agenda::{Agenda, Due};
+use crate::agenda::Agenda;
+use crate::fired::Fired;
 use crate::job::Job;
-use crate::report;
 use crate::server::{NeverSilently, Server};
-use crate::takeover;
-use crate::tick::{self, Outcome};
+use crate::token::Tokens;
 
 /// Fires the jobs' ticks until the server stops. Runs go on beside it.
 pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
@@ -29,31 +31,29 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
                 continue;
             }
         }
+        // After a pause of the whole process: runs that have lost their lease find out before others are claimed.
+        let_others_go_first().await;
         let now = server.time.now();
-        while let Some(due) = agenda.pop_due(now) {
-            fire(&server, &not_due, due);
+        let (mut fired, mut tokens) = (Fired::new(&server, &not_due), Tokens::default());
+        while let Some(due) = agenda.take_due(now) {
+            fired.claim(due, tokens.next());
         }
+        fired.start();
     }
     if !server.jobs.is_empty() {
         tracing::info!(target: "jobs", server = server.id, "no job has a further tick");
     }
 }
 
-fn fire(server: &Arc<Server>, not_due: &UnboundedSender<usize>, due: Due) {
-    let (server, not_due) = (server.clone(), not_due.clone());
-    server.clone().spawn(async move {
-        let _never_silently = NeverSilently(server.clone());
-        let Due { index, job, ask } = due;
-        let (outcome, unfinished) = tick::run(&server, &job, ask).await;
-        match outcome {
-            Outcome::Ran(_) => {}
-            Outcome::Skipped(reason) => report::skipped(&server, &job, ask.tick, reason),
-            Outcome::NotDue => {
-                let _scheduler_has_ended = not_due.send(index);
-            }
+/// Goes to the end of the queue of tasks that are ready. (`yield_now` turns the order of those who wait with it around.)
+async fn let_others_go_first() {
+    let mut gone = false;
+    poll_fn(|polling| {
+        if replace(&mut gone, true) {
+            return Poll::Ready(());
         }
-        if let Some(unfinished) = unfinished {
-            takeover::wait(&server, &job, unfinished).await;
-        }
-    });
+        polling.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -1,12 +1,12 @@
 //! One running instance of the scheduler: what all its ticks share.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,20 +26,20 @@ use crate::store::{Stamped, Store, StoreError, StoreErrorKind, StoreFuture};
 use crate::store_time::StoreTime;
 
 /// A place among the runs of a server; `None` where there is no limit.
-pub(crate) type Slot<'a> = Option<SemaphorePermit<'a>>;
+pub(crate) type Slot = Option<OwnedSemaphorePermit>;
 
 pub(crate) struct Server {
     pub(crate) id: String,
     pub(crate) begun: Instant,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) time: StoreTime,
-    pub(crate) jobs: HashMap<String, Arc<Job>>,
+    pub(crate) jobs: BTreeMap<String, Arc<Job>>,
     pub(crate) states: Arc<States>,
     /// Where the scheduler's own tasks run.
     pub(crate) host: Place,
     /// Where jobs run: the application's runtime, not the scheduler's.
     pub(crate) app: Place,
-    pub(crate) slots: Option<Semaphore>,
+    pub(crate) slots: Option<Arc<Semaphore>>,
     pub(crate) health: HealthCell,
     pub(crate) running: Running,
     /// Who waits here for locks.
@@ -73,7 +73,9 @@ pub(crate) struct Setup {
 }
 
 impl Server {
-    pub(crate) fn new(setup: Setup) -> Self {
+    pub(crate) fn new(mut setup: Setup) -> Self {
+        // Jobs that fire one after the other lie beside each other: memory is what firing thousands waits for.
+        setup.jobs.sort_by(|one, other| one.policy.key.cmp(&other.policy.key));
         let jobs = setup.jobs.into_iter().map(|job| (job.policy.key.clone(), Arc::new(job)));
         Self {
             id: setup.id,
@@ -85,7 +87,7 @@ impl Server {
             states: Arc::new(setup.states),
             host: setup.host,
             app: setup.app,
-            slots: setup.max_concurrent.map(Semaphore::new),
+            slots: setup.max_concurrent.map(Semaphore::new).map(Arc::new),
             running: Running::default(),
             lines: Lines::default(),
             held: HeldHere::default(),
@@ -125,7 +127,8 @@ impl Server {
         // A store in memory has answered by now, and needs no timer.
         let result = match poll_fn(|polling| Poll::Ready(request.as_mut().poll(polling))).await {
             Poll::Ready(result) => result,
-            Poll::Pending => tokio::time::timeout(within, request).await.unwrap_or_else(|_| {
+            // Boxed, so that a step that need not wait stays small.
+            Poll::Pending => Box::pin(tokio::time::timeout(within, request)).await.unwrap_or_else(|_| {
                 let cause = format!("no answer within {within:?}");
                 Err(StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause))
             }),
@@ -156,13 +159,21 @@ impl Server {
         }
     }
 
+    /// A place among the runs of this server, if one is free.
+    pub(crate) fn free_slot(&self) -> Option<Slot> {
+        match &self.slots {
+            None => Some(None),
+            Some(slots) => slots.clone().try_acquire_owned().ok().map(Some),
+        }
+    }
+
     /// A place among the runs of this server, if one comes free in time.
-    pub(crate) async fn slot(&self, until: Option<Timestamp>) -> Option<Slot<'_>> {
-        let Some(slots) = &self.slots else { return Some(None) };
+    pub(crate) async fn slot(&self, until: Option<Timestamp>) -> Option<Slot> {
+        let Some(slots) = self.slots.clone() else { return Some(None) };
         let permit = match until {
-            None => slots.acquire().await,
+            None => slots.acquire_owned().await,
             Some(until) => {
-                tokio::time::timeout_at(self.time.instant_of(until), slots.acquire()).await.ok()?
+                tokio::time::timeout_at(self.time.instant_of(until), slots.acquire_owned()).await.ok()?
             }
         };
         permit.ok().map(Some)

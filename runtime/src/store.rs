@@ -5,20 +5,33 @@ use std::time::Duration;
 
 use crate::Timestamp;
 
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod bells;
 mod error;
 pub mod file;
+mod finding;
 mod listen;
 pub mod memory;
 mod messages;
 pub mod model;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod network;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod redial;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod shared;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod timeouts;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod tls;
 
 pub use error::{StoreError, StoreErrorKind};
+pub(crate) use finding::names;
+pub use finding::{Finding, FindingKind, Severity};
 pub use listen::{Bell, Listener};
 pub use messages::{
     Announcement, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, ForgetReply, HeldLock,
@@ -26,9 +39,14 @@ pub use messages::{
     RequestHint, Requested, RunOutcome, RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord,
     Stats, Taken, TickClaim, Unfinished, Verdict, What, Won,
 };
+#[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
+pub use tls::Certificates;
 
 /// What a store's methods return: a reply and the store's time at which it was decided.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Stamped<T>, StoreError>> + Send + 'a>>;
+
+/// What [`Store::diagnose`] returns.
+pub type FindingsFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Finding>, StoreError>> + Send + 'a>>;
 
 /// What [`Store::listen`] returns; `None` from a store that cannot tell.
 pub type ListenFuture<'a> = Pin<Box<dyn Future<Output = Result<Option<Listener>, StoreError>> + Send + 'a>>;
@@ -47,6 +65,8 @@ pub struct Stamped<T> {
 /// Each method is one atomic step, decided on the store's own clock in one round trip, and behaves exactly
 /// as the function of the same name in [`model`]. A refusal is a reply; only a step whose result is
 /// unknown is an error. Callers repeat a step after an error, so a step must survive being applied twice.
+///
+/// A store of your own is proved by `jobs::testing::store`, with the feature `store-testing`.
 pub trait Store: Send + Sync + 'static {
     /// Where the store is, for logs and errors; never with a password.
     fn location(&self) -> String;
@@ -105,4 +125,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// The servers whose announcements still count.
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>>;
+
+    /// Looks for what could hurt: settings of the store, and states of these jobs that this version cannot read.
+    ///
+    /// Asked once at start, after a [`ping`](Store::ping): in one or two round trips, whatever the number of jobs. What
+    /// may not be looked at is a [note](Finding::not_checked), not an error. Finds nothing unless a store says more.
+    fn diagnose<'a>(&'a self, _jobs: &'a [String]) -> FindingsFuture<'a> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 }

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::claim::{Ask, Purpose};
+use crate::claim::{Ask, Purpose, claim_tick};
 use crate::job::Job;
 use crate::server::Server;
 use crate::store::Unfinished;
 use crate::tick;
+use crate::token::token;
 use crate::waiting::slack;
 
 /// Asks for the tick when the lease that it is under should have ended: it was extended, released, or is free to
@@ -22,7 +23,9 @@ pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfin
         }
         job.here.watch.asks();
         let ask = Ask { tick, grace: Duration::ZERO, purpose: Purpose::TakeOver };
-        let still = tick::run(server, job, ask).await.1;
+        let claimed = claim_tick(server.clone(), job.clone(), ask, token()).await;
+        let started = claimed.map(|win| tick::start(server, job, win));
+        let still = tick::finish(server, job, ask, started).await.1;
         if server.stop.is_cancelled() {
             return;
         }

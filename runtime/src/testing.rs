@@ -34,6 +34,8 @@ mod clock;
 mod fleet;
 mod link;
 mod server;
+#[cfg(feature = "store-testing")]
+pub mod store;
 
 pub use clock::TestClock;
 pub use fleet::{Fleet, FleetBuilder};

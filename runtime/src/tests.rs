@@ -17,12 +17,14 @@ use crate::store::memory::MemoryStore;
 use crate::store::{
     Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ListenFuture,
     REMEMBERED, ReleaseReply, RequestHint, Requested, RunOutcome, RunRequest, ServerInfo, Store, StoreError,
-    StoreErrorKind, StoreFuture, Verdict,
+    StoreErrorKind, StoreFuture, Verdict, What,
 };
 use crate::{Run, Timestamp, scheduler};
 
 mod clocks;
 mod leases;
+mod locks;
+mod many;
 mod records;
 mod requests;
 mod scheduling;
@@ -60,8 +62,8 @@ impl Clock for TestClock {
     }
 }
 
-/// A memory store that can be cut off, before or after a step is applied, and that holds something under the key
-/// "damaged" that nobody can read.
+/// A memory store that can be cut off, before or after a step is applied, that holds something under the key "damaged" that
+/// nobody can read, and that has a defect of its own under the key "defect", after noon.
 #[derive(Clone)]
 struct Link {
     store: MemoryStore,
@@ -99,7 +101,9 @@ impl Link {
             if self.cut.load(Ordering::SeqCst) {
                 return Err(lost());
             }
-            tokio::time::sleep(self.latency).await;
+            if !self.latency.is_zero() {
+                tokio::time::sleep(self.latency).await;
+            }
             let reply = step().await;
             if self.replies_lost.load(Ordering::SeqCst) { Err(lost()) } else { reply }
         })
@@ -119,6 +123,8 @@ impl Store for Link {
             let error = StoreError::new(StoreErrorKind::Unreadable, "claim", self.location(), "damaged");
             return Box::pin(std::future::ready(Err(error)));
         }
+        let noon = matches!(&claim.what, What::Tick(ask) if ask.tick == NOON);
+        assert!(noon || key != "defect", "a defect");
         self.carry(|| self.store.claim(key, claim))
     }
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {

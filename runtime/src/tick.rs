@@ -1,11 +1,11 @@
-//! The path of a tick on one server: claim → run under a lease → release with a record.
+//! The path of a tick on one server, once it is claimed: start → run under a lease → release with a record.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::claim::{self, Ask, Claimed, NotWon, Win};
+use crate::claim::{Ask, NotWon, Win};
 use crate::event::{EventKind, SkipReason};
 use crate::execute::{self, Execution};
 use crate::job::Job;
@@ -26,27 +26,19 @@ pub(crate) enum Outcome {
     NotDue,
 }
 
-/// One tick of one job on this server, and a tick that is unfinished afterwards.
-pub(crate) async fn run(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -> (Outcome, Option<Unfinished>) {
-    let outcome = match claim::claim_tick(server, job, ask).await {
-        Claimed::Won(win) => Outcome::Ran(under_lease(server, job, win).await),
-        Claimed::No(NotWon { unfinished: Some(unfinished), reason }) => {
-            return (reason.map_or(Outcome::NotDue, Outcome::Skipped), Some(unfinished));
-        }
-        Claimed::No(NotWon { reason, .. }) => reason.map_or(Outcome::NotDue, Outcome::Skipped),
-    };
-    // A lease that was lost here has ended, or is about to.
-    let remaining = matches!(outcome, Outcome::Ran(_)).then_some(Duration::ZERO);
-    let unfinished = Unfinished { tick: ask.tick, remaining };
-    let may_be_taken_over = job.policy.allowed_takeovers() > 0 && outcome.may_be_unfinished();
-    (outcome, may_be_taken_over.then_some(unfinished))
+/// A run that has begun, or why none did.
+pub(crate) type Begun = Result<Started, NotWon>;
+
+/// A run that has begun.
+pub(crate) struct Started {
+    win: Win,
+    run: Run,
+    first_try: execute::Running,
 }
 
-/// A run, from the lease that was won for it to its record.
-pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'_>) -> RunRecord {
-    let Win { mut lease, slot, missed_after, usual } = win;
-    let id = lease.run_ref();
-    let _running = server.running.enter(job, id.fence);
+/// Starts the run of a tick that was won. Nothing else is done before: others may be due at the same time.
+pub(crate) fn start(server: &Arc<Server>, job: &Arc<Job>, win: Win) -> Started {
+    let id = win.lease.run_ref();
     let run = Run::new(run::Inner {
         key: job.policy.key.clone(),
         tick: id.tick,
@@ -58,11 +50,38 @@ pub(crate) async fn under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win<'
         stopping: server.stop.clone(),
         progress: std::sync::Mutex::default(),
     });
-    let proof = lease.proof();
+    let first_try = execute::start(server, job, &run, win.lease.proof());
+    Started { win, run, first_try }
+}
+
+/// What becomes of a tick that was claimed here, and a tick that is unfinished afterwards.
+pub(crate) async fn finish(
+    server: &Server,
+    job: &Arc<Job>,
+    ask: Ask,
+    begun: Begun,
+) -> (Outcome, Option<Unfinished>) {
+    let outcome = match begun {
+        Ok(started) => Outcome::Ran(under_lease(server, job, started).await),
+        Err(NotWon { unfinished: Some(unfinished), reason }) => {
+            return (reason.map_or(Outcome::NotDue, Outcome::Skipped), Some(unfinished));
+        }
+        Err(NotWon { reason, .. }) => reason.map_or(Outcome::NotDue, Outcome::Skipped),
+    };
+    // A lease that was lost here has ended, or is about to.
+    let remaining = matches!(outcome, Outcome::Ran(_)).then_some(Duration::ZERO);
+    let unfinished = Unfinished { tick: ask.tick, remaining };
+    let may_be_taken_over = job.policy.allowed_takeovers() > 0 && outcome.may_be_unfinished();
+    (outcome, may_be_taken_over.then_some(unfinished))
+}
+
+/// A run, from its start to its record.
+pub(crate) async fn under_lease(server: &Server, job: &Arc<Job>, started: Started) -> RunRecord {
+    let Started { win: Win { mut lease, slot, missed_after, usual }, run, first_try } = started;
+    let id = lease.run_ref();
+    let _running = server.running.enter(job, id.fence);
+    let proof = lease.proof().clone();
     let execution = Execution { server, job, id, proof: &proof, usual };
-    let first_try = execute::start(server, job, &run, &proof);
-    // The job runs. When thousands are due together, watching over it comes after starting the others.
-    tokio::task::yield_now().await;
     report::missed(server, job, missed_after, id.tick);
     server.tell(Some(job), if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });
 
@@ -110,6 +129,7 @@ impl Outcome {
             Self::Skipped(reason) => matches!(
                 reason,
                 SkipReason::WonTooLate
+                    | SkipReason::NotReplicated(_)
                     | SkipReason::StoreUnavailable(_)
                     | SkipReason::StillRunning
                     | SkipReason::Busy

@@ -11,7 +11,7 @@ use crate::claim::{Ask, Purpose};
 use crate::event::SkipReason;
 use crate::job::Job;
 use crate::report;
-use crate::server::Server;
+use crate::server::{Server, Slot};
 use crate::store::{Holder, StoreError};
 
 /// A store that refuses will not change its mind in a moment.
@@ -42,8 +42,33 @@ impl<'a> Waiting<'a> {
         bounded.then_some(self.in_time)
     }
 
+    /// A place among the runs, if one comes free before that is pointless.
+    pub(crate) async fn for_a_slot(&self, server: &Server) -> Option<Slot> {
+        // Boxed, like every wait here: a claim that need not wait stays small.
+        Box::pin(async {
+            tokio::select! {
+                biased;
+                slot = server.slot(self.last_start()) => slot,
+                () = self.is_pointless(server) => None,
+            }
+        })
+        .await
+    }
+
+    /// Lets so much time pass, or less: until a run has ended here, or until there is a reason to stop.
+    pub(crate) async fn pause(&self, server: &Server, pause: Duration, released: i64) {
+        Box::pin(async {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.is_pointless(server) => {}
+                () = self.job.here.released.exceeds(released) => {}
+            }
+        })
+        .await;
+    }
+
     /// Resolves when there is a reason to stop.
-    pub(crate) async fn is_pointless(&self, server: &Server) {
+    async fn is_pointless(&self, server: &Server) {
         tokio::select! {
             () = server.stop.cancelled() => {}
             () = self.job.superseded(self.ask.tick), if self.ask.purpose == Purpose::Due => {}

@@ -4,12 +4,11 @@ use jobs::RunOutcome;
 
 use crate::support::fleet::{Orders, all_steps, first_start, wait_for, wait_until};
 use crate::support::hand::Hand;
-use crate::support::redis_server::RedisServer;
+use crate::support::home::Kind;
 
-#[test]
-fn a_job_that_blocks_the_only_thread_keeps_its_lease() {
-    let redis = RedisServer::start();
-    let orders = Orders::serve(&redis).set("WORKER_THREADS", 1).set("WORKER_TTL", 1000);
+pub fn a_job_that_blocks_the_only_thread_keeps_its_lease(store: Kind) {
+    let home = store.home();
+    let orders = Orders::serve(&home).set("WORKER_THREADS", 1).set("WORKER_TTL", 1000);
     let fleet = orders.set("WORKER_BLOCK", 3000).start_fleet(2);
     let (_, run) = first_start(&fleet);
     let end = wait_for("its end", || all_steps(&fleet, "end").into_iter().next());
@@ -17,16 +16,15 @@ fn a_job_that_blocks_the_only_thread_keeps_its_lease() {
     let meanwhile: Vec<_> = all_steps(&fleet, "start").into_iter().filter(|step| step.at < end.at).collect();
     assert_eq!(meanwhile.len(), 1, "{meanwhile:?}");
     let record = wait_for("its record", || {
-        Hand::on(&redis).history().runs.into_iter().find(|record| record.fence == run.fence)
+        Hand::on(&home).history().runs.into_iter().find(|record| record.fence == run.fence)
     });
     assert_eq!(record.outcome, RunOutcome::Succeeded);
 }
 
-#[test]
-fn a_job_that_blocks_past_a_shutdown_is_released_only_when_it_ends() {
-    let redis = RedisServer::start();
-    let hand = Hand::on(&redis);
-    let orders = Orders::serve(&redis).set("WORKER_TTL", 1000).set("WORKER_SHUTDOWN_GRACE", 300);
+pub fn a_job_that_blocks_past_a_shutdown_is_released_only_when_it_ends(store: Kind) {
+    let home = store.home();
+    let hand = Hand::on(&home);
+    let orders = Orders::serve(&home).set("WORKER_TTL", 1000).set("WORKER_SHUTDOWN_GRACE", 300);
     let mut server = orders.set("WORKER_BLOCK", 7000).start();
     server.wait_for("run start");
     let token = hand.lock().expect("its lock");

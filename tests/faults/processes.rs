@@ -6,17 +6,17 @@ use jobs::{RunOutcome, Timestamp};
 
 use crate::support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
 use crate::support::hand::Hand;
+use crate::support::home::{Home, Kind};
 use crate::support::redis_server::RedisServer;
 
 /// Every second, for ten seconds unless something happens.
-fn long_runs(redis: &RedisServer) -> Orders {
-    Orders::serve(redis).set("WORKER_EVERY", "1s").set("WORKER_TTL", 1500).set("WORKER_STEPS", 100)
+fn long_runs(home: &Home) -> Orders {
+    Orders::serve(home).set("WORKER_EVERY", "1s").set("WORKER_TTL", 1500).set("WORKER_STEPS", 100)
 }
 
-#[test]
-fn a_killed_winners_tick_is_over_and_the_next_after_its_ttl_runs_elsewhere() {
-    let redis = RedisServer::start();
-    let mut fleet = long_runs(&redis).start_fleet(3);
+pub fn a_killed_winners_tick_is_over_and_the_next_after_its_ttl_runs_elsewhere(store: Kind) {
+    let home = store.home();
+    let mut fleet = long_runs(&home).start_fleet(3);
     let (winner, killed) = first_start(&fleet);
     fleet[winner].wait_for("run step");
     fleet[winner].kill();
@@ -25,7 +25,7 @@ fn a_killed_winners_tick_is_over_and_the_next_after_its_ttl_runs_elsewhere() {
     assert_ne!(next.server, killed.server);
     assert!(next.tick > killed.tick && next.fence > killed.fence, "{killed:?} then {next:?}");
     assert_eq!(next.attempt, 1, "a tick of its own, not a takeover");
-    let history = Hand::on(&redis).history();
+    let history = Hand::on(&home).history();
     let record = history.runs.iter().find(|run| run.fence == killed.fence).expect("the killed run");
     assert_eq!((record.outcome, record.tick), (RunOutcome::Crashed, Some(killed.tick)));
 }
@@ -57,11 +57,10 @@ fn stop_past_the_leases(fleet: &[Worker]) -> (&Worker, Vec<Step>, Vec<Step>) {
     (stopped, overtaken, successors)
 }
 
-#[test]
-fn a_winner_that_was_stopped_past_its_lease_takes_not_one_step_more() {
-    let redis = RedisServer::start();
-    let hand = Hand::on(&redis);
-    let fleet = two_servers_with_many_jobs(long_runs(&redis));
+pub fn a_winner_that_was_stopped_past_its_lease_takes_not_one_step_more(store: Kind) {
+    let home = store.home();
+    let hand = Hand::on(&home);
+    let fleet = two_servers_with_many_jobs(long_runs(&home));
     let (stopped, overtaken, successors) = stop_past_the_leases(&fleet);
 
     let locks = || successors.iter().map(|run| hand.lock_of(&run.key)).collect::<Vec<_>>();
@@ -86,10 +85,10 @@ fn a_winner_that_was_stopped_past_its_lease_takes_not_one_step_more() {
 }
 
 /// The control of the test above, and what fences are for.
-#[test]
-fn a_winner_that_goes_on_past_its_lease_does_harm_wherever_its_fence_is_not_compared() {
-    let redis = RedisServer::start();
-    let orders = long_runs(&redis).set("WORKER_ON_LOST", "continue").set("WORKER_WRITES", 1);
+pub fn a_winner_that_goes_on_past_its_lease_does_harm_wherever_its_fence_is_not_compared(store: Kind) {
+    let home = store.home();
+    let database = RedisServer::start();
+    let orders = long_runs(&home).set("WORKER_ON_LOST", "continue").set("WORKER_WRITES", database.url());
     let fleet = two_servers_with_many_jobs(orders);
     let (stopped, overtaken, successors) = stop_past_the_leases(&fleet);
     wait_until("a write of every successor", || {

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use crate::support::fleet::{Orders, Worker, all_steps, wait_until};
 use crate::support::hand::Hand;
-use crate::support::redis_server::RedisServer;
+use crate::support::home::Kind;
 
 fn pause(seconds: u64) {
     std::thread::sleep(Duration::from_secs(seconds));
 }
 
-#[test]
-fn a_pause_on_one_server_is_seen_by_every_other_and_survives_restarts() {
-    let redis = RedisServer::start();
-    let orders = Orders::serve(&redis).set("WORKER_EVERY", "500ms");
+pub fn a_pause_on_one_server_is_seen_by_every_other_and_survives_restarts(store: Kind) {
+    let home = store.home();
+    let orders = Orders::serve(&home).set("WORKER_EVERY", "500ms");
     let mut fleet = orders.start_fleet(3);
     wait_until("a run", || !all_steps(&fleet, "start").is_empty());
     fleet[0].order("pause import");
@@ -24,17 +23,16 @@ fn a_pause_on_one_server_is_seen_by_every_other_and_survives_restarts() {
     let mut fleet = orders.start_fleet(2);
     pause(2);
     assert_eq!(all_steps(&fleet, "start").len(), 0, "{ran} runs before");
-    assert!(Hand::on(&redis).history().skips.len() >= 3, "and the skips are on record");
+    assert!(Hand::on(&home).history().skips.len() >= 3, "and the skips are on record");
     fleet[1].order("resume import");
     fleet[1].wait_for("resume Ok");
     wait_until("a run", || !all_steps(&fleet, "start").is_empty());
 }
 
-#[test]
-fn runs_by_hand_race_with_ticks_and_never_overlap() {
-    let redis = RedisServer::start();
+pub fn runs_by_hand_race_with_ticks_and_never_overlap(store: Kind) {
+    let home = store.home();
     let orders =
-        Orders::serve(&redis).set("WORKER_EVERY", "300ms").set("WORKER_STEPS", 2).set("WORKER_STEP", 60);
+        Orders::serve(&home).set("WORKER_EVERY", "300ms").set("WORKER_STEPS", 2).set("WORKER_STEP", 60);
     let mut fleet = orders.start_fleet(4);
     let asked = 30;
     for round in 0..asked {
@@ -65,11 +63,10 @@ fn runs_by_hand_race_with_ticks_and_never_overlap() {
     assert_eq!(ticks.len(), starts.len() - by_hand, "a tick ran twice");
 }
 
-#[test]
-fn a_run_that_is_asked_for_where_the_job_is_not_linked_happens_where_it_is() {
-    let redis = RedisServer::start();
-    let has_it = Orders::serve(&redis).set("WORKER_KEYS", "report").set("WORKER_EVERY", "1h").start();
-    let mut has_not = Orders::serve(&redis).set("WORKER_KEYS", "other").set("WORKER_EVERY", "1h").start();
+pub fn a_run_that_is_asked_for_where_the_job_is_not_linked_happens_where_it_is(store: Kind) {
+    let home = store.home();
+    let has_it = Orders::serve(&home).set("WORKER_KEYS", "report").set("WORKER_EVERY", "1h").start();
+    let mut has_not = Orders::serve(&home).set("WORKER_KEYS", "other").set("WORKER_EVERY", "1h").start();
     let server = has_it.wait_for("ready");
     has_not.wait_for("ready");
     has_not.order("run_now report");

@@ -5,11 +5,11 @@ use std::time::Duration;
 use jobs::Timestamp;
 
 use crate::support::fleet::{Orders, all_steps, wait_for, wait_until};
-use crate::support::redis_server::RedisServer;
+use crate::support::home::{Home, Kind};
 
 /// So short a grace that whoever starts later is too late.
-fn orders(redis: &RedisServer) -> Orders {
-    Orders::serve(redis).set("WORKER_EVERY", "2s").set("WORKER_TTL", 1000).set("WORKER_GRACE", 50)
+fn orders(home: &Home) -> Orders {
+    Orders::serve(home).set("WORKER_EVERY", "2s").set("WORKER_TTL", 1000).set("WORKER_GRACE", 50)
 }
 
 /// Servers that know the job are killed, ticks pass, and others start between two ticks. Returns what ran before the
@@ -32,31 +32,28 @@ fn downtime(orders: &Orders) -> (Vec<Timestamp>, Timestamp) {
     (ran.iter().map(|run| run.tick).filter(|tick| *tick <= missed).collect(), missed)
 }
 
-#[test]
-fn after_the_whole_fleet_was_down_the_newest_missed_tick_runs_once() {
-    let redis = RedisServer::start();
-    let (ran, missed) = downtime(&orders(&redis).set("WORKER_MISSED", "run_once"));
+pub fn after_the_whole_fleet_was_down_the_newest_missed_tick_runs_once(store: Kind) {
+    let home = store.home();
+    let (ran, missed) = downtime(&orders(&home).set("WORKER_MISSED", "run_once"));
     assert_eq!(ran, [missed], "on one of three servers, with its own tick");
 }
 
 /// The control.
-#[test]
-fn after_the_whole_fleet_was_down_nothing_is_made_up_for_unless_asked_for() {
-    let redis = RedisServer::start();
-    let (ran, _) = downtime(&orders(&redis));
+pub fn after_the_whole_fleet_was_down_nothing_is_made_up_for_unless_asked_for(store: Kind) {
+    let home = store.home();
+    let (ran, _) = downtime(&orders(&home));
     assert_eq!(ran, []);
 }
 
-#[test]
-fn after_the_store_was_away_the_newest_missed_tick_runs_once() {
-    let mut redis = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let fleet = orders(&redis).set("WORKER_MISSED", "run_once").set("WORKER_EVERY", "3s").start_fleet(3);
+pub fn after_the_store_was_away_the_newest_missed_tick_runs_once(store: Kind) {
+    let mut home = store.durable_home();
+    let fleet = orders(&home).set("WORKER_MISSED", "run_once").set("WORKER_EVERY", "3s").start_fleet(3);
     let first = wait_for("a run", || all_steps(&fleet, "end").into_iter().next());
-    redis.kill();
+    home.kill();
     // Past the next tick and its grace, and well before the one after it.
     let missed = first.tick.plus(Duration::from_secs(3));
     std::thread::sleep(missed.plus(Duration::from_millis(700)).since(Timestamp::now()));
-    redis.restart();
+    home.restart();
     wait_until("the tick after it", || all_steps(&fleet, "start").iter().any(|run| run.tick > missed));
     let late: Vec<_> = all_steps(&fleet, "start").into_iter().filter(|run| run.tick == missed).collect();
     assert_eq!(late.len(), 1, "{late:?}");

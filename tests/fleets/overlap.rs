@@ -1,12 +1,12 @@
 //! A tick that is due while the last run goes on.
 
 use crate::support::fleet::{Orders, Step, all_steps, wait_until};
-use crate::support::redis_server::RedisServer;
+use crate::support::home::Kind;
 
 /// Every second, for one and a half: each run outlasts the next tick.
-fn runs(overlap: &str) -> Vec<(Step, Step)> {
-    let redis = RedisServer::start();
-    let orders = Orders::serve(&redis).set("WORKER_EVERY", "1s").set("WORKER_TTL", 5000);
+fn runs(store: Kind, overlap: &str) -> Vec<(Step, Step)> {
+    let home = store.home();
+    let orders = Orders::serve(&home).set("WORKER_EVERY", "1s").set("WORKER_TTL", 5000);
     let fleet = orders.set("WORKER_STEPS", 15).set("WORKER_OVERLAP", overlap).start_fleet(3);
     wait_until("five runs", || all_steps(&fleet, "end").len() >= 5);
     let ends = all_steps(&fleet, "end");
@@ -25,9 +25,8 @@ fn runs(overlap: &str) -> Vec<(Step, Step)> {
     runs
 }
 
-#[test]
-fn a_queued_tick_starts_when_the_long_run_before_it_ends() {
-    let runs = runs("queue");
+pub fn a_queued_tick_starts_when_the_long_run_before_it_ends(store: Kind) {
+    let runs = runs(store, "queue");
     let waits = runs.windows(2).map(|pair| pair[1].0.at.since(pair[0].1.at).as_millis());
     let waits: Vec<_> = waits.collect();
     println!("milliseconds from the end of a run to the start of the next: {waits:?}");
@@ -38,8 +37,8 @@ fn a_queued_tick_starts_when_the_long_run_before_it_ends() {
 }
 
 /// The control: without the queue a run starts only at a tick.
-#[test]
-fn a_skipped_tick_does_not_start_when_the_long_run_before_it_ends() {
-    let late = runs("skip").into_iter().filter(|(start, _)| start.at.since(start.tick).as_millis() > 300);
+pub fn a_skipped_tick_does_not_start_when_the_long_run_before_it_ends(store: Kind) {
+    let late =
+        runs(store, "skip").into_iter().filter(|(start, _)| start.at.since(start.tick).as_millis() > 300);
     assert_eq!(late.count(), 0);
 }

@@ -6,13 +6,12 @@ use jobs::RunOutcome;
 
 use crate::support::fleet::{Orders, Worker, first_start, wait_until};
 use crate::support::hand::Hand;
-use crate::support::redis_server::RedisServer;
+use crate::support::home::Kind;
 
-#[test]
-fn a_run_outlives_all_servers_on_record_as_unfinished_and_then_as_crashed() {
-    let redis = RedisServer::start();
-    let hand = Hand::on(&redis);
-    let orders = Orders::serve(&redis).set("WORKER_TTL", 2000).set("WORKER_STEPS", 100);
+pub fn a_run_outlives_all_servers_on_record_as_unfinished_and_then_as_crashed(store: Kind) {
+    let home = store.home();
+    let hand = Hand::on(&home);
+    let orders = Orders::serve(&home).set("WORKER_TTL", 2000).set("WORKER_STEPS", 100);
     let mut fleet = orders.start_fleet(3);
     let (_, run) = first_start(&fleet);
     fleet.iter_mut().for_each(Worker::kill);

@@ -6,13 +6,13 @@ use jobs::{RunOutcome, Timestamp};
 
 use crate::support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
 use crate::support::hand::Hand;
-use crate::support::redis_server::RedisServer;
+use crate::support::home::{Home, Kind};
 
 const TTL: Duration = Duration::from_secs(2);
 
 /// Every four seconds, for one and a half.
-fn orders(redis: &RedisServer) -> Orders {
-    Orders::serve(redis)
+fn orders(home: &Home) -> Orders {
+    Orders::serve(home)
         .set("WORKER_EVERY", "4s")
         .set("WORKER_TTL", TTL.as_millis())
         .set("WORKER_STEPS", 15)
@@ -26,10 +26,9 @@ fn taken_over(fleet: &[Worker], first: &Step) -> Step {
     })
 }
 
-#[test]
-fn a_killed_winners_tick_finishes_on_another_server_within_the_ttl_and_a_second() {
-    let redis = RedisServer::start();
-    let mut fleet = orders(&redis).start_fleet(3);
+pub fn a_killed_winners_tick_finishes_on_another_server_within_the_ttl_and_a_second(store: Kind) {
+    let home = store.home();
+    let mut fleet = orders(&home).start_fleet(3);
     let (winner, first) = first_start(&fleet);
     fleet[winner].wait_for("run step");
     fleet[winner].kill();
@@ -43,7 +42,7 @@ fn a_killed_winners_tick_finishes_on_another_server_within_the_ttl_and_a_second(
     println!("taken over {took:?} after the kill, with a ttl of {TTL:?}");
     assert!(took <= TTL + Duration::from_secs(1), "{took:?}");
     wait_until("its end", || all_steps(&fleet, "end").iter().any(|run| run.fence == second.fence));
-    let hand = Hand::on(&redis);
+    let hand = Hand::on(&home);
     wait_until("its record", || hand.history().runs.iter().any(|run| run.fence == second.fence));
     let runs = hand.history().runs;
     let outcome = |fence| runs.iter().find(|run| run.fence == fence).map(|run| (run.outcome, run.attempt));
@@ -54,20 +53,18 @@ fn a_killed_winners_tick_finishes_on_another_server_within_the_ttl_and_a_second(
 }
 
 /// The control: without `on_crash = "retry"` the tick is over.
-#[test]
-fn a_killed_winners_tick_is_over_unless_asked_for() {
-    let redis = RedisServer::start();
-    let mut fleet = orders(&redis).set("WORKER_TAKEOVERS", 0).start_fleet(3);
+pub fn a_killed_winners_tick_is_over_unless_asked_for(store: Kind) {
+    let home = store.home();
+    let mut fleet = orders(&home).set("WORKER_TAKEOVERS", 0).start_fleet(3);
     let (winner, first) = first_start(&fleet);
     fleet[winner].kill();
     wait_until("the next tick", || all_steps(&fleet, "start").iter().any(|run| run.tick > first.tick));
     assert_eq!(all_steps(&fleet, "start").iter().filter(|run| run.tick == first.tick).count(), 1);
 }
 
-#[test]
-fn a_deploy_in_the_middle_of_a_run_hands_it_to_the_next_server() {
-    let redis = RedisServer::start();
-    let every_ten = orders(&redis).set("WORKER_EVERY", "10s").set("WORKER_TTL", 3000);
+pub fn a_deploy_in_the_middle_of_a_run_hands_it_to_the_next_server(store: Kind) {
+    let home = store.home();
+    let every_ten = orders(&home).set("WORKER_EVERY", "10s").set("WORKER_TTL", 3000);
     let until_signal = every_ten.clone().set("WORKER_ROLE", "serve until signal");
     let mut old = until_signal.set("WORKER_STEPS", 80).set("WORKER_SHUTDOWN_GRACE", 200).start();
     old.wait_for("run step");
@@ -85,7 +82,7 @@ fn a_deploy_in_the_middle_of_a_run_hands_it_to_the_next_server() {
     assert_eq!((second.attempt, second.tick), (2, first.tick));
     assert!(second.fence > first.fence);
     assert!(second.at.since(stopped) < Duration::from_secs(3 + 1), "within the ttl and a second");
-    let runs = Hand::on(&redis).history().runs;
+    let runs = Hand::on(&home).history().runs;
     let record = runs.iter().find(|run| run.fence == first.fence).expect("the old server's record");
     assert_eq!(record.outcome, RunOutcome::Cancelled);
 }

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use jobs::store::postgres::PostgresStore;
-use jobs::store::{Announcement, ClaimReply, RunOutcome, RunRequest, Store, StoreError, StoreErrorKind};
+use jobs::store::{
+    Announcement, Claim, ClaimReply, RunOutcome, RunRequest, Store, StoreError, StoreErrorKind, What,
+};
 
 use super::support::bench::{LONG, claim, claim_now, ending, lease};
 use super::support::postgres_server::{PATIENCE, PostgresServer};
-use super::{open_url, unused_name, win};
+use super::{claim_for, open_url, unused_name, win};
 
 fn in_schema(server: &PostgresServer, user: &str, schema: &str) -> PostgresStore {
     let url = format!("{}?schema={schema}", server.url_of(user));
@@ -46,19 +48,24 @@ async fn schemas_are_separate() {
 /// Everything that is ever done with a key, and by a fleet.
 async fn whole_life(store: &PostgresStore) -> Result<(), StoreError> {
     let tick = store.ping().await?.at;
-    let win = async |server, ttl| {
-        let claim = claim_now(server, ttl);
-        match store.claim("job", &claim).await?.reply.decision {
-            ClaimReply::Won(won) => Ok(lease(&claim, won)),
-            refusal => panic!("{refusal:?}"),
-        }
+    let win = async |claim: Claim| match store.claim("job", &claim).await?.reply.decision {
+        ClaimReply::Won(won) => Ok(lease(&claim, won)),
+        refusal => panic!("{refusal:?}"),
     };
-    let first = win("a", Duration::from_millis(20)).await?;
+    let slot = win(claim_for(What::Slot(1), "a", LONG)).await?;
+    store.claim("job", &Claim { waits: true, ..claim_for(What::Slot(1), "b", LONG) }).await?;
+    store.locks().await?;
+    store.listen("job").await?;
+    store.extend("job", &slot).await?;
+    store.release("job", &slot, &ending(RunOutcome::Succeeded)).await?; // and tells who waits
+    let first = win(claim_now("a", Duration::from_millis(200))).await?;
     store.extend("job", &first).await?;
     store.claim("job", &claim("b", tick)).await?; // skipped as held, on record
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let second = win("b", LONG).await?; // records the first as crashed
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let second = win(claim_now("b", LONG)).await?; // records the first as crashed
     store.release("job", &second, &ending(RunOutcome::Succeeded)).await?;
+    win(claim_for(What::Lock, "a", LONG)).await?;
+    store.break_lock("job", 1).await?;
     store.set_paused("job", true).await?;
     store.set_paused("job", false).await?;
     store.reset("job").await?;
@@ -89,7 +96,7 @@ async fn a_user_who_may_not_make_tables_is_told_what_to_run_and_that_suffices() 
     administrator.batch_execute(&store.setup_sql()).await.expect("the administrator may");
     whole_life(&store).await.expect("what was granted suffices");
 
-    let tables = ["job_lock", "job_run", "job_skip", "job_server", "job_request"];
+    let tables = ["job_lock", "job_slot", "job_run", "job_skip", "job_server", "job_request"];
     for table in tables {
         let take = format!("REVOKE ALL ON {schema}.{table} FROM {user}");
         administrator.batch_execute(&take).await.unwrap();

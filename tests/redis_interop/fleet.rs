@@ -40,12 +40,7 @@ async fn a_fleet_that_is_gone_leaves_nothing_behind() {
     for ttl in [2 * DAY, LONG] {
         announce(&bench, "a", ttl / 2).await;
         announce(&bench, &format!("{ttl:?}"), ttl).await;
-        let other = Bench {
-            key: format!("{ttl:?}"),
-            store: Arc::clone(&bench.store),
-            tamper: Arc::clone(&bench.tamper),
-        };
-        other.request("r", ttl).await;
+        bench.on(&format!("{ttl:?}")).request("r", ttl).await;
     }
     let expected = ["{servers}:about", "{servers}:alive", "{servers}:requested", "{servers}:requests"];
     assert_eq!(keys(&mut plain).await, expected);

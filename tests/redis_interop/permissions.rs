@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, RunOutcome, RunRequest, Store, StoreError, StoreErrorKind};
+use jobs::store::{ClaimReply, RunOutcome, RunRequest, Store, StoreError, StoreErrorKind, What};
 use redis::aio::MultiplexedConnection;
 
-use super::support::bench::{LONG, claim, claim_now, ending, lease};
+use super::support::bench::{LONG, claim, claim_now, claim_what, ending, lease};
 use super::support::redis_server::RedisServer;
 use super::{fleet, raw};
 
@@ -52,6 +52,13 @@ async fn whole_life(
     store.servers().await?;
     store.leave("b").await?;
     store.forget("k", Duration::ZERO).await?;
+    for what in [What::Lock, What::Slot(1)] {
+        let mut claim = claim_what("a", LONG, what);
+        claim.waits = true;
+        store.claim("by-hand", &claim).await?;
+    }
+    store.locks().await?;
+    store.break_lock("by-hand", 10).await?;
     store.history("k").await.map(drop)
 }
 
@@ -78,6 +85,11 @@ async fn the_permissions_in_the_readme_suffice_and_none_is_idle() {
                 Some(rule) => {
                     let error = result.expect_err(rule);
                     assert_eq!(error.kind(), StoreErrorKind::Refused, "without {rule}: {error}");
+                    let said = error.to_string().to_uppercase();
+                    let named = rule.strip_prefix('+').is_none_or(|command| {
+                        said.contains(&format!("+{command};")) || said.contains(&format!("'{command}'"))
+                    });
+                    assert!(said.contains("NOPERM") && named, "without {rule}: {error}");
                 }
             }
         }

@@ -8,6 +8,7 @@ use jobs::Timestamp;
 use jobs::clock::Clock;
 use jobs::store::memory::MemoryStore;
 use jobs::store::{Claim, ClaimReply, ForgetReply, TickClaim};
+use jobs::testing::store::Subject;
 
 use super::support::bench::{Bench, LONG, ask, claim, claim_now, claim_with};
 
@@ -24,8 +25,8 @@ impl Clock for SetClock {
 
 fn set_clock() -> (Arc<SetClock>, Bench) {
     let clock = Arc::new(SetClock(AtomicI64::new(NOON.as_micros())));
-    let store = MemoryStore::new(clock.clone());
-    (clock, Bench { store: Arc::new(store.clone()), tamper: Arc::new(store), key: "import".to_owned() })
+    let bench = Bench::of(&Subject::new(MemoryStore::new(clock.clone())));
+    (clock, bench)
 }
 
 #[tokio::test]

@@ -9,26 +9,22 @@ use jobs::store::model::{Lock, State};
 use super::folder::TempFolder;
 use super::subject::{Subject, Tamper, Tampering};
 
-fn open(folder: &TempFolder, namespace: Option<&str>) -> Arc<FileStore> {
-    Arc::new(FileStore::open(folder.path(), namespace).expect("a folder that can be written to"))
+fn open(folder: &TempFolder, namespace: Option<&str>) -> FileStore {
+    FileStore::open(folder.path(), namespace).expect("a folder that can be written to")
 }
 
 /// A folder of its own, which vanishes with the test.
 pub fn file() -> std::future::Ready<Subject> {
     let folder = Arc::new(TempFolder::in_memory());
     let store = open(&folder, None);
-    std::future::ready(Subject {
-        store: store.clone(),
-        in_namespace: Arc::new({
-            let folder = folder.clone();
-            move |name| open(&folder, Some(name))
-        }),
-        tamper: Arc::new(FileHand { store, _folder: folder }),
-    })
+    let subject = Subject::new(store.clone())
+        .tampered_by(FileHand { store, _folder: Arc::clone(&folder) })
+        .namespaced_by(move |name| open(&folder, Some(name)));
+    std::future::ready(subject)
 }
 
 struct FileHand {
-    store: Arc<FileStore>,
+    store: FileStore,
     _folder: Arc<TempFolder>,
 }
 
@@ -41,7 +37,9 @@ impl FileHand {
     fn change(&self, key: &str, change: impl FnOnce(&mut State)) {
         let mut state = self.read(key);
         change(&mut state);
-        std::fs::write(self.store.state_file(key), serde_json::to_string(&state).unwrap()).unwrap();
+        let mut json = serde_json::json!(state);
+        json["key"] = key.into();
+        std::fs::write(self.store.state_file(key), json.to_string()).unwrap();
     }
 }
 

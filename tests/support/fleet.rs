@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
 
-use super::redis_server::RedisServer;
+use super::home::Whereabouts;
 use super::worker::MARK;
 
 /// The test in every binary that uses workers where their processes begin.
@@ -22,9 +22,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Orders(Vec<(String, String)>);
 
 impl Orders {
-    /// A scheduler on this Redis.
-    pub fn serve(redis: &RedisServer) -> Self {
-        Self::role("serve").set("JOBS_URL", redis.url())
+    /// A scheduler on this store.
+    pub fn serve(place: &impl Whereabouts) -> Self {
+        Self::role("serve").on(place)
+    }
+
+    pub fn on(self, place: &impl Whereabouts) -> Self {
+        let orders = self.set("JOBS_URL", place.url());
+        match place.namespace() {
+            Some(namespace) => orders.set("JOBS_NAMESPACE", namespace),
+            None => orders,
+        }
     }
 
     pub fn role(role: &str) -> Self {

@@ -25,6 +25,14 @@ impl TempFolder {
         Self(folder)
     }
 
+    /// Writes a file, and tells its path.
+    #[allow(dead_code, reason = "not every test binary needs it")]
+    pub fn put(&self, name: &str, content: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        path.display().to_string()
+    }
+
     pub fn path(&self) -> &Path {
         &self.0
     }

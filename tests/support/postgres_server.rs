@@ -30,6 +30,11 @@ impl PostgresServer {
 
     /// A server with settings: `&["default_transaction_isolation=serializable"]`.
     pub fn start_with(settings: &[&str]) -> Self {
+        Self::start_with_files(settings, &[])
+    }
+
+    /// A server with settings, and with files in its folder: `&[("pg_hba.conf", rules)]`.
+    pub fn start_with_files(settings: &[&str], files: &[(&str, &str)]) -> Self {
         let folder = TempFolder::in_memory();
         if let Some(user) = other_user() {
             run(Command::new("chown").arg(user).arg(folder.path()));
@@ -39,11 +44,20 @@ impl PostgresServer {
             .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"])
             .args(["--wal-segsize=1", "-D"])
             .arg(folder.path().join("data")));
-        // Only this user needs a password.
+        // Only these users need a password; the second one's costs the client no arithmetic.
         let rules = folder.path().join("data/pg_hba.conf");
         let rest = std::fs::read_to_string(&rules).expect("rules");
-        std::fs::write(&rules, format!("host all guarded 127.0.0.1/32 scram-sha-256\n{rest}"))
-            .expect("rules");
+        let guarded = "host all guarded 127.0.0.1/32 scram-sha-256\nhost all known 127.0.0.1/32 password\n";
+        std::fs::write(&rules, format!("{guarded}{rest}")).expect("rules");
+        for (name, content) in files {
+            let path = folder.path().join("data").join(name);
+            std::fs::write(&path, content).expect("a file");
+            // A key that others may read is refused.
+            run(Command::new("chmod").arg("600").arg(&path));
+            if let Some(user) = other_user() {
+                run(Command::new("chown").arg(user).arg(&path));
+            }
+        }
         let settings = settings.iter().map(ToString::to_string).collect();
         let mut server = Self { watched: None, port: 0, folder, settings };
         // Another process may take the port between our looking and the server's start.

@@ -1,6 +1,5 @@
 //! The PostgreSQL store under test.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use jobs::Timestamp;
@@ -27,16 +26,12 @@ async fn at(url: String) -> Subject {
     let namespace = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let open = move |namespace: &str| {
         let store = PostgresStore::open(&url, Some(namespace)).expect("a valid URL");
-        Arc::new(store.with_timeouts(PATIENCE, PATIENCE))
+        store.with_timeouts(PATIENCE, PATIENCE)
     };
-    Subject {
-        store: open(&namespace),
-        in_namespace: Arc::new({
-            let namespace = namespace.clone();
-            move |name| open(&format!("{namespace}.{name}"))
-        }),
-        tamper: Arc::new(PostgresHand { client: PostgresServer::shared().client().await, namespace }),
-    }
+    let (store, prefix) = (open(&namespace), namespace.clone());
+    Subject::new(store)
+        .tampered_by(PostgresHand { client: PostgresServer::shared().client().await, namespace })
+        .namespaced_by(move |name| open(&format!("{prefix}.{name}")))
 }
 
 struct PostgresHand {

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -18,6 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 pub struct RedisServer {
     watched: Option<Child>,
     port: u16,
+    tls_port: Option<u16>,
     folder: PathBuf,
     options: Vec<String>,
 }
@@ -30,15 +31,25 @@ impl RedisServer {
 
     /// A server with options as on its command line: `&["--maxmemory", "4mb"]`.
     pub fn start_with(options: &[&str]) -> Self {
+        Self::start_on(false, options)
+    }
+
+    /// A server that speaks TLS on a second port, with the certificates that the options name.
+    pub fn start_encrypted(options: &[&str]) -> Self {
+        Self::start_on(true, options)
+    }
+
+    fn start_on(encrypted: bool, options: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("jobs-redis-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a temporary folder for redis-server");
         let options = options.iter().map(ToString::to_string).collect();
-        let mut server = Self { watched: None, port: 0, folder, options };
+        let mut server = Self { watched: None, port: 0, tls_port: None, folder, options };
         // Another process may take the port between our looking and the server's start.
         for _ in 0..5 {
             server.port = free_port();
+            server.tls_port = encrypted.then(free_port);
             if server.launch() {
                 return server;
             }
@@ -67,6 +78,11 @@ impl RedisServer {
         self.port
     }
 
+    /// Where it speaks TLS.
+    pub fn tls_port(&self) -> u16 {
+        self.tls_port.expect("a server that was started encrypted")
+    }
+
     /// A plain client, as another program would use it.
     pub async fn client(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).expect("a valid URL");
@@ -79,9 +95,8 @@ impl RedisServer {
 
     /// Ends the server as a power cut would. What it had persisted stays for [`restart`](Self::restart).
     pub fn kill(&mut self) {
-        if let Some(mut watched) = self.watched.take() {
-            drop(watched.stdin.take());
-            let _already_gone = watched.wait();
+        if let Some(watched) = self.watched.take() {
+            end(watched);
         }
     }
 
@@ -91,30 +106,49 @@ impl RedisServer {
         assert!(self.launch(), "redis-server does not start again on port {}", self.port);
     }
 
-    /// The shell ends the server when its input closes, so that not even a killed test leaves one behind.
     fn launch(&mut self) -> bool {
-        require_binary();
-        let mut watched = Command::new("sh")
-            .args(["-c", r#"redis-server "$@" & server=$!; read -r _; kill -9 $server; wait $server"#, "sh"])
-            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""])
-            .args(["--appendonly", "no", "--loglevel", "warning"])
-            .arg("--dir")
-            .arg(&self.folder)
-            .args(&self.options)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("sh");
-        let answers = answers_soon(self.port);
-        if answers {
-            self.watched = Some(watched);
-        } else {
-            drop(watched.stdin.take());
-            let _ended = watched.wait();
-        }
-        answers
+        let folder = self.folder.display().to_string();
+        let port = self.port.to_string();
+        let mut arguments = vec!["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
+        arguments.extend(["--loglevel", "warning", "--dir", &folder]);
+        let tls_port = self.tls_port.map(|port| port.to_string());
+        arguments.extend(tls_port.iter().flat_map(|port| ["--tls-port", port.as_str()]));
+        arguments.extend(self.options.iter().map(String::as_str));
+        self.watched = launch(&arguments, self.port, &self.folder);
+        self.watched.is_some()
     }
+}
+
+/// Starts `redis-server` with these arguments, and waits until it answers. It ends when its input closes, and its
+/// folder vanishes, so that not even a killed test leaves anything behind.
+pub fn launch(arguments: &[&str], port: u16, folder: &Path) -> Option<Child> {
+    const WATCH: &str = r#"redis-server "$@" & server=$!
+        read -r _ || abandoned=1
+        kill -9 $server; wait $server
+        [ -z "$abandoned" ] || rm -rf "$FOLDER""#;
+    require_binary();
+    let watched = Command::new("sh")
+        .args(["-c", WATCH, "sh"])
+        .args(arguments)
+        .env("FOLDER", folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("sh");
+    if answers_soon(port) {
+        return Some(watched);
+    }
+    end(watched);
+    None
+}
+
+/// Kills a server, and leaves its folder alone.
+pub fn end(mut watched: Child) {
+    if let Some(mut orders) = watched.stdin.take() {
+        let _already_gone = orders.write_all(b"end\n");
+    }
+    let _ended = watched.wait();
 }
 
 impl Drop for RedisServer {
@@ -132,9 +166,15 @@ fn require_binary() {
     );
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+/// Nodes of a cluster talk to each other at a port that is 10000 higher.
+pub fn free_port() -> u16 {
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        if port <= u16::MAX - 10_000 {
+            return port;
+        }
+    }
 }
 
 fn answers_soon(port: u16) -> bool {

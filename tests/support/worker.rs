@@ -171,20 +171,27 @@ async fn work(run: Run) {
     let steps = number(&format!("STEPS_{}", run.key()), number("STEPS", 0));
     for _ in 0..steps {
         tokio::time::sleep(pause).await;
-        let written = if setting("WRITES").is_some() { write(&run).await } else { String::new() };
+        let written = match setting("WRITES") {
+            Some(redis) => write(&run, &redis).await,
+            None => String::new(),
+        };
         report("step", &run, &written);
     }
     report("end", &run, "");
 }
 
-/// Writes the fence to two places: one that compares it with the highest it has seen, one that does not.
-async fn write(run: &Run) -> String {
+/// Writes the fence to two places of a Redis that is the job's database: one that compares it with the highest it has seen, one that does not.
+async fn write(run: &Run, redis: &str) -> String {
     const IF_NOT_OVERTAKEN: &str = "
         if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then return 'refused' end
         redis.call('SET', KEYS[1], ARGV[1])
         return 'accepted'";
-    let client = redis::Client::open(std::env::var("JOBS_URL").expect("the store's URL")).expect("a URL");
-    let mut client = client.get_multiplexed_async_connection().await.expect("a connection");
+    let client = redis::Client::open(redis).expect("a URL");
+    // A process that was stopped in the middle of a write is not told that it took too long.
+    let patience =
+        redis::AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    let client = client.get_multiplexed_async_connection_with_config(&patience).await;
+    let mut client = client.expect("a connection");
     let script = redis::Script::new(IF_NOT_OVERTAKEN);
     let fenced: String = script
         .key(format!("fenced:{}", run.key()))

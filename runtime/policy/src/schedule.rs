@@ -18,6 +18,7 @@ use crate::{Timestamp, parse_duration};
 /// ```
 #[derive(Clone)]
 pub struct Schedule {
+    /// With its time zone, as it is shown. Stores compare it at every tick.
     text: String,
     tz: Option<String>,
     kind: Kind,
@@ -70,7 +71,11 @@ impl Schedule {
         } else {
             Kind::Interval(parse_interval(text, tz)?)
         };
-        let schedule = Self { text: text.trim().to_owned(), tz: tz.map(str::to_owned), kind };
+        let shown = match &kind {
+            Kind::Interval(_) => format!("every {}", text.trim()),
+            Kind::Cron(_) => format!("{} {}", text.trim(), tz.unwrap_or("UTC")),
+        };
+        let schedule = Self { text: shown, tz: tz.map(str::to_owned), kind };
         if schedule.next_after(REFERENCE).is_none() {
             return Err(ScheduleError {
                 argument: "every",
@@ -156,10 +161,7 @@ impl ScheduleError {
 /// `0 3 * * * Europe/Berlin`, or `every 10m`.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            Kind::Interval(_) => write!(f, "every {}", self.text),
-            Kind::Cron(_) => write!(f, "{} {}", self.text, self.tz.as_deref().unwrap_or("UTC")),
-        }
+        f.write_str(&self.text)
     }
 }
 

@@ -100,6 +100,9 @@ impl Ask {
         on_held: impl Fn(&Holder),
     ) -> Result<Decision<HeldLease>, Stop> {
         let Checked { server, key, wait, .. } = &self.options;
+        if server.cancel_runs.is_cancelled() {
+            return Err(Stop::Because(LockError::ended(key)));
+        }
         let mut gone = pin!(gone);
         let patience = Patience::new(*wait);
         // A campaign asks by itself, because it wants to know who leads.

@@ -69,7 +69,7 @@ impl Campaign {
         let mut standing = self.standing.clone();
         loop {
             match &*standing.borrow_and_update() {
-                Standing::Leads(term) if !term.is_lost() => return Ok(term.clone()),
+                Standing::Leads(term) if !term.is_over() => return Ok(term.clone()),
                 Standing::Over => return Err(LockError::ended(&self.key)),
                 _ => {}
             }
@@ -158,8 +158,7 @@ async fn run(ask: Ask, announced: Announced, mut resigned: oneshot::Receiver<Rep
                 }));
                 Term::new(guard)
             }
-            Err(Stop::Gone) => break,
-            Err(Stop::Because(LockError::Ended { .. })) => break,
+            Err(Stop::Gone | Stop::Because(LockError::Ended { .. })) => break,
             Err(Stop::Because(error)) => {
                 let key = &ask.options.key;
                 tracing::warn!(target: "jobs", key, %error, "[{key}] cannot campaign to lead; trying on");

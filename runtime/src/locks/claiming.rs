@@ -125,11 +125,15 @@ impl<'a> Claiming<'a> {
     fn won(&mut self, won: Won, sent: Moment, at: Timestamp) -> Next {
         let keep_alive = self.ask.options.keep_alive;
         let lease = HeldLease::won(self.server, self.key, keep_alive, self.claim.clone(), won, sent, at);
-        if !lease.proof().is_lost() {
+        let ends = self.server.cancel_runs.is_cancelled();
+        if !ends && !lease.proof().is_lost() {
             self.line.set_holder(None);
             return Next::Decided(Decision::Won(lease));
         }
         HeldLease::give_back(self.server, self.key, self.claim.clone());
+        if ends {
+            return Next::Fail(LockError::ended(self.key));
+        }
         if self.patience.is_over() {
             return Next::Fail(
                 self.trouble(StoreErrorKind::TimedOut, "its answer came too late to rely on it"),
@@ -202,6 +206,6 @@ async fn hear(ear: Option<&mut Ear>) {
     if !listener.freed().await {
         // The store can no longer tell; it is asked to listen again after the next pause.
         ear.listener = None;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

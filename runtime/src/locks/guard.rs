@@ -72,8 +72,14 @@ impl Guard {
         self.run.server()
     }
 
-    /// Whether the lock cannot be relied on any more. Costs no trip to the store.
+    /// Whether the lock cannot be relied on. Costs no trip to the store.
+    ///
+    /// This is final, but for a machine that was suspended: there it is `true` until the store has confirmed the lock.
     pub fn is_lost(&self) -> bool {
+        self.proof.is_lost() || self.proof.is_doubtful()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
         self.proof.is_lost()
     }
 

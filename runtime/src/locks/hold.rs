@@ -48,8 +48,8 @@ pub(super) struct Holding {
     stopped: Arc<Flag>,
     orders: mpsc::UnboundedReceiver<Order>,
     told_lost: bool,
-    _counted: Counted,
-    _shutdown_waits: TaskTrackerToken,
+    /// Until it is lost: from then on a shutdown has nothing to wait for.
+    shutdown_waits: Option<(Counted, TaskTrackerToken)>,
     _lost_at_the_end: LostAtTheEnd,
 }
 
@@ -77,11 +77,10 @@ impl Holding {
         });
         let (orders, received) = mpsc::unbounded_channel();
         let stopped = Arc::<Flag>::default();
-        let (proof, remember) = (lease.proof(), server.remember);
+        let (proof, remember) = (lease.proof().clone(), server.remember);
         let guard = Guard::new(run.clone(), proof.clone(), stopped.clone(), orders, remember);
         let holding = Self {
-            _counted: Counted::new(&server, &key),
-            _shutdown_waits: server.ticks.token(),
+            shutdown_waits: Some((Counted::new(&server, &key), server.ticks.token())),
             _lost_at_the_end: LostAtTheEnd(proof, run.clone()),
             kind: ask.what.kind(),
             scoped: ask.scoped,
@@ -118,6 +117,7 @@ impl Holding {
                     self.run.cancel();
                 }
                 // Its code may still run, so it is not released either.
+                Some(Happened::Shutdown) if self.shutdown_waits.is_none() => return,
                 Some(Happened::Shutdown) => {
                     let key = &self.key;
                     return tracing::warn!(
@@ -186,6 +186,7 @@ impl Holding {
 
     fn lost(&mut self) {
         self.told_lost = true;
+        self.shutdown_waits = None;
         self.lease.proof().lose();
         self.run.cancel();
         self.server.tell_of(&self.key, EventKind::LockLost { fence: self.run.fence() });

@@ -23,7 +23,7 @@ use crate::store::What;
 /// # let jobs = jobs::builder().without_jobs().url("memory://lock").start_all().await?;
 /// let mut balance = 100;
 /// let lock = jobs.lock("payment:123").ttl("10s").wait("5s");
-/// let left = lock.run(|run| async {
+/// let left = lock.run(async |run| {
 ///     balance -= 30; // send run.fence() along with the write
 ///     println!("fence {}", run.fence());
 ///     balance
@@ -49,7 +49,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub(super) fn new(instance: Option<Instance>, key: impl Into<String>) -> Self {
+    pub(crate) fn new(instance: Option<Instance>, key: impl Into<String>) -> Self {
         Self { options: Options::new(instance, key.into()) }
     }
 

@@ -31,7 +31,8 @@ impl Term {
         self.0.guard.fence()
     }
 
-    /// Whether this process does not lead any more, as far as this term goes. Costs no trip to the store.
+    /// Whether this process cannot prove that it leads, as far as this term goes. Costs no trip to the store. It is final
+    /// as [`Guard::is_lost`] is.
     pub fn is_lost(&self) -> bool {
         self.0.guard.is_lost()
     }
@@ -47,6 +48,10 @@ impl Term {
     pub async fn resign(self) -> Result<(), LockError> {
         self.0.resigned.store(true, Ordering::SeqCst);
         self.guard().end(self.guard().ending(RunOutcome::Succeeded)).await
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.0.guard.is_over()
     }
 
     pub(super) fn has_resigned(&self) -> bool {

@@ -22,8 +22,12 @@ pub enum StoreErrorKind {
     TimedOut,
     /// The store has no room for another write.
     Full,
+    /// The claim was won, but fewer replicas have it than were asked for: a failover could lose it.
+    NotReplicated,
     /// The store answered, and refused: no permission, wrong password, a read-only replica.
     Refused,
+    /// One side does not trust the other: a certificate, or that there is TLS on one side only.
+    Untrusted,
     /// The store holds something that this version cannot read.
     Unreadable,
     /// The store's address or namespace cannot be used as it is written.
@@ -49,7 +53,11 @@ impl StoreErrorKind {
             Self::Unreachable => "check that it runs and that this server can reach it",
             Self::TimedOut => "check its load and the network between",
             Self::Full => "give it more room; nothing new can start before",
+            Self::NotReplicated => {
+                "check the replicas and the way to them; nothing starts before enough of them have its claim"
+            }
             Self::Refused => "check the user, its permissions, and that this is not a read-only replica",
+            Self::Untrusted => "check the certificates and TLS settings of both sides",
             Self::Unreadable => {
                 "a newer version of this crate, or another program, wrote it; upgrade this server, or use \
                  another namespace"

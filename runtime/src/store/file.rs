@@ -12,12 +12,13 @@ use self::queue::{Lane, Queue};
 use self::sweep::Sweep;
 use super::model::{self, State};
 use super::{
-    Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease,
-    ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind,
-    StoreFuture, Verdict,
+    Announcement, Claim, ClaimReply, Ending, ExtendReply, FindingsFuture, ForgetReply, HeldLock, History,
+    Lease, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError,
+    StoreErrorKind, StoreFuture, Verdict,
 };
 use crate::Timestamp;
 
+mod diagnosis;
 mod disk;
 mod fleet;
 mod folder;
@@ -279,5 +280,11 @@ impl Store for FileStore {
 
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
         self.look("servers", |folder, now| fleet::servers(folder).living(now))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
+        let jobs = jobs.to_vec();
+        let found = self.look("diagnose", move |folder, _| Ok(diagnosis::look(folder, &jobs)));
+        Box::pin(async { Ok(found.await?.reply) })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::model::{self, State};
+use super::model::{self, Fleet, State};
 use super::{
     Announcement, Bell, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ListenFuture,
     Listener, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture,
@@ -25,25 +25,21 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct Contents {
-    states: HashMap<String, State>,
+    /// In the order in which a server that has thousands of jobs due together asks for them.
+    states: BTreeMap<String, State>,
     /// When there are so many, those that have expired are removed.
     room: usize,
     bells: HashMap<String, Vec<Bell>>,
     fleets: HashMap<String, Fleet>,
 }
 
-/// The servers of one namespace, and the runs that were asked for; each until it expires.
-#[derive(Default)]
-struct Fleet {
-    servers: BTreeMap<String, (Timestamp, Arc<str>)>,
-    requested: BTreeMap<String, (Timestamp, String)>,
-}
-
 impl Contents {
     /// Keys that were made from data must not pile up. The room doubles with what is left, so that this stays rare.
-    fn sweep(&mut self, now: Timestamp) {
-        self.states.retain(|_, state| !model::is_gone(state, now));
-        self.room = 64.max(2 * self.states.len());
+    fn make_room(&mut self, now: Timestamp) {
+        if self.states.len() >= self.room {
+            self.states.retain(|_, state| !model::is_gone(state, now));
+            self.room = 64.max(2 * self.states.len());
+        }
     }
 }
 
@@ -73,31 +69,19 @@ impl MemoryStore {
 
     /// Changes a key's state behind everybody's back, as an operator, an eviction or a wipe would.
     pub fn tamper<T>(&self, key: &str, change: impl FnOnce(&mut State) -> T) -> T {
-        change(self.state(&mut self.contents(), key))
+        change(self.contents().states.entry(self.full_key(key).into_owned()).or_default())
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state<'s>(&self, contents: &'s mut Contents, key: &str) -> &'s mut State {
-        let key = self.full(key);
-        if !contents.states.contains_key(key.as_ref()) && contents.states.len() >= contents.room {
-            contents.sweep(self.clock.now());
-        }
-        let states = &mut contents.states;
-        if !states.contains_key(key.as_ref()) {
-            states.insert(key.clone().into_owned(), State::default());
-        }
-        states.get_mut(key.as_ref()).expect("it is there")
-    }
-
-    fn full<'k>(&self, key: &'k str) -> Cow<'k, str> {
+    fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
         if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
 
     fn ring(&self, key: &str) {
-        if let Some(bells) = self.contents().bells.get(self.full(key).as_ref()) {
+        if let Some(bells) = self.contents().bells.get(self.full_key(key).as_ref()) {
             bells.iter().for_each(Bell::ring);
         }
     }
@@ -107,10 +91,17 @@ impl MemoryStore {
         key: &str,
         transition: impl FnOnce(&mut State, Timestamp) -> T,
     ) -> StoreFuture<'a, T> {
+        let key = self.full_key(key);
         let mut contents = self.contents();
-        let state = self.state(&mut contents, key);
         let at = self.clock.now();
-        stamped(at, transition(state, at))
+        let reply = match contents.states.get_mut(key.as_ref()) {
+            Some(state) => transition(state, at),
+            None => {
+                contents.make_room(at);
+                transition(contents.states.entry(key.into_owned()).or_default(), at)
+            }
+        };
+        stamped(at, reply)
     }
 
     fn fleet_step<'a, T: Send + 'a>(
@@ -120,8 +111,6 @@ impl MemoryStore {
         let mut contents = self.contents();
         let fleet = contents.fleets.entry(self.prefix.clone()).or_default();
         let at = self.clock.now();
-        fleet.servers.retain(|_, (until, _)| *until > at);
-        fleet.requested.retain(|_, (until, _)| *until > at);
         stamped(at, step(fleet, at))
     }
 }
@@ -171,13 +160,11 @@ impl Store for MemoryStore {
     }
 
     fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        let mut hint = None;
-        let counts = self.step(key, |state, now| {
-            let counts = model::request(state, now, request);
-            hint = Some((counts.until, counts.id.clone()));
-            counts
-        });
-        drop(self.fleet_step(|fleet, _| fleet.requested.extend(hint.map(|hint| (key.to_owned(), hint)))));
+        let mut asked = None;
+        let counts = self.step(key, |state, now| asked.insert(model::request(state, now, request)).clone());
+        if let Some(asked) = asked {
+            drop(self.fleet_step(|fleet, now| model::hint(fleet, now, key, &asked)));
+        }
         counts
     }
 
@@ -198,7 +185,7 @@ impl Store for MemoryStore {
             bells.retain(|bell| !bell.is_unheard());
             !bells.is_empty()
         });
-        contents.bells.entry(self.full(key).into_owned()).or_default().push(bell);
+        contents.bells.entry(self.full_key(key).into_owned()).or_default().push(bell);
         Box::pin(std::future::ready(Ok(Some(listener))))
     }
 
@@ -212,25 +199,14 @@ impl Store for MemoryStore {
     }
 
     fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        self.fleet_step(|fleet, now| {
-            let entry = (now.plus(announcement.ttl), announcement.about.clone());
-            fleet.servers.insert(announcement.server.clone(), entry);
-            fleet
-                .requested
-                .iter()
-                .map(|(key, (_, id))| RequestHint { key: key.clone(), id: id.clone() })
-                .collect()
-        })
+        self.fleet_step(|fleet, now| model::announce(fleet, now, announcement))
     }
 
     fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        self.fleet_step(|fleet, _| drop(fleet.servers.remove(server)))
+        self.fleet_step(|fleet, now| model::leave(fleet, now, server))
     }
 
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.fleet_step(|fleet, _| {
-            // What a newer version announces may not be readable; the others still are.
-            fleet.servers.values().filter_map(|(_, about)| serde_json::from_str(about).ok()).collect()
-        })
+        self.fleet_step(|fleet, now| model::servers(fleet, now))
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! The memory and file stores are thin shells around these functions. The Redis scripts and the
 //! PostgreSQL functions are proved equal to them by replaying random operations against both.
+//!
+//! A store of your own can be such a shell, too: begin a transaction, read a key's [`State`], apply the function with the
+//! time, write the state back, commit. What servers say of themselves is a [`Fleet`], one for all keys.
 
 use std::time::Duration;
 
@@ -13,14 +16,16 @@ use super::messages::{
 };
 
 mod decide;
+mod fleet;
 mod keep;
 mod operate;
 mod slots;
 mod state;
 
+pub use fleet::{Fleet, announce, hint, leave, servers};
 pub use operate::{break_lock, forget, held, is_gone, request, reset, set_paused};
 pub use slots::{Slot, Slots};
-pub use state::{Claimant, Done, FORMAT, Lock, Mark, Started, State};
+pub use state::{Claimant, Done, FORMAT, Lock, Mark, Started, State, UnreadableState};
 
 /// The fence in the release of a claim whose reply never came: whatever it won, if anything, is given back.
 pub const UNKNOWN_FENCE: i64 = 0;

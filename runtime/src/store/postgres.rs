@@ -1,85 +1,91 @@
 //! A store on a PostgreSQL server: each step is one function call, in one round trip and one transaction.
 //!
 //! The tables and functions are made when they are first needed, in the schema `public` or the one that the URL
-//! names: `postgres://user:password@host/database?schema=jobs`. A job is a row of `job_lock`, which says who holds it,
-//! its marks and its counts; `job_run` and `job_skip` hold the newest records, `job_server` and `job_request` what
-//! the servers tell each other. Programs and people may read all of them.
+//! names: `postgres://user:password@host/database?schema=jobs`. A key is a row of `job_lock`, which says who holds it,
+//! its marks and its counts; `job_slot` says who holds slots, `job_run` and `job_skip` hold the newest records,
+//! `job_server` and `job_request` what the servers tell each other. Programs and people may read all of them. The row
+//! of a key that no job has counts no longer once it has expired, and goes when other keys come: a step that adds a row
+//! removes a few such.
+//!
+//! Whoever frees a key that somebody waits for says so by `NOTIFY`. Who waits has a second connection for that, opened
+//! when first needed and shared by all who wait. Behind a pooler that hands out a connection per transaction, `LISTEN`
+//! succeeds and hears nothing: then, and while that connection is broken, whoever waits finds out by asking now and then.
 //!
 //! Nothing depends on the session: neither its time zone, nor its isolation level, nor that the next step goes over
 //! the same one. So a pooler that hands out a connection per transaction will do. A claim that loses locks nothing.
+//!
+//! With the crate's feature `tls`, `sslmode` means what it means to PostgreSQL's own clients, with one exception on the
+//! safe side: `require` verifies the server as `verify-full` does.
+//!
+//! | `sslmode` | encrypted | the server's certificate |
+//! |---|---|---|
+//! | `disable` | no | |
+//! | `prefer`, the default | if the server offers it | is not verified |
+//! | `verify-ca` | yes | is signed by the CA in the file `sslrootcert` |
+//! | `require`, `verify-full`, the default with a certificate in the URL | yes | and is for this host's name |
+//!
+//! `sslrootcert=/etc/ssl/postgres-ca.pem` names whom to trust, instead of the system's root certificates; `sslcert=…` and
+//! `sslkey=…` say who this server is. The files are PEM, and are read once, at start.
+//!
+//! An application that has a pool already lends its connections: [`PostgresStore::from_source`].
+//!
 //! Tested with PostgreSQL 15; the database's encoding should be UTF8.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
-use singleton_jobs_policy::{check_key, check_name};
+use singleton_jobs_policy::check_key;
 use tokio::sync::Mutex;
-use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ReleaseReply,
-    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
-    Verdict, model,
+    Announcement, Claim, Ending, ExtendReply, FindingsFuture, ForgetReply, HeldLock, History, Kind, Lease,
+    ListenFuture, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError,
+    StoreErrorKind, StoreFuture, Verdict, What, model,
 };
 use arguments::Call;
 use connection::Connection;
-use reply::{Abouts, Answer, ClaimAnswer, ExtendAnswer, ForgetAnswer, ReleaseAnswer};
+use listen::Ear;
+use reply::{Abouts, Answer, ClaimAnswer, ExtendAnswer, ForgetAnswer, HeldOnes, ReleaseAnswer};
+use source::Open;
+pub use source::{Lending, Session, Source};
 use trouble::Trouble;
 
 mod address;
 mod arguments;
 mod connection;
+#[cfg(feature = "deadpool-postgres")]
+mod deadpool;
+mod diagnosis;
+mod encryption;
+mod listen;
+mod opening;
+mod parameters;
 mod reply;
 mod schema;
+mod source;
+#[cfg(feature = "tls")]
+mod tls;
 mod trouble;
 
 /// How long tables and functions may take to make, while other servers wait to find them made.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// A store on a PostgreSQL server, reached over one shared connection that is opened when it is first needed.
+/// A store on a PostgreSQL server, reached over one connection that is opened when it is first needed, or over those that an application lends.
 pub struct PostgresStore {
     location: String,
     user: Option<String>,
     schema: String,
     namespace: String,
     connection: Connection,
+    ear: Ear,
     making: Mutex<()>,
 }
 
 impl PostgresStore {
-    /// Reads a URL such as `postgres://user:password@host:5432/database`; connects to nothing yet.
-    ///
-    /// Two fleets on one database stay apart by different namespaces, or by different schemas.
-    pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
-        let address = address::parse(url).map_err(misconfigured)?;
-        if let Some(name) = namespace {
-            check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
-        }
-        let store = Self {
-            location: address::without_password(&address.config),
-            user: address.config.get_user().map(str::to_owned),
-            schema: "public".to_owned(),
-            namespace: namespace.unwrap_or_default().to_owned(),
-            connection: Connection::new(address.config),
-            making: Mutex::default(),
-        };
-        match address.schema {
-            Some(schema) => store.with_schema(&schema),
-            None => Ok(store),
-        }
-    }
-
-    /// Keeps everything in this schema, which is made if it is not there.
-    pub fn with_schema(mut self, schema: &str) -> Result<Self, StoreError> {
-        address::check_schema(schema).map_err(misconfigured)?;
-        schema.clone_into(&mut self.schema);
-        Ok(self)
-    }
-
-    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s.
+    /// How long to wait for a connection, and for the answer to a step. By default 2 s for each host and 1 s, or what
+    /// the URL says: `postgres://host/database?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.connection = self.connection.with_timeouts(connect, response);
@@ -112,11 +118,15 @@ impl PostgresStore {
         key: &'a str,
         arguments: impl FnOnce(Call<'a>) -> Call<'a>,
     ) -> Result<Stamped<T>, StoreError> {
-        if let Err(problem) = check_key(key) {
-            let cause = format!("invalid key: {problem}");
-            return Err(StoreError::new(StoreErrorKind::Misconfigured, step, &self.location, cause));
-        }
+        self.check_key(step, key)?;
         self.step(step, arguments(Call::of_job(function, &self.namespace, key))).await
+    }
+
+    fn check_key(&self, step: &'static str, key: &str) -> Result<(), StoreError> {
+        check_key(key).map_err(|problem| {
+            let cause = format!("invalid key: {problem}");
+            StoreError::new(StoreErrorKind::Misconfigured, step, &self.location, cause)
+        })
     }
 
     /// Makes what is missing, and asks again.
@@ -131,7 +141,7 @@ impl PostgresStore {
             return answer;
         }
         let definitions = schema::definitions(&self.schema);
-        let send = async |client: Arc<Client>| client.batch_execute(&definitions).await;
+        let send = async |client: Open| client.batch_execute(&definitions).await;
         let made = self.connection.exchange(MAKING, send).await;
         made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))?;
         self.ask_until_nobody_is_in_the_way(call).await
@@ -141,7 +151,7 @@ impl PostgresStore {
     async fn ask_until_nobody_is_in_the_way(&self, call: &Call<'_>) -> Result<Option<String>, Trouble> {
         let begun = Instant::now();
         loop {
-            let send = async |client: Arc<Client>| call.send(&client, &self.schema).await;
+            let send = async |client: Open| call.send(&client, &self.schema).await;
             let answer = self.connection.exchange(self.connection.response(), send).await;
             let again = answer.as_ref().is_err_and(Trouble::was_only_in_the_way);
             if !again || begun.elapsed() >= self.connection.response() {
@@ -168,10 +178,6 @@ impl PostgresStore {
     }
 }
 
-fn misconfigured(cause: String) -> StoreError {
-    StoreError::new(StoreErrorKind::Misconfigured, "open", "a PostgreSQL URL", cause)
-}
-
 impl Store for PostgresStore {
     fn location(&self) -> String {
         self.location.clone()
@@ -182,13 +188,27 @@ impl Store for PostgresStore {
     }
 
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
+        if let What::Slot(of) = claim.what {
+            return Box::pin(self.job_step::<ClaimAnswer, _>(
+                "claim",
+                "jobs_slot_claim_v1",
+                key,
+                move |call| call.slot_claim(claim, of),
+            ));
+        }
         Box::pin(self.job_step::<ClaimAnswer, _>("claim", "jobs_claim_v1", key, |call| call.claim(claim)))
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        Box::pin(self.job_step::<ExtendAnswer, _>("extend", "jobs_extend_v1", key, |call| {
-            call.lease(lease).duration(lease.ttl)
-        }))
+        if let Kind::Slot { of } = lease.kind {
+            return Box::pin(self.job_step::<ExtendAnswer, _>(
+                "extend",
+                "jobs_slot_extend_v1",
+                key,
+                move |call| call.slot(lease, of),
+            ));
+        }
+        Box::pin(self.job_step::<ExtendAnswer, _>("extend", "jobs_extend_v1", key, |call| call.lease(lease)))
     }
 
     fn release<'a>(
@@ -197,17 +217,37 @@ impl Store for PostgresStore {
         lease: &'a Lease,
         end: &'a Ending,
     ) -> StoreFuture<'a, ReleaseReply> {
+        if let Kind::Slot { .. } = lease.kind {
+            return Box::pin(self.job_step::<ReleaseAnswer, _>(
+                "release",
+                "jobs_slot_release_v1",
+                key,
+                |call| call.text(&lease.token).number(lease.fence),
+            ));
+        }
         Box::pin(self.job_step::<ReleaseAnswer, _>("release", "jobs_release_v1", key, |call| {
             call.lease(lease).ending(end)
         }))
     }
 
-    fn break_lock<'a>(&'a self, _: &'a str, _: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        Box::pin(async { Err(self.unreadable("break_lock", "unfinished")) })
+    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
+        Box::pin(self.job_step::<HeldOnes, _>("break_lock", "jobs_break_lock_v1", key, move |call| {
+            call.remember(remember)
+        }))
     }
 
     fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        Box::pin(async { Err(self.unreadable("locks", "unfinished")) })
+        let call = Call::new("jobs_locks_v1").text(&self.namespace).format();
+        Box::pin(self.step::<HeldOnes, _>("locks", call))
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+        Box::pin(async move {
+            self.check_key("listen", key)?;
+            let payload = format!("{}/{}/{key}", self.schema, self.namespace);
+            let listener = self.ear.listen(&self.connection, payload).await;
+            listener.map_err(|trouble| self.tell("listen", &trouble))
+        })
     }
 
     fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
@@ -258,6 +298,14 @@ impl Store for PostgresStore {
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
         let call = Call::new("jobs_servers_v1").text(&self.namespace);
         Box::pin(self.step::<Abouts, _>("servers", call))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
+        let look = async |client: Open| diagnosis::look(&client, &self.schema, &self.namespace, jobs).await;
+        Box::pin(async move {
+            let found = self.connection.exchange(self.connection.response(), look).await;
+            found.map_err(|trouble| self.tell("diagnose", &trouble))
+        })
     }
 }
 

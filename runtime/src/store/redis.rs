@@ -1,4 +1,4 @@
-//! A store on a Redis server: each step is one Lua script, run in one round trip.
+//! A store on Redis: each step is one Lua script, run in one round trip.
 //!
 //! The lock itself is what the widely used pattern has: the string `lock:<key>`, its value the token, with
 //! an expiry. A program that takes the same lock by `SET lock:<key> … NX PX …` is excluded while one of
@@ -8,63 +8,161 @@
 //! `{servers}:*`, which expires a day after the last of them is gone.
 //!
 //! Deleting the string frees nobody: the state says who holds the key, and the holder puts the string back.
-//! Needs Redis 6.2 or newer, because of `SET … PXAT`.
+//! Needs Redis 6.2 or newer, because of `SET … PXAT`. Only Redis 7.0 is tested: other servers that speak its protocol
+//! may do, but nobody has tried.
+//!
+//! | deployed as | URL | feature |
+//! |---|---|---|
+//! | one server | `redis://user:password@host:6379/0`, `redis+unix:///run/redis.sock?db=0` | `redis` |
+//! | a master with replicas and sentinels | `redis+sentinel://user:password@host1:26379,host2:26379/mastername/0` | `sentinel` |
+//! | a cluster | `redis+cluster://user:password@host1:6379,host2:6379` | `cluster` |
+//!
+//! Parameters follow a `?`, and any other than these is refused: `wait_replicas=1`, `connect_timeout=2s`,
+//! `response_timeout=1s`, and the certificates below; for sentinels that have a password of their own,
+//! `sentinel_password` and `sentinel_username`; for a socket, `db`, `user` and `pass`; for one server `protocol`, without
+//! effect. In a password write `/`, `?`, `#` and `@` as `%2F`, `%3F`, `%23` and `%40`.
+//!
+//! **TLS.** With the crate's feature `tls`, the schemes `rediss`, `rediss+sentinel` and `rediss+cluster` are encrypted, and
+//! certificates are always verified: by the system's root certificates, or by those in a file,
+//! `rediss://host:6380?sslrootcert=/etc/ssl/redis-ca.pem`. A server that wants to know its clients by their certificates
+//! is shown `&sslcert=…&sslkey=…`. The files are PEM, and are read once, at start.
+//!
+//! **Sentinel.** For every connection the sentinels are asked anew, all at once, and what most of them name is believed
+//! once it says of itself that it is the master. A connection that breaks, falls silent or turns out to lead to a
+//! replica is given up. List all sentinels: they are not learned from each other.
+//!
+//! **Cluster.** A step goes to the node that has the job's slot, over that node's own connection, and follows the slot
+//! when it moves. A node that hangs delays the jobs in its slots only. While a slot is being moved, its jobs' steps are
+//! refused and repeated until it has arrived; leases outlast that unless it takes longer than they last. Each node has a
+//! clock of its own, and a job follows that of the node that has it: keep them together, by NTP.
+//!
+//! # What a failover can lose
+//!
+//! Redis answers before its replicas have a write. A failover can therefore lose the newest: a run that goes on puts its
+//! lease back as soon as there is a master, and fences keep growing, but a tick whose claim is lost may be started by a
+//! second server. `wait_replicas=N` closes that gap for claims: a run starts only when `N` replicas have its claim. With
+//! fewer, the claim is repeated until the tick's grace, or the lease, is over; then it is given back, and the tick is
+//! skipped as [not replicated](crate::SkipReason::NotReplicated). Three things to know:
+//!
+//! - The replica that is promoted must be one of those that had the claim. With one replica per master `N = 1` is
+//!   enough; with more, sentinels and clusters prefer the one that is ahead, but only a `N` that counts all of them
+//!   leaves nothing to luck, and stops all jobs while one of them is away.
+//! - Ends of runs are not waited for. If one is lost, the run counts as crashed when its lease is over, and with
+//!   `on_crash = "retry"` its tick is taken over.
+//! - A master that is cut off from the rest goes on to accept writes until it learns of its successor. Set
+//!   `min-replicas-to-write 1` and `min-replicas-max-lag 10` on the servers, so that it soon refuses them.
+//!
+//! A server that wins makes one more round trip with `wait_replicas`, and one that loses none.
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Client, RedisError};
+use ::redis::RedisError;
 use singleton_jobs_policy::check_name;
 
-use crate::Timestamp;
-
+use super::timeouts::Timeouts;
+use super::tls::Certificates;
 use super::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Kind, Lease, ReleaseReply,
-    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
-    Verdict, What, model,
+    Announcement, Claim, ClaimReply, Ending, ExtendReply, FindingsFuture, ForgetReply, HeldLock, History,
+    Kind, Lease, ListenFuture, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store,
+    StoreError, StoreErrorKind, StoreFuture, Verdict, What, model,
 };
-use connection::Connection;
+use crate::Timestamp;
 use keys::Keys;
+use listen::Ear;
 use reply::Reply;
-use script::Script;
+use script::{Answer, Call, Script, Wait};
+use topology::Target;
+use way::Way;
 
 mod address;
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+mod agreement;
 mod arguments;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod connection;
+mod diagnosis;
 mod keys;
+mod listen;
+mod parameters;
 mod reply;
 mod script;
+#[cfg(feature = "sentinel")]
+mod sentinel;
+#[cfg(feature = "cluster")]
+mod slots;
 mod snapshot;
+mod topology;
 mod trouble;
+mod way;
 
-/// A store on a Redis server, reached over one shared connection that is opened when it is first needed.
+/// A store on a Redis server, reached over one shared connection that is opened when it is first needed; on a
+/// cluster, over one per node.
 pub struct RedisStore {
     location: String,
     keys: Keys,
-    connection: Connection,
+    timeouts: Timeouts,
+    wait_replicas: usize,
+    way: Way,
+    /// A way of its own for claims that wait for replicas, since a connection that waits answers nobody else.
+    waiting: Way,
+    ear: Ear,
 }
 
 impl RedisStore {
-    /// Reads a URL such as `redis://user:password@host:6379/0`; connects to nothing yet.
+    /// Reads a URL such as `redis://user:password@host:6379/0`; connects to nothing yet. The [module](self) lists all
+    /// kinds of URLs.
     ///
     /// Two fleets on one server stay apart by different namespaces.
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, Certificates::default())
+    }
+
+    /// The same with certificates that are not in files, for a `rediss://` URL.
+    #[cfg(feature = "tls")]
+    pub fn open_with(
+        url: &str,
+        namespace: Option<&str>,
+        certificates: Certificates,
+    ) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, certificates)
+    }
+
+    fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
-        let info = address::parse(url).map_err(refuse)?;
-        let location = address::without_password(&info);
+        let Target { topology, parameters, location } = topology::parse(url).map_err(refuse)?;
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
         }
-        let client = Client::open(info).map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { location, keys: Keys::new(namespace), connection: Connection::new(client) })
+        let certificates = Arc::new(certificates.and_those_in(&parameters.files).map_err(refuse)?);
+        let timeouts = parameters.timeouts;
+        let way = || Way::new(&topology, timeouts, &certificates).map_err(refuse);
+        let (way, waiting) = (way()?, way()?);
+        let (keys, wait_replicas) = (Keys::new(namespace), parameters.wait_replicas);
+        Ok(Self { location, keys, timeouts, wait_replicas, way, waiting, ear: Ear::new() })
     }
 
-    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s.
+    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s, or what the URL says:
+    /// `redis://host?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
-        self.connection = self.connection.with_timeouts(connect, response);
+        self.timeouts = Timeouts { connect, response };
+        self.way = self.way.with_timeouts(self.timeouts);
+        self.waiting = self.waiting.with_timeouts(self.timeouts);
+        self
+    }
+
+    /// Starts a run only when so many replicas have its claim; `wait_replicas=1` in the URL does the same.
+    ///
+    /// The claim is repeated until they have it, or the tick's grace or the lease is over: then it is given back,
+    /// and the tick is skipped as [not replicated](crate::SkipReason::NotReplicated).
+    #[must_use]
+    pub fn with_wait_replicas(mut self, replicas: usize) -> Self {
+        self.wait_replicas = replicas;
         self
     }
 
@@ -76,9 +174,30 @@ impl RedisStore {
         args: Vec<String>,
         read: impl FnOnce(&mut Reply) -> Option<T> + Send,
     ) -> Result<Stamped<T>, StoreError> {
-        let talk = |connection| script.run(connection, keys, &args);
-        let value = self.connection.exchange(talk).await.map_err(|error| self.trouble(step, &error))?;
-        Reply::stamped(value, read).ok_or_else(|| self.unreadable(step))
+        let call = Call { script, keys, args: &args, wait: None };
+        let answer = self.way.run(&call).await;
+        let answer = answer.map_err(|error| self.trouble(step, &error, Some(script)))?;
+        Reply::stamped(answer.value, read).ok_or_else(|| self.unreadable(step))
+    }
+
+    /// Repeats a claim that was won, and has the replicas confirm it. The repetition writes the lock, or the slot, again,
+    /// over the connection that waits: whoever has that has all that the claim wrote before.
+    async fn confirm(&self, key: &str, claim: &Claim) -> Result<Stamped<Verdict>, StoreError> {
+        let (script, args) = claiming(claim);
+        // Several such waits must fit into the time that the caller has for a request.
+        let within = (self.timeouts.response / 4).min(claim.ttl / 12);
+        let wait = Some(Wait { replicas: self.wait_replicas, within });
+        let call = Call { script, keys: &self.keys.of_job(key), args: &args, wait };
+        let answer = self.waiting.run(&call).await;
+        let answer = answer.map_err(|error| self.trouble("claim", &error, Some(call.script)))?;
+        let Answer { value, replicas } = answer;
+        let verdict = Reply::stamped(value, |reply| reply::claim(reply, &claim.what));
+        let verdict = verdict.ok_or_else(|| self.unreadable("claim"))?;
+        if fence_of(&verdict).is_some() && replicas < self.wait_replicas {
+            let cause = format!("only {replicas} of {} replicas have the claim", self.wait_replicas);
+            return Err(StoreError::new(StoreErrorKind::NotReplicated, "claim", &self.location, cause));
+        }
+        Ok(verdict)
     }
 
     async fn job_step<T>(
@@ -104,23 +223,13 @@ impl RedisStore {
         self.step(step, script, &self.keys.of_job(key), args, read).await
     }
 
-    /// The keys of which a lock or a slot may be held, found by a walk over the whole database, in small steps.
+    /// The keys of which a lock or a slot may be held.
     async fn held_keys(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut keys = BTreeSet::new();
         for pattern in self.keys.patterns() {
-            let mut cursor = 0_u64;
-            loop {
-                let mut scan = ::redis::cmd("SCAN");
-                scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1000);
-                let talk = async |mut connection| scan.query_async(&mut connection).await;
-                let page: Result<(u64, Vec<String>), _> = self.connection.exchange(talk).await;
-                let (next, names) = page.map_err(|error| self.trouble("locks", &error))?;
-                keys.extend(names.iter().filter_map(|name| self.keys.key_of(name)).map(str::to_owned));
-                cursor = next;
-                if cursor == 0 {
-                    break;
-                }
-            }
+            let names = self.way.names(&pattern).await;
+            let names = names.map_err(|error| self.trouble("locks", &error, None))?;
+            keys.extend(names.iter().filter_map(|name| self.keys.key_of(name)).map(str::to_owned));
         }
         Ok(keys)
     }
@@ -135,8 +244,8 @@ impl RedisStore {
         self.step(step, script, &self.keys.of_fleet(), args, read).await
     }
 
-    fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
-        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error))
+    fn trouble(&self, step: &'static str, error: &RedisError, script: Option<&Script>) -> StoreError {
+        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error, script))
     }
 
     fn unreadable(&self, step: &'static str) -> StoreError {
@@ -151,19 +260,22 @@ impl Store for RedisStore {
 
     fn ping(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
-            let talk = async |mut connection| ::redis::cmd("TIME").query_async(&mut connection).await;
-            let value = self.connection.exchange(talk).await.map_err(|error| self.trouble("ping", &error))?;
+            let [any, ..] = self.keys.of_fleet();
+            let value = self.way.time(&any).await.map_err(|error| self.trouble("ping", &error, None))?;
             Reply::time(value).ok_or_else(|| self.unreadable("ping"))
         })
     }
 
     fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        if let What::Slot(of) = claim.what {
-            let args = arguments::of_slot_claim(claim, of);
-            return Box::pin(self.key_step("claim", &script::SLOT_CLAIM, key, args, reply::slot_claim));
-        }
-        let args = arguments::of_claim(claim);
-        Box::pin(self.job_step("claim", &script::CLAIM, key, args, |reply| reply::claim(reply, &claim.what)))
+        let (script, args) = claiming(claim);
+        let read = |reply: &mut Reply| reply::claim(reply, &claim.what);
+        Box::pin(async move {
+            let first = self.key_step("claim", script, key, args, read).await?;
+            let Some(fence) = fence_of(&first).filter(|_| self.wait_replicas > 0) else { return Ok(first) };
+            let confirmed = self.confirm(key, claim).await?;
+            // Of the same lease only the first answer tells everything.
+            Ok(if fence_of(&confirmed) == Some(fence) { first } else { confirmed })
+        })
     }
 
     fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
@@ -192,6 +304,18 @@ impl Store for RedisStore {
     fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
         let args = vec![arguments::count(remember)];
         Box::pin(self.job_step("break_lock", &script::BREAK_LOCK, key, args, |reply| reply::held(reply, key)))
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+        Box::pin(async move {
+            let heard = self.ear.listen(self.way.door(), self.timeouts, self.keys.channel(key)).await;
+            match heard {
+                Ok(listener) => Ok(Some(listener)),
+                // This user may not: whoever waits asks again and again.
+                Err(error) if trouble::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
+                Err(error) => Err(self.trouble("listen", &error, None)),
+            }
+        })
     }
 
     fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
@@ -256,6 +380,31 @@ impl Store for RedisStore {
 
     fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
         Box::pin(self.fleet_step("servers", &script::SERVERS, Vec::new(), reply::servers))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
+        Box::pin(async move {
+            let found = self.way.look(&self.keys, jobs, self.wait_replicas).await;
+            found.map_err(|error| self.trouble("diagnose", &error, None))
+        })
+    }
+}
+
+/// The script of a claim, and what it is told.
+fn claiming(claim: &Claim) -> (&'static Script, Vec<String>) {
+    if let What::Slot(of) = claim.what {
+        return (&script::SLOT_CLAIM, arguments::of_slot_claim(claim, of));
+    }
+    let mut args = arguments::of_claim(claim);
+    args.insert(0, model::FORMAT.to_string());
+    (&script::CLAIM, args)
+}
+
+/// The fence of a claim that was won.
+fn fence_of(verdict: &Stamped<Verdict>) -> Option<i64> {
+    match &verdict.reply.decision {
+        ClaimReply::Won(won) => Some(won.fence),
+        _ => None,
     }
 }
 

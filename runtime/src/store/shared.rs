@@ -1,9 +1,12 @@
-//! One connection for all callers of a store: opened when it is first needed, and anew after trouble.
+//! One connection for all callers of a store: opened when it is first needed, and anew after trouble and a pause.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::redial::Redial;
 
 /// How a client opens a connection, and which errors speak against one.
 pub(super) trait Dial: Clone + Send + 'static {
@@ -16,6 +19,9 @@ pub(super) trait Dial: Clone + Send + 'static {
     fn abandoned() -> Self::Error;
 
     fn blame(error: &Self::Error) -> Blame;
+
+    /// What it says about a connection that somebody no longer waits for its answer.
+    const IF_ABANDONED: Blame = Blame::Silent;
 
     /// Whether a connection is known to be over before anybody tries it.
     fn is_closed(_connection: &Self::Connection) -> bool {
@@ -36,10 +42,18 @@ pub(super) enum Blame {
 
 /// Opens the connection when it is needed, once for all callers who wait for it.
 pub(super) struct Shared<D: Dial> {
-    current: Mutex<Option<Opening<D>>>,
+    line: Mutex<Line<D>>,
+    /// Tells those who sit out a pause that a connection is being opened.
+    dialled: watch::Sender<()>,
     /// How often the server has answered: a connection that answers others is not to blame for one caller who
     /// could not wait.
     answers: AtomicU64,
+}
+
+struct Line<D: Dial> {
+    /// The connection, and since when it is being opened.
+    current: Option<(Opening<D>, Instant)>,
+    redial: Redial,
 }
 
 /// A connection that is being opened, is open, or could not be opened. The channel is its identity.
@@ -47,7 +61,8 @@ type Opening<D> = watch::Receiver<Option<Result<<D as Dial>::Connection, <D as D
 
 impl<D: Dial> Shared<D> {
     pub(super) fn new() -> Self {
-        Self { current: Mutex::new(None), answers: AtomicU64::new(0) }
+        let line = Line { current: None, redial: Redial::new() };
+        Self { line: Mutex::new(line), dialled: watch::Sender::new(()), answers: AtomicU64::new(0) }
     }
 
     /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
@@ -59,7 +74,7 @@ impl<D: Dial> Shared<D> {
     where
         F: Future<Output = Result<T, D::Error>>,
     {
-        let mut opening = self.opening(dial);
+        let mut opening = self.opening(dial).await;
         let opened = match opening.wait_for(Option::is_some).await {
             Ok(result) => result.clone(),
             Err(_) => None,
@@ -67,7 +82,7 @@ impl<D: Dial> Shared<D> {
         // Whoever leaves without an answer, by an error or by no longer waiting, has no reason to trust
         // the connection, unless it answered somebody else meanwhile.
         let answers = self.answers.load(Ordering::Relaxed);
-        let mut suspicion = Suspicion { of: &opening, on: self, answers, blame: Blame::Silent };
+        let mut suspicion = Suspicion { of: &opening, on: self, answers, blame: D::IF_ABANDONED };
         let connection = match opened.unwrap_or_else(|| Err(D::abandoned())) {
             Ok(connection) => connection,
             Err(error) => {
@@ -83,10 +98,38 @@ impl<D: Dial> Shared<D> {
         result
     }
 
-    fn opening(&self, dial: &D) -> Opening<D> {
-        let mut current = self.current();
-        if let Some(opening) = current.as_ref().filter(|opening| !is_closed::<D>(opening)) {
-            return opening.clone();
+    /// Opens another connection when the next one is needed, and without a pause: nothing speaks against it.
+    #[cfg(feature = "cluster")]
+    pub(super) fn forget(&self) {
+        self.line().current = None;
+    }
+
+    /// The connection that there is, or else a new one, when it is time for it.
+    async fn opening(&self, dial: &D) -> Opening<D> {
+        loop {
+            let mut dialled = self.dialled.subscribe();
+            let until = match self.opening_or_pause(dial) {
+                Ok(opening) => return opening,
+                Err(until) => until,
+            };
+            let mut impatience = Impatience { on: self, gave_up: true };
+            tokio::select! {
+                () = sleep_until(until) => {}
+                _ = dialled.changed() => {}
+            }
+            impatience.gave_up = false;
+        }
+    }
+
+    /// `Err` while it is too early for another attempt.
+    fn opening_or_pause(&self, dial: &D) -> Result<Opening<D>, Instant> {
+        let mut line = self.line();
+        line.hang_up_if(is_closed::<D>);
+        if let Some((opening, _)) = &line.current {
+            return Ok(opening.clone());
+        }
+        if let Some(until) = line.redial.not_before() {
+            return Err(until);
         }
         let (opened, opening) = watch::channel(None);
         let dial = dial.clone();
@@ -95,19 +138,40 @@ impl<D: Dial> Shared<D> {
             let result = dial.dial().await;
             let _nobody_waits_any_longer = opened.send(Some(result));
         });
-        *current = Some(opening.clone());
-        opening
+        line.current = Some((opening.clone(), Instant::now()));
+        self.dialled.send_replace(());
+        Ok(opening)
     }
 
     fn give_up(&self, opening: &Opening<D>) {
-        let mut current = self.current();
-        if current.as_ref().is_some_and(|current| current.same_channel(opening)) {
-            *current = None;
-        }
+        self.line().hang_up_if(|current| current.same_channel(opening));
     }
 
-    fn current(&self) -> MutexGuard<'_, Option<Opening<D>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> MutexGuard<'_, Line<D>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Dial> Line<D> {
+    fn hang_up_if(&mut self, over: impl FnOnce(&Opening<D>) -> bool) {
+        if let Some((opening, since)) = self.current.take_if(|(opening, _)| over(opening)) {
+            let was_open = matches!(&*opening.borrow(), Some(Ok(_)));
+            self.redial.lost(was_open.then(|| since.elapsed()));
+        }
+    }
+}
+
+/// A caller who sits out a pause, and may have less time than that.
+struct Impatience<'a, D: Dial> {
+    on: &'a Shared<D>,
+    gave_up: bool,
+}
+
+impl<D: Dial> Drop for Impatience<'_, D> {
+    fn drop(&mut self) {
+        if self.gave_up {
+            self.on.line().redial.hurry();
+        }
     }
 }
 
@@ -130,3 +194,6 @@ impl<D: Dial> Drop for Suspicion<'_, D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::name;
 use crate::Timestamp;
-use crate::store::model::{FORMAT, State};
+use crate::store::model::State;
 use crate::store::{Stamped, StoreErrorKind};
 
 /// What went wrong, before the store adds the step and its location.
@@ -151,10 +151,6 @@ impl KeyFiles {
 
     /// The state as the last step left it. Needs no lock: the file is replaced, never changed.
     pub(super) fn read(&self) -> Result<State, Failure> {
-        #[derive(Deserialize)]
-        struct Format {
-            format: u32,
-        }
         let bytes = match fs::read(&self.state) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(State::default()),
@@ -164,12 +160,7 @@ impl KeyFiles {
         if bytes.is_empty() {
             return Err(unreadable("is empty"));
         }
-        let foreign = |error| unreadable(&format!("is not the state of a job ({error})"));
-        let Format { format } = serde_json::from_slice(&bytes).map_err(foreign)?;
-        if format > FORMAT {
-            return Err(unreadable(&format!("has format {format}, and this version reads up to {FORMAT}")));
-        }
-        serde_json::from_slice(&bytes).map_err(foreign)
+        State::from_json(bytes).map_err(|why| unreadable(&why.to_string()))
     }
 
     /// Whenever the process is killed or the power fails: the old state is there, or the new one.
@@ -189,9 +180,10 @@ impl KeyFiles {
             #[serde(flatten)]
             state: &'a State,
         }
-        let bytes = serde_json::to_vec(&Kept { key: &self.key, state }).expect("a state is plain data");
+        let json = serde_json::to_string(&Kept { key: &self.key, state }).expect("a state is plain data");
         let temporary = temporary(&self.folder, &self.name);
-        let written = write_through(&temporary, &bytes).and_then(|()| fs::rename(&temporary, &self.state));
+        let written =
+            write_through(&temporary, json.as_bytes()).and_then(|()| fs::rename(&temporary, &self.state));
         written.map_err(|error| {
             let _ = fs::remove_file(&temporary);
             Failure::io("write", &self.state, &error)

@@ -1,4 +1,6 @@
 use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
@@ -135,3 +137,42 @@ impl Default for State {
         }
     }
 }
+
+impl State {
+    /// The state that [`to_json`](Self::to_json) wrote, unless a version of this crate did that whose states this one
+    /// cannot read.
+    pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, UnreadableState> {
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let foreign = |error| UnreadableState(format!("is not the state of a job ({error})"));
+        let Format { format } = serde_json::from_slice(json.as_ref()).map_err(foreign)?;
+        if format > FORMAT {
+            let why = format!("has format {format}, and this version reads up to {FORMAT}");
+            return Err(UnreadableState(why));
+        }
+        serde_json::from_slice(json.as_ref()).map_err(foreign)
+    }
+
+    /// As text.
+    ///
+    /// # Panics
+    ///
+    /// Never: a state is plain data.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a state is plain data")
+    }
+}
+
+/// Why a state cannot be read, to follow the name of what holds it: `has format 2, and …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableState(String);
+
+impl fmt::Display for UnreadableState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for UnreadableState {}

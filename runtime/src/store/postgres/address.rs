@@ -3,24 +3,31 @@
 use std::error::Error;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Host, SslNegotiation, TargetSessionAttrs};
 
-/// Where the store is: how to connect, and the schema if the URL names one.
+use super::super::timeouts::Timeouts;
+use super::super::tls::Files;
+use super::parameters::{self, Parameters};
+
+/// Where the store is: how to connect, for how long to wait, and what the URL says of schema and encryption.
 pub(super) struct Address {
     pub(super) config: Config,
+    pub(super) timeouts: Timeouts,
     pub(super) schema: Option<String>,
+    pub(super) sslmode: Option<String>,
+    pub(super) files: Files,
 }
 
 const EXPECTED: &str = "expected `postgres://user:password@host:port/database`";
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<Address, String> {
-    let (url, schema) = without_schema(url);
+    let Parameters { url, schema, sslmode, files, mut timeouts } = Parameters::take_from(url)?;
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         let problem = error.source().map(ToString::to_string).unwrap_or_default();
         let words = ["unknown option", "invalid value for option"];
         // A password with an `@` in it would make the rest of it look like a host, or an option.
-        let whole = !split(&url).1.is_some_and(|parameters| parameters.contains('@'));
+        let whole = !parameters::split(&url).1.is_some_and(|parameters| parameters.contains('@'));
         let named = whole && words.iter().any(|word| problem.starts_with(word));
         if named { format!("{problem}; {EXPECTED}") } else { EXPECTED.to_owned() }
     })?;
@@ -31,39 +38,24 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     if config.get_hosts().iter().any(is_odd) {
         return Err(format!("write an `@` in a password as %40; {EXPECTED}"));
     }
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err("sslmode=require asks for TLS, which this version does not speak; connect through a \
-                    tunnel or a local proxy that does, with sslmode=disable"
-            .to_owned());
+    if config.get_ssl_negotiation() == SslNegotiation::Direct {
+        return Err("sslnegotiation=direct is not supported; leave it out".to_owned());
+    }
+    // The name that a certificate has to bear, if there is no other.
+    if config.get_hosts().is_empty() {
+        for address in config.get_hostaddrs().to_vec() {
+            config.host(address.to_string());
+        }
     }
     if config.get_application_name().is_none() {
         config.application_name("singleton-jobs");
     }
     // Of several hosts the one that takes writes: a standby cannot decide anything.
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    Ok(Address { config, schema })
-}
-
-/// Splits off the parameters. Where they begin is where the client finds them: after the first `@`, if there is one.
-fn split(url: &str) -> (&str, Option<&str>) {
-    let after_credentials = url.find('@').unwrap_or(0);
-    match url[after_credentials..].find('?') {
-        Some(length) => {
-            let (rest, parameters) = url.split_at(after_credentials + length);
-            (rest, Some(&parameters[1..]))
-        }
-        None => (url, None),
-    }
-}
-
-/// Takes `schema=…` out of the URL's parameters, which are the client's own.
-fn without_schema(url: &str) -> (String, Option<String>) {
-    let (rest, Some(parameters)) = split(url) else { return (url.to_owned(), None) };
-    let is_schema = |parameter: &&str| parameter.starts_with("schema=");
-    let schema = parameters.split('&').find(is_schema).and_then(|schema| schema.strip_prefix("schema="));
-    let others: Vec<_> = parameters.split('&').filter(|parameter| !is_schema(parameter)).collect();
-    let url = if others.is_empty() { rest.to_owned() } else { format!("{rest}?{}", others.join("&")) };
-    (url, schema.map(str::to_owned))
+    // As long for each of them, so that one that is silent does not hide the others.
+    config.connect_timeout(timeouts.connect);
+    timeouts.connect *= u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+    Ok(Address { config, timeouts, schema, sslmode, files })
 }
 
 /// The URL again, without the password.
@@ -71,18 +63,12 @@ pub(super) fn without_password(config: &Config) -> String {
     let user = config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
     let ports = config.get_ports();
     let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-    let named = config.get_hosts().iter().map(|host| match host {
+    let hosts = config.get_hosts().iter().map(|host| match host {
         Host::Tcp(name) => bracketed(name),
         #[cfg(unix)]
         Host::Unix(path) => path.display().to_string(),
     });
-    let hosts: Vec<_> = if config.get_hosts().is_empty() {
-        config.get_hostaddrs().iter().map(|address| bracketed(&address.to_string())).collect()
-    } else {
-        named.collect()
-    };
-    let hosts: Vec<_> =
-        hosts.iter().enumerate().map(|(index, host)| format!("{host}:{}", port(index))).collect();
+    let hosts: Vec<_> = hosts.enumerate().map(|(index, host)| format!("{host}:{}", port(index))).collect();
     let database = config.get_dbname().map(|name| format!("/{name}")).unwrap_or_default();
     format!("postgres://{user}{}{database}", hosts.join(","))
 }
@@ -114,6 +100,7 @@ mod tests {
             ("postgres://jobs:secret@a,b:6432/shop?schema=x", "postgres://jobs@a:5432,b:6432/shop"),
             ("postgres://jobs@[::1]:5433/shop", "postgres://jobs@[::1]:5433/shop"),
             ("postgres://jobs:p?schema=secret@db/shop", "postgres://jobs@db:5432/shop"),
+            ("postgres://jobs@/shop?hostaddr=10.0.0.1", "postgres://jobs@10.0.0.1:5432/shop"),
             ("postgres:///shop?host=/run/pg&password=secret", "postgres:///run/pg:5432/shop"),
         ] {
             assert_eq!(without_password(&parse(url).unwrap().config), location);
@@ -121,14 +108,27 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_is_a_parameter_beside_the_clients_own() {
-        for (url, schema) in [
-            ("postgres://localhost/shop?schema=jobs", Some("jobs")),
-            ("postgres://localhost/shop?connect_timeout=3&schema=jobs&sslmode=disable", Some("jobs")),
-            ("postgres://localhost/shop?sslmode=disable", None),
-            ("postgres://jobs:p?schema=x@localhost/shop?schema=jobs", Some("jobs")),
+    fn time_outs_are_parameters_and_a_bare_number_is_in_seconds_as_the_client_has_it() {
+        for (url, connect, response) in [
+            ("postgres://localhost/shop", 2000, 1000),
+            ("postgres://localhost/shop?connect_timeout=3", 3000, 1000),
+            ("postgres://localhost/shop?connect_timeout=250ms&response_timeout=3s&schema=jobs", 250, 3000),
+            ("postgres://a,b,c/shop?connect_timeout=3", 9000, 1000),
         ] {
-            assert_eq!(parse(url).unwrap().schema.as_deref(), schema);
+            let Address { config, timeouts, .. } = parse(url).expect(url);
+            let millis = [timeouts.connect, timeouts.response].map(|timeout| timeout.as_millis());
+            assert_eq!(millis, [connect, response], "{url}");
+            let hosts = u32::try_from(config.get_hosts().len()).unwrap();
+            assert_eq!(config.get_connect_timeout(), Some(&(timeouts.connect / hosts)), "{url}");
+        }
+        for (parameter, says) in [
+            ("connect_timeout=0", "invalid `connect_timeout`: expected from 10ms to 60s"),
+            (
+                "response_timeout=3",
+                "invalid `response_timeout`: expected a number with a unit, as in 2s or 500ms",
+            ),
+        ] {
+            assert_eq!(parse(&format!("postgres://host/db?{parameter}")).err().as_deref(), Some(says));
         }
     }
 
@@ -138,7 +138,6 @@ mod tests {
             "postgres:secret@host",
             "postgres://u:secret@host:first/db",
             "postgres://u:secret",
-            "postgres://u:secret@host/db?sslmode=verify-full",
             "postgres://u:secret@host/db?pool=3",
             "postgres://u:secret@",
             "postgres://u:p@secret@host/db",
@@ -147,11 +146,5 @@ mod tests {
             let error = parse(url).err().expect(url);
             assert!(!error.contains("secret") && error.contains("postgres://"), "{url}: {error}");
         }
-    }
-
-    #[test]
-    fn tls_that_is_asked_for_is_not_silently_left_out() {
-        let error = parse("postgres://host/db?sslmode=require").err().unwrap();
-        assert!(error.contains("TLS"), "{error}");
     }
 }

@@ -23,8 +23,11 @@ impl<'a> Call<'a> {
 
     /// A step on one job: the functions that read its state are told which format the caller knows.
     pub(super) fn of_job(function: &'static str, namespace: &'a str, key: &'a str) -> Self {
-        let format = i32::try_from(FORMAT).unwrap_or(i32::MAX);
-        Self::new(function).text(namespace).text(key).with(format, Type::INT4)
+        Self::new(function).text(namespace).text(key).format()
+    }
+
+    pub(super) fn format(self) -> Self {
+        self.with(i32::try_from(FORMAT).unwrap_or(i32::MAX), Type::INT4)
     }
 
     pub(super) fn text(self, text: impl ToSql + Sync + Send + 'a) -> Self {
@@ -49,8 +52,8 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn claim(self, claim: &'a Claim) -> Self {
-        let Claim { token, server, ttl, what, remember, .. } = claim;
-        let call = self.text(token).text(server).duration(*ttl).number(count(*remember));
+        let Claim { token, server, ttl, what, remember, waits } = claim;
+        let call = self.text(token).text(server).duration(*ttl).number(count(*remember)).flag(*waits);
         let (what, request, ask) = match what {
             What::Now => ("now", None, None),
             What::Requested(id) => ("requested", Some(id), None),
@@ -69,15 +72,32 @@ impl<'a> Call<'a> {
             .number(ask.map(|ask| micros(ask.known_for)))
     }
 
+    pub(super) fn slot_claim(self, claim: &'a Claim, of: u32) -> Self {
+        let Claim { token, server, ttl, waits, .. } = claim;
+        self.text(token).text(server).duration(*ttl).number(i64::from(of)).flag(*waits)
+    }
+
     pub(super) fn lease(self, lease: &'a Lease) -> Self {
         self.text(&lease.token)
             .text(&lease.server)
+            .duration(lease.ttl)
+            .text(lease.kind.as_str())
             .number(lease.tick.map(Timestamp::as_micros))
             .number(i64::from(lease.attempt))
             .number(lease.fence)
             .number(lease.since.as_micros())
             .number(lease.until.as_micros())
             .text(serde_json::json!(lease.progress).to_string())
+    }
+
+    pub(super) fn slot(self, lease: &'a Lease, of: u32) -> Self {
+        self.text(&lease.token)
+            .text(&lease.server)
+            .duration(lease.ttl)
+            .number(i64::from(of))
+            .number(lease.fence)
+            .number(lease.since.as_micros())
+            .number(lease.until.as_micros())
     }
 
     pub(super) fn ending(self, end: &'a Ending) -> Self {
@@ -87,6 +107,11 @@ impl<'a> Call<'a> {
             .text(serde_json::json!(end.error).to_string())
             .text(serde_json::json!(end.failed_tries).to_string())
             .number(count(end.remember))
+            .number(end.done_for.map(micros))
+    }
+
+    pub(super) fn remember(self, records: usize) -> Self {
+        self.number(count(records))
     }
 
     pub(super) fn request(self, request: &'a RunRequest) -> Self {

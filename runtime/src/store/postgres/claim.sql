@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION jobs_won_v1(s job_lock, missed_after bigint) RETURNS 
 $$;
 
 CREATE OR REPLACE FUNCTION jobs_win_v1(
-  s job_lock, t bigint, my_token text, my_server text, my_ttl bigint, my_tick bigint, my_attempt bigint
+  s job_lock, t bigint, my_kind text, my_token text, my_server text, my_ttl bigint, my_tick bigint, my_attempt bigint
 ) RETURNS job_lock LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF NOT s.released THEN
@@ -16,6 +16,8 @@ BEGIN
   s.fence := greatest(s.fence + 1, t);
   s.token := my_token;
   s.server := my_server;
+  s.kind := my_kind;
+  s.expires := jobs_outlives_v1(s, t, my_kind, my_ttl);
   s.tick := my_tick;
   s.attempt := my_attempt;
   s.since := t;
@@ -60,16 +62,19 @@ $$;
 -- that would write locks the row and is decided anew.
 CREATE OR REPLACE FUNCTION jobs_claim_v1(
   ns text, name text, reads integer, my_token text, my_server text, my_ttl bigint, remember bigint,
-  what text, -- tick, now, or requested
+  waits boolean,
+  what text, -- tick, now, requested, lock, once, or leader
   request text, -- its id; the rest counts only for a tick
   my_tick bigint, delay bigint, grace bigint, skip_if_held boolean, takeovers bigint, run_if_missed boolean,
   schedule text, known_for bigint
 ) RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '250ms' AS $$
 DECLARE
   access text := 'read';
+  my_kind text := CASE WHEN what IN ('lock', 'once', 'leader') THEN what ELSE 'run' END;
   s job_lock;
   before job_lock;
   t bigint;
+  had_expired boolean;
   held json;
   unfinished boolean;
   remaining bigint;
@@ -82,7 +87,8 @@ BEGIN
   LOOP
     s := jobs_state_v1(ns, name, reads, access);
     t := jobs_clock_v1();
-    s := jobs_without_expired_lock_v1(s, t);
+    had_expired := s.expires <= t;
+    s := jobs_without_expired_v1(s, t);
     before := s;
     held := jobs_holder_v1(s, t);
     -- The last started tick, if it may have to be taken over. A pause only puts that off.
@@ -107,10 +113,13 @@ BEGIN
     THEN
       decision := '"not_requested"';
 
+    ELSIF what = 'once' AND s.done_until > t THEN
+      decision := json_build_object('done', s.done_at);
+
     ELSIF what <> 'tick' THEN
       -- By hand only a holder is in the way. Whoever comes first answers a request, in the same step.
       IF held IS NULL THEN
-        s := jobs_win_v1(s, t, my_token, my_server, my_ttl, NULL, 1);
+        s := jobs_win_v1(s, t, my_kind, my_token, my_server, my_ttl, NULL, 1);
         decision := jobs_won_v1(s, NULL);
       ELSE
         decision := json_build_object('held', held);
@@ -129,6 +138,7 @@ BEGIN
       decision := json_build_object('early', my_tick + delay - t);
 
     ELSE
+      s.expires := NULL;
       -- Remembers the schedule of the newest server, and tells of one that differs from the asking server's.
       -- If the clock has gone back, no tick may count as unknown for it, and no server as old.
       IF s.registered_at IS NOT NULL THEN
@@ -156,7 +166,7 @@ BEGIN
       decision := jobs_decided_v1(s, t, my_tick);
 
       IF unfinished AND s.started_tick = my_tick AND remaining = 0 THEN
-        s := jobs_win_v1(s, t, my_token, my_server, my_ttl, my_tick, s.started_attempt + 1);
+        s := jobs_win_v1(s, t, my_kind, my_token, my_server, my_ttl, my_tick, s.started_attempt + 1);
         decision := jobs_won_v1(s, NULL);
       ELSIF decision IS NOT NULL THEN
         NULL;
@@ -175,7 +185,7 @@ BEGIN
         END IF;
         decision := json_build_object('held', held);
       ELSE
-        s := jobs_win_v1(s, t, my_token, my_server, my_ttl, my_tick, 1);
+        s := jobs_win_v1(s, t, my_kind, my_token, my_server, my_ttl, my_tick, 1);
         decision := jobs_won_v1(s, greatest(before.mark, s.registered_at));
       END IF;
 
@@ -191,12 +201,15 @@ BEGIN
       END IF;
     END IF;
 
+    IF waits AND decision -> 'held' IS NOT NULL THEN
+      s.awaited := jobs_awaited_v1(s, t);
+    END IF;
     EXIT WHEN access = 'make' OR s IS NOT DISTINCT FROM before;
     access := 'make';
   END LOOP;
 
   IF s IS DISTINCT FROM before THEN
-    PERFORM jobs_write_v1(s);
+    PERFORM jobs_write_v1(s, had_expired);
     IF s.token IS DISTINCT FROM before.token AND NOT before.released THEN
       PERFORM jobs_record_v1(before, before.until, 'crashed', 'null', '[]', remember);
     END IF;

@@ -4,12 +4,21 @@ RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '2
 DECLARE
   s job_lock := jobs_state_v1(ns, name, reads, CASE WHEN pause THEN 'make' ELSE 'lock' END);
   t bigint := jobs_clock_v1();
+  had_expired boolean := s.expires <= t;
+  before job_lock;
 BEGIN
+  s := jobs_without_expired_v1(s, t);
+  before := s;
+  IF pause THEN
+    s.expires := NULL;
+  END IF;
   IF s.paused AND NOT pause AND s.registered_at IS NOT NULL THEN
     s.registered_at := t;
   END IF;
   s.paused := pause;
-  PERFORM jobs_write_v1(s);
+  IF s IS DISTINCT FROM before THEN
+    PERFORM jobs_write_v1(s, had_expired);
+  END IF;
   RETURN jobs_reply_v1(t, NULL);
 END
 $$;
@@ -23,7 +32,7 @@ DECLARE
 BEGIN
   IF s.mark > t THEN
     s.mark := t;
-    PERFORM jobs_write_v1(s);
+    PERFORM jobs_write_v1(s, false);
   END IF;
   RETURN jobs_reply_v1(t, NULL);
 END
@@ -36,11 +45,12 @@ DECLARE
   s job_lock := jobs_state_v1(ns, name, reads, 'lock');
   t bigint := jobs_clock_v1();
   held json;
-  -- Without its mark a late server would run a tick again; without its fence the next one is the time.
-  used bigint := greatest(s.mark, s.fence);
+  used bigint;
 BEGIN
-  s := jobs_without_expired_lock_v1(s, t);
-  held := jobs_holder_v1(s, t);
+  s := jobs_without_expired_v1(s, t);
+  held := coalesce(jobs_holder_v1(s, t), jobs_first_slot_to_end_v1(s, t));
+  -- Without its mark a late server would run a tick again; without its fence the next one is the time.
+  used := greatest(s.mark, s.fence);
   IF held IS NOT NULL THEN
     RETURN jobs_reply_v1(t, json_build_object('held', held));
   ELSIF s.paused THEN
@@ -48,9 +58,9 @@ BEGIN
   ELSIF used + quiet >= t THEN
     RETURN jobs_reply_v1(t, json_build_object('too_recent', used));
   END IF;
-  DELETE FROM job_run r WHERE r.namespace = ns AND r.job_name = name;
-  DELETE FROM job_skip k WHERE k.namespace = ns AND k.job_name = name;
-  DELETE FROM job_lock l WHERE l.namespace = ns AND l.job_name = name;
+  DELETE FROM job_run r WHERE r.namespace = s.namespace AND r.job_name = s.job_name;
+  DELETE FROM job_skip k WHERE k.namespace = s.namespace AND k.job_name = s.job_name;
+  DELETE FROM job_lock l WHERE l.namespace = s.namespace AND l.job_name = s.job_name;
   RETURN jobs_reply_v1(t, '"forgotten"');
 END
 $$;
@@ -62,13 +72,16 @@ RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '2
 DECLARE
   s job_lock := jobs_state_v1(ns, name, reads, 'make');
   t bigint := jobs_clock_v1();
+  had_expired boolean := s.expires <= t;
 BEGIN
+  s := jobs_without_expired_v1(s, t);
   IF (s.request_id IS NOT NULL AND s.request_answer IS NULL AND s.request_until > t) IS NOT TRUE THEN
     s.request_id := my_id;
     s.request_by := my_by;
     s.request_until := t + my_ttl;
     s.request_answer := NULL;
-    PERFORM jobs_write_v1(s);
+    s.expires := NULL;
+    PERFORM jobs_write_v1(s, had_expired);
   END IF;
   INSERT INTO job_request AS r (namespace, job_name, id, until) VALUES (ns, name, s.request_id, s.request_until)
   ON CONFLICT (namespace, job_name) DO UPDATE SET id = excluded.id, until = excluded.until;
@@ -83,7 +96,7 @@ RETURNS text LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
   SELECT jobs_reply_v1(jobs_clock_v1(), json_build_object(
     'format', coalesce(s.format, 1),
     'claimant', CASE WHEN s.token IS NOT NULL THEN json_build_object(
-      'token', s.token, 'server', s.server, 'tick', s.tick, 'attempt', s.attempt, 'since', s.since,
+      'token', s.token, 'server', s.server, 'kind', s.kind, 'tick', s.tick, 'attempt', s.attempt, 'since', s.since,
       'until', s.until, 'released', s.released, 'progress', s.progress::json) END,
     'started', CASE WHEN s.started_tick IS NOT NULL THEN json_build_object(
       'tick', s.started_tick, 'attempt', s.started_attempt, 'finished', s.finished) END,
@@ -106,6 +119,7 @@ RETURNS text LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
       'runs', coalesce(s.runs, 0), 'failures', coalesce(s.failures, 0), 'successes', coalesce(s.successes, 0),
       'total_micros', coalesce(s.total_micros, 0), 'longest_micros', coalesce(s.longest_micros, 0),
       'last_success', s.last_success),
+    'expires', CASE WHEN s.job_name IS NULL THEN 0 ELSE s.expires END,
     'runs', coalesce((
       SELECT json_agg(json_build_object(
         'tick', r.tick, 'server', r.server, 'fence', r.fence, 'attempt', r.attempt, 'started', r.started,

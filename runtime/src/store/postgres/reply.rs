@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::super::model::State;
 use super::super::{
-    ClaimReply, ExtendReply, ForgetReply, Holder, Registered, ReleaseReply, ServerInfo, SkipRecord, Stats,
-    Taken, Unfinished, Verdict, Won,
+    ClaimReply, ExtendReply, ForgetReply, HeldLock, Holder, Kind, Registered, ReleaseReply, ServerInfo,
+    SkipRecord, Stats, Taken, Unfinished, Verdict, Won,
 };
 use crate::Timestamp;
 
@@ -50,6 +50,7 @@ enum Decision {
     Late(Micros),
     Held(Keeper),
     NotRequested,
+    Done(Timestamp),
 }
 
 #[derive(Deserialize)]
@@ -101,6 +102,7 @@ impl From<Decision> for ClaimReply {
             Decision::Late(by) => Self::Late(by.into()),
             Decision::Held(keeper) => Self::Held(keeper.into()),
             Decision::NotRequested => Self::NotRequested,
+            Decision::Done(at) => Self::Done(at),
         }
     }
 }
@@ -173,6 +175,27 @@ impl From<ForgetAnswer> for ForgetReply {
             ForgetAnswer::Paused => Self::Paused,
             ForgetAnswer::TooRecent(used) => Self::TooRecent(used),
         }
+    }
+}
+
+/// The locks and slots that are, or were, held.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct HeldOnes(Vec<HeldOne>);
+
+#[derive(Deserialize)]
+struct HeldOne {
+    key: String,
+    kind: Option<Kind>,
+    fence: Option<i64>,
+    holder: Keeper,
+}
+
+impl From<HeldOnes> for Vec<HeldLock> {
+    fn from(HeldOnes(held): HeldOnes) -> Self {
+        let held = held.into_iter();
+        held.map(|HeldOne { key, kind, fence, holder }| HeldLock { key, kind, fence, holder: holder.into() })
+            .collect()
     }
 }
 

@@ -1,13 +1,17 @@
 //! The tables and functions that a schema needs.
 
-/// Two servers that make them at once would trip over each other.
-const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7021995431160274291);";
+/// Two servers that make them at once would trip over each other. Whoever had to wait must then see what was made, also
+/// where a transaction usually sees only what was there when it began.
+const ONE_AT_A_TIME: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+     SELECT pg_advisory_xact_lock(7021995431160274291);";
 
 const DEFINITIONS: &str = concat!(
     include_str!("tables.sql"),
     include_str!("state.sql"),
     include_str!("claim.sql"),
     include_str!("lease.sql"),
+    include_str!("slots.sql"),
+    include_str!("held.sql"),
     include_str!("operator.sql"),
     include_str!("fleet.sql"),
 );
@@ -30,7 +34,7 @@ pub(super) fn script(schema: &str, user: Option<&str>) -> String {
 }
 
 fn grants(schema: &str, user: &str) -> String {
-    let tables = ["job_lock", "job_run", "job_skip", "job_server", "job_request"];
+    let tables = ["job_lock", "job_slot", "job_run", "job_skip", "job_server", "job_request"];
     let tables = tables.map(|table| format!("\"{schema}\".{table}")).join(", ");
     format!(
         "GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\";\n\

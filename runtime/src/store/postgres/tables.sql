@@ -3,13 +3,13 @@
 
 DO $$ BEGIN
   IF to_regclass('job_lock') IS NOT NULL AND NOT EXISTS (
-    SELECT FROM pg_attribute WHERE attrelid = to_regclass('job_lock') AND attname = 'registered_schedule'
+    SELECT FROM pg_attribute WHERE attrelid = to_regclass('job_lock') AND attname = 'slots_begun'
   ) THEN
     RAISE EXCEPTION 'there is a table job_lock that is another program''s' USING ERRCODE = 'JB002';
   END IF;
 END $$;
 
--- One row per job. Its primary key decides between two servers who claim a job that nobody knows yet.
+-- One row per key. Its primary key decides between two servers who claim a key that nobody knows yet.
 CREATE TABLE IF NOT EXISTS job_lock (
   namespace text NOT NULL,
   job_name text NOT NULL CHECK (length(job_name) <= 128),
@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS job_lock (
   -- The last claimant.
   token text,
   server text,
+  kind text,
   tick bigint,
   attempt bigint,
   since bigint,
@@ -56,8 +57,40 @@ CREATE TABLE IF NOT EXISTS job_lock (
   total_micros bigint NOT NULL DEFAULT 0,
   longest_micros bigint NOT NULL DEFAULT 0,
   last_success bigint,
+  -- That the key's work was done, and up to when that counts.
+  done_at bigint,
+  done_until bigint,
+  -- When all of the above, but the lock, counts no longer. Null if a job has the key: then it stays.
+  expires bigint DEFAULT 0,
+  -- What is known of the key's slots, beside who holds them, and when it counts no longer.
+  slots_fence bigint NOT NULL DEFAULT 0,
+  slots_begun bigint NOT NULL DEFAULT 0,
+  slots_expire bigint NOT NULL DEFAULT 0,
+  -- Up to when somebody may be waiting for the key: whoever frees it tells.
+  awaited bigint,
+  -- When nothing of the row counts any longer, so that it may be removed. Null, and in no index, if it stays.
+  gone bigint GENERATED ALWAYS AS (
+    CASE WHEN expires IS NULL OR (lock_token IS NOT NULL AND lock_until IS NULL) THEN NULL
+    ELSE greatest(expires, slots_expire, lock_until) END
+  ) STORED,
   PRIMARY KEY (namespace, job_name)
 ) WITH (fillfactor = 50); -- room for updates that touch no index
+
+CREATE INDEX IF NOT EXISTS job_lock_gone ON job_lock (namespace, gone) WHERE gone IS NOT NULL;
+
+-- Who holds slots of a key. They go with the key's row, and change only while that is locked.
+CREATE TABLE IF NOT EXISTS job_slot (
+  namespace text NOT NULL,
+  job_name text NOT NULL,
+  token text NOT NULL,
+  server text NOT NULL,
+  of bigint NOT NULL,
+  fence bigint NOT NULL,
+  since bigint NOT NULL,
+  until bigint NOT NULL,
+  PRIMARY KEY (namespace, job_name, token),
+  FOREIGN KEY (namespace, job_name) REFERENCES job_lock ON DELETE CASCADE
+) WITH (fillfactor = 50);
 
 -- The newest runs that ended. Texts that a job wrote are JSON, because they may hold what text cannot: U+0000.
 CREATE TABLE IF NOT EXISTS job_run (

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use tokio_postgres::error::{DbError, SqlState};
 
-use super::super::StoreErrorKind;
 use super::super::shared::Blame;
+#[cfg(feature = "tls")]
+use super::super::tls;
+use super::super::{StoreErrorKind, network};
+use crate::outcome::BoxError;
 
 /// What went wrong in one exchange. Never with a password: neither the client nor the server repeats it.
 #[derive(Clone, Debug)]
@@ -24,6 +27,11 @@ impl Trouble {
 
     pub(super) fn timed_out(what: &str, after: Duration) -> Self {
         Self::new(StoreErrorKind::TimedOut, format!("{what} within {after:?}"))
+    }
+
+    /// The same, and what to do.
+    pub(super) fn advising(self, advice: &str) -> Self {
+        Self { words: format!("{}: {advice}", self.words), ..self }
     }
 
     /// The same, and what was tried when it came up.
@@ -58,7 +66,8 @@ impl Trouble {
 
     pub(super) fn blame(&self) -> Blame {
         match (&self.code, self.kind) {
-            (_, StoreErrorKind::Unreachable) | (None, StoreErrorKind::Refused) => Blame::Broken,
+            (_, StoreErrorKind::Unreachable | StoreErrorKind::Untrusted)
+            | (None, StoreErrorKind::Refused) => Blame::Broken,
             (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Blame::Broken,
             (None, StoreErrorKind::TimedOut) => Blame::Silent,
             _ => Blame::None,
@@ -70,36 +79,71 @@ impl Trouble {
     }
 }
 
-impl From<tokio_postgres::Error> for Trouble {
-    fn from(error: tokio_postgres::Error) -> Self {
+impl From<&tokio_postgres::Error> for Trouble {
+    fn from(error: &tokio_postgres::Error) -> Self {
         if let Some(server) = error.as_db_error() {
             return Self::from(server);
         }
-        let cause = error.source();
-        let io = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
-        let kind = match io.map(io::Error::kind) {
-            Some(io::ErrorKind::TimedOut) => StoreErrorKind::TimedOut,
-            // How the client says that it was told to find a server that takes writes.
-            Some(io::ErrorKind::PermissionDenied) => StoreErrorKind::Refused,
-            Some(_) => StoreErrorKind::Unreachable,
-            None if error.is_closed() => StoreErrorKind::Unreachable,
-            None => StoreErrorKind::Refused,
-        };
-        let words = match cause {
-            Some(cause) if kind == StoreErrorKind::Refused && io.is_some() => {
-                format!("{cause}: it is a standby, or read-only")
-            }
+        #[cfg(feature = "tls")]
+        if let Some(words) = tls::explain(error) {
+            return Self::new(StoreErrorKind::Untrusted, words);
+        }
+        let words = match error.source() {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
-        Self::new(kind, words)
+        if words.contains("server does not support TLS") {
+            return Self::new(StoreErrorKind::Untrusted, "the server does not speak TLS")
+                .advising("set `ssl = on` there, or write sslmode=disable if nobody can listen between");
+        }
+        if words.contains("password missing") {
+            return Self::new(
+                StoreErrorKind::Refused,
+                "the server asks for a password, and the URL has none",
+            );
+        }
+        if words.contains("channel binding") {
+            return Self::new(StoreErrorKind::Refused, words).advising("leave channel_binding=require out");
+        }
+        match network::find(error) {
+            // How the client says that it was told to find a server that takes writes.
+            Some(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
+                Self::new(StoreErrorKind::Refused, format!("{cause}: it is a standby, or read-only"))
+            }
+            Some(cause) if cause.kind() == io::ErrorKind::TimedOut => {
+                Self::new(StoreErrorKind::TimedOut, words)
+            }
+            Some(cause) => match network::advice(cause) {
+                Some(advice) => Self::new(StoreErrorKind::Unreachable, words).advising(advice),
+                None => Self::new(StoreErrorKind::Unreachable, words),
+            },
+            None if error.is_closed() => Self::new(StoreErrorKind::Unreachable, words),
+            None => Self::new(StoreErrorKind::Refused, words),
+        }
+    }
+}
+
+/// What a source says that lends nothing.
+impl From<BoxError> for Trouble {
+    fn from(error: BoxError) -> Self {
+        let mut next: Option<&(dyn Error + 'static)> = Some(error.as_ref());
+        while let Some(cause) = next {
+            if let Some(known) = cause.downcast_ref::<tokio_postgres::Error>() {
+                return Self::from(known);
+            }
+            next = cause.source();
+        }
+        Self::new(StoreErrorKind::Unreachable, error.to_string())
     }
 }
 
 impl From<&DbError> for Trouble {
     fn from(error: &DbError) -> Self {
         let code = error.code().clone();
-        let (kind, advice) = kind_and_advice(code.code());
+        let (kind, advice) = match code.code() {
+            "28000" => entry(error.message()),
+            code => kind_and_advice(code),
+        };
         let mut words = format!("{} ({})", error.message(), code.code());
         for more in error.detail().into_iter().chain(error.hint()).chain(advice) {
             words = format!("{words}; {}", more.trim_end_matches('.'));
@@ -108,14 +152,39 @@ impl From<&DbError> for Trouble {
     }
 }
 
+/// The server does not let this user in this way.
+fn entry(message: &str) -> (StoreErrorKind, Option<&'static str>) {
+    if message.contains("client certificate") || message.contains("certificate authentication") {
+        let advice = "name a certificate that is for this user, and the key to it, with \
+                      sslcert=/path/to/client.pem&sslkey=/path/to/client.key";
+        return (StoreErrorKind::Untrusted, Some(advice));
+    }
+    if message.contains("no encryption") {
+        let advice = if cfg!(feature = "tls") {
+            "it may want TLS: write sslmode=verify-full, or add a line to pg_hba.conf"
+        } else {
+            "it may want TLS: build with the feature `tls` of singleton-jobs, or add a line to pg_hba.conf"
+        };
+        return (StoreErrorKind::Refused, Some(advice));
+    }
+    if message.contains("SSL encryption") {
+        let advice = "check the user in the URL, and add a line to pg_hba.conf, or write sslmode=disable if it lets this \
+                      user in without TLS only";
+        return (StoreErrorKind::Refused, Some(advice));
+    }
+    (StoreErrorKind::Refused, Some("check user and password in the URL, and pg_hba.conf"))
+}
+
 fn kind_and_advice(code: &str) -> (StoreErrorKind, Option<&'static str>) {
     use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable};
     match code {
         "JB001" => (Unreadable, None),
         "JB002" | "42703" => (Unreadable, Some("choose another schema in the URL: ?schema=jobs")),
-        "28P01" | "28000" => (Refused, Some("check user and password in the URL, and pg_hba.conf")),
+        "28P01" => (Refused, Some("check user and password in the URL, and pg_hba.conf")),
         "3D000" => (Misconfigured, Some("create the database, or correct its name in the URL")),
         "42501" => (Refused, None),
+        // What is said to it is always the same, so only its version can be to blame.
+        "42601" => (Refused, Some("PostgreSQL 10 or newer is needed")),
         "25006" => (Refused, Some("this is a standby, or read-only: point the URL to the primary")),
         "53300" => (Unreachable, Some("raise max_connections, or put a pooler between")),
         "53100" | "53200" | "53400" => (Full, None),

@@ -5,6 +5,17 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion}
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
+    #[cfg(not(feature = "tls"))]
+    if url.starts_with("rediss://") {
+        return Err(super::super::tls::needs_feature("rediss://"));
+    }
+    if url.starts_with("rediss://") && url.contains('#') {
+        return Err(
+            "the part after `#` is not understood: a certificate is always verified, also one that the file \
+                    in ?sslrootcert=/path/to/ca.pem vouches for"
+                .to_owned(),
+        );
+    }
     let info = url.into_connection_info().map_err(|error| {
         let problem = error.to_string().replace(" - InvalidClientConfig", "");
         format!("{problem}; expected `redis://user:password@host:port/database`")
@@ -17,9 +28,8 @@ pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
 
 /// The URL again, without the password.
 pub(super) fn without_password(info: &ConnectionInfo) -> String {
-    let redis = info.redis_settings();
-    let user = redis.username().map(|user| format!("{user}@")).unwrap_or_default();
-    let db = redis.db();
+    let user = user(info);
+    let db = info.redis_settings().db();
     match info.addr() {
         ConnectionAddr::Tcp(host, port) => format!("redis://{user}{}:{port}/{db}", bracketed(host)),
         ConnectionAddr::TcpTls { host, port, .. } => {
@@ -28,6 +38,45 @@ pub(super) fn without_password(info: &ConnectionInfo) -> String {
         ConnectionAddr::Unix(path) => format!("redis+unix://{}?db={db}", path.display()),
         _ => "redis".to_owned(),
     }
+}
+
+/// With an `@`, if there is one.
+pub(super) fn user(info: &ConnectionInfo) -> String {
+    info.redis_settings().username().map(|user| format!("{user}@")).unwrap_or_default()
+}
+
+/// Hosts and ports, separated by commas.
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+pub(super) fn hosts(infos: &[ConnectionInfo]) -> String {
+    let hosts = infos.iter().map(|info| match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            format!("{}:{port}", bracketed(host))
+        }
+        other => other.to_string(),
+    });
+    hosts.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(feature = "cluster")]
+pub(super) fn host_and_port(info: &ConnectionInfo) -> Option<(String, u16)> {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            Some((host.clone(), *port))
+        }
+        _ => None,
+    }
+}
+
+/// The same way in, at another host.
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+pub(super) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
+    let addr = match info.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host: host.to_owned(), port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host.to_owned(), port),
+    };
+    info.clone().set_addr(addr)
 }
 
 fn bracketed(host: &str) -> String {
@@ -49,6 +98,20 @@ mod tests {
         ] {
             assert_eq!(without_password(&parse(url).unwrap()), location);
         }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_that_is_asked_for_is_not_silently_left_out() {
+        let error = parse("rediss://:secret@host").unwrap_err();
+        assert!(error.contains("the feature `tls`") && !error.contains("secret"), "{error}");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn certificates_are_always_verified() {
+        let error = parse("rediss://:secret@host#insecure").unwrap_err();
+        assert!(error.contains("always verified") && !error.contains("secret"), "{error}");
     }
 
     #[test]

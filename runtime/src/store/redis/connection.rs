@@ -1,14 +1,36 @@
-//! The one connection of a store: shared by all steps, and opened anew after trouble.
-
-use std::time::Duration;
+//! A connection to one server: shared by all steps, and opened anew after trouble.
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind,
+};
 
 use super::super::shared::{Blame, Dial, Shared};
+use super::super::timeouts::Timeouts;
+use super::super::tls::Certificates;
+use super::trouble;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+impl Timeouts {
+    fn config(self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.connect))
+            .set_response_timeout(Some(self.response))
+    }
+}
+
+/// What connects to one server: plainly, or as the certificates say.
+pub(super) fn client(info: ConnectionInfo, certificates: &Certificates) -> Result<Client, String> {
+    #[cfg(feature = "tls")]
+    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
+        let made = Client::build_with_tls(info, certificates.for_redis()?);
+        return made.map_err(|error| error.to_string());
+    }
+    if certificates.is_empty() {
+        Client::open(info).map_err(|error| error.to_string())
+    } else {
+        Err("certificates are for TLS: write rediss:// instead of redis://".to_owned())
+    }
+}
 
 pub(super) struct Connection {
     server: Server,
@@ -16,14 +38,28 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(client: Client) -> Self {
-        let config = config(CONNECT_TIMEOUT, RESPONSE_TIMEOUT);
-        Self { server: Server { client, config }, shared: Shared::new() }
+    pub(super) fn to_server(client: Client, timeouts: Timeouts) -> Self {
+        Self::new(Place::Fixed(Box::new(client)), timeouts)
     }
 
-    pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
-        self.server.config = config(connect, response);
+    /// A connection to whatever the sentinels name when it is opened.
+    #[cfg(feature = "sentinel")]
+    pub(super) fn to_master(sentinels: super::sentinel::Sentinels, timeouts: Timeouts) -> Self {
+        Self::new(Place::Named(sentinels), timeouts)
+    }
+
+    fn new(place: Place, timeouts: Timeouts) -> Self {
+        Self { server: Server { place, config: timeouts.config() }, shared: Shared::new() }
+    }
+
+    pub(super) fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.server.config = timeouts.config();
         self
+    }
+
+    /// How to open another one.
+    pub(super) fn server(&self) -> &Server {
+        &self.server
     }
 
     /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
@@ -35,14 +71,28 @@ impl Connection {
     }
 }
 
-fn config(connect: Duration, response: Duration) -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(Some(connect)).set_response_timeout(Some(response))
+#[derive(Clone)]
+pub(super) struct Server {
+    place: Place,
+    config: AsyncConnectionConfig,
 }
 
 #[derive(Clone)]
-struct Server {
-    client: Client,
-    config: AsyncConnectionConfig,
+enum Place {
+    Fixed(Box<Client>),
+    #[cfg(feature = "sentinel")]
+    Named(super::sentinel::Sentinels),
+}
+
+impl Server {
+    /// What connects to the server where it is now.
+    pub(super) async fn client(&self) -> RedisResult<Client> {
+        match &self.place {
+            Place::Fixed(client) => Ok(client.as_ref().clone()),
+            #[cfg(feature = "sentinel")]
+            Place::Named(sentinels) => Ok(sentinels.find(&self.config).await?.0),
+        }
+    }
 }
 
 impl Dial for Server {
@@ -50,7 +100,14 @@ impl Dial for Server {
     type Error = RedisError;
 
     async fn dial(self) -> RedisResult<MultiplexedConnection> {
-        self.client.get_multiplexed_async_connection_with_config(&self.config).await
+        match &self.place {
+            Place::Fixed(client) => {
+                let connected = client.get_multiplexed_async_connection_with_config(&self.config).await;
+                connected.map_err(|error| trouble::of_dialling(error, client.get_connection_info().addr()))
+            }
+            #[cfg(feature = "sentinel")]
+            Place::Named(sentinels) => sentinels.dial(&self.config).await,
+        }
     }
 
     fn abandoned() -> RedisError {

@@ -108,6 +108,9 @@ fn number_if_known<N: FromStr>(text: &str) -> Result<Option<N>, N::Err> {
 }
 
 pub(super) fn claim(reply: &mut Reply, what: &What) -> Option<Verdict> {
+    if let What::Slot(_) = what {
+        return slot_claim(reply);
+    }
     let decision = reply.list()?.all(|reply| claim_reply(reply, what))?;
     let (unfinished, other_schedule) = (reply.list()?, reply.list()?);
     let unfinished = if unfinished.is_over() { None } else { Some(unfinished.all(unfinished_tick)?) };
@@ -181,7 +184,7 @@ fn holder(word: &str, reply: &mut Reply) -> Option<Holder> {
     }
 }
 
-pub(super) fn slot_claim(reply: &mut Reply) -> Option<Verdict> {
+fn slot_claim(reply: &mut Reply) -> Option<Verdict> {
     let word = reply.text()?;
     let decision = match word.as_str() {
         "won" => ClaimReply::Won(Won {

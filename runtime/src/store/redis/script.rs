@@ -1,9 +1,10 @@
 //! The Lua scripts, one per step.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use redis::{ErrorKind, RedisResult, ServerErrorKind, Value};
 
 /// A script and the digest by which the server remembers it.
 pub(super) struct Script {
@@ -42,25 +43,76 @@ impl Script {
         Self { source, digest: redis::Script::new(source).get_hash().to_owned() }
     }
 
+    /// The command on the line at which the server says that the script failed.
+    pub(super) fn command_in(&self, detail: &str) -> Option<&'static str> {
+        let (_, rest) = detail.split_once("user_script:")?;
+        let line: usize = rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+        let (_, call) = self.source.lines().nth(line.checked_sub(1)?)?.split_once("redis.call('")?;
+        call.split('\'').next()
+    }
+}
+
+/// A script with its keys and arguments.
+pub(super) struct Call<'a> {
+    pub(super) script: &'a Script,
+    pub(super) keys: &'a [String],
+    pub(super) args: &'a [String],
+    /// Waits until the replicas have what the script wrote.
+    pub(super) wait: Option<Wait>,
+}
+
+/// How many replicas are waited for, and for how long.
+#[derive(Clone, Copy)]
+pub(super) struct Wait {
+    pub(super) replicas: usize,
+    pub(super) within: Duration,
+}
+
+pub(super) struct Answer {
+    pub(super) value: Value,
+    /// How many replicas have what the script wrote, if they were waited for.
+    pub(super) replicas: usize,
+}
+
+impl Call<'_> {
     /// Runs the script by its digest; only a server that does not know it yet is sent the source.
-    pub(super) async fn run(
-        &self,
-        mut connection: MultiplexedConnection,
-        keys: &[String],
-        args: &[String],
-    ) -> RedisResult<Value> {
-        let by_digest = command("EVALSHA", &self.digest, keys, args);
-        match by_digest.query_async(&mut connection).await {
+    pub(super) async fn send(&self, connection: MultiplexedConnection, asking: bool) -> RedisResult<Answer> {
+        match self.send_as("EVALSHA", &self.script.digest, connection.clone(), asking).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                command("EVAL", self.source, keys, args).query_async(&mut connection).await
+                self.send_as("EVAL", self.script.source, connection, asking).await
             }
             result => result,
         }
     }
-}
 
-fn command(verb: &str, script: &str, keys: &[String], args: &[String]) -> Cmd {
-    let mut command = redis::cmd(verb);
-    command.arg(script).arg(keys.len()).arg(keys).arg(args);
-    command
+    async fn send_as(
+        &self,
+        verb: &str,
+        script: &str,
+        mut connection: MultiplexedConnection,
+        asking: bool,
+    ) -> RedisResult<Answer> {
+        let mut command = redis::cmd(verb);
+        command.arg(script).arg(self.keys.len()).arg(self.keys).arg(self.args);
+        if !asking && self.wait.is_none() {
+            return Ok(Answer { value: command.query_async(&mut connection).await?, replicas: 0 });
+        }
+        // One after the other over one connection: `ASKING` counts for the next command, `WAIT` for those before.
+        let mut commands = redis::pipe();
+        if asking {
+            commands.cmd("ASKING").ignore();
+        }
+        commands.add_command(command);
+        if let Some(Wait { replicas, within }) = self.wait {
+            commands.cmd("WAIT").arg(replicas).arg(within.as_millis().max(1));
+        }
+        let answers: Vec<RedisResult<Value>> = commands.ignore_errors().query_async(&mut connection).await?;
+        let mut answers = answers.into_iter();
+        let value = answers.next().unwrap_or(Ok(Value::Nil))?;
+        let replicas = match answers.next().transpose()? {
+            Some(Value::Int(count)) => count.try_into().unwrap_or_default(),
+            _ => 0,
+        };
+        Ok(Answer { value, replicas })
+    }
 }

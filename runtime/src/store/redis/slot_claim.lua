@@ -12,9 +12,10 @@ local token, server, ttl, of, waits = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[
 
 drop_slots_that_ended()
 
--- The holder repeats its claim: a reply was lost.
+-- The holder repeats its claim: a reply was lost, or replicas are waited for, and they wait for a write.
 for _, slot in ipairs(slots.held) do
   if slot.token == token then
+    expire(slots_key, slots.expires)
     return reply('won', text(slot.fence), text(slot.since), text(slot.lasts_until))
   end
 end

@@ -1,0 +1,201 @@
+//! The experiment of a paper that keeps one copy of a job running by a lock in a database table: ten workers, a
+//! hundred rounds, all of them after the same lock at once. How long does the winner take, and who wins?
+//!
+//!     cargo run --example paper_race
+//!     cargo run --example paper_race redis://localhost:6379 postgres://postgres@localhost/postgres
+//!
+//! The workers are real processes of this program, connected before the first round. In each round they are told an
+//! instant, sleep until then, and claim the same tick. Measured is the time from that instant until the winner has
+//! the store's answer in hand; so it holds the winner's waking up, its request, the decision among ten, and the
+//! answer. The winner then releases the lock, and the next round begins when all ten have told how theirs went. It
+//! ends with an error if a round has not exactly one winner. The paper's figures come from another machine and
+//! another database: they are there for the order of magnitude.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use jobs::store::file::FileStore;
+use jobs::store::postgres::PostgresStore;
+use jobs::store::redis::RedisStore;
+use jobs::store::{Claim, ClaimReply, Ending, Lease, REMEMBERED, RunOutcome, Store, TickClaim, What};
+use jobs::{Missed, Overlap, Timestamp};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+#[path = "paper_race/figures.rs"]
+mod figures;
+#[path = "paper_race/plot.rs"]
+mod plot;
+
+use figures::Figures;
+
+const WORKERS: usize = 10;
+const ROUNDS: usize = 100;
+const KEY: &str = "one-copy";
+
+/// Long enough for ten sleepers to hear of the instant.
+const LEAD: Duration = Duration::from_millis(25);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Set for the ten processes.
+const STORE: &str = "PAPER_RACE_STORE";
+const NAMESPACE: &str = "PAPER_RACE_NAMESPACE";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    if let (Ok(url), Ok(namespace)) = (std::env::var(STORE), std::env::var(NAMESPACE)) {
+        return work(&url, &namespace).await;
+    }
+    let folder = std::env::temp_dir().join(format!("paper-race-{}", std::process::id()));
+    let given: Vec<_> = std::env::args().skip(1).collect();
+    let urls = if given.is_empty() { vec![format!("file://{}", folder.display())] } else { given };
+    let raced = tokio::select! {
+        raced = race_on_all(&urls) => raced,
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+    };
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let all = raced?;
+    println!("\n{}", figures::table(&all));
+    let path = std::env::temp_dir().join("paper_race.svg");
+    std::fs::write(&path, plot::draw(&all)).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("every round had one winner; the distribution is drawn in {}", path.display());
+    Ok(())
+}
+
+async fn race_on_all(urls: &[String]) -> anyhow::Result<Vec<Figures>> {
+    let mut all = vec![Figures::of_the_paper()];
+    for url in urls {
+        all.push(race(url).await?);
+    }
+    Ok(all)
+}
+
+fn open(url: &str, namespace: &str) -> anyhow::Result<Box<dyn Store>> {
+    let namespace = Some(namespace);
+    Ok(match url.split_once("://") {
+        Some(("redis", _)) => Box::new(RedisStore::open(url, namespace)?.with_timeouts(MINUTE, MINUTE)),
+        Some(("postgres" | "postgresql", _)) => {
+            Box::new(PostgresStore::open(url, namespace)?.with_timeouts(MINUTE, MINUTE))
+        }
+        Some(("file", folder)) => Box::new(FileStore::open(folder, namespace)?.with_lock_timeout(MINUTE)),
+        _ => bail!("expected redis://host:6379, postgres://host/database or file:///folder"),
+    })
+}
+
+/// One of the ten: for each instant that it is told, claims the round at that instant.
+async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
+    let store = open(url, namespace)?;
+    store.ping().await?;
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        let start = Timestamp::from_micros(line?.parse()?);
+        let claim = claim_of(start);
+        // Blocks the thread, and wakes up more exactly than a timer of the runtime; nothing else runs here.
+        std::thread::sleep(start.since(Timestamp::now()));
+        let answer = store.claim(KEY, &claim).await?;
+        let took = Timestamp::now().since(start);
+        match answer.reply.decision {
+            ClaimReply::Won(won) => {
+                let end = Ending::of(RunOutcome::Succeeded, REMEMBERED);
+                store.release(KEY, &Lease::won(claim, won), &end).await?;
+                println!("won {}", took.as_micros());
+            }
+            ClaimReply::Taken(_) => println!("lost"),
+            other => bail!("neither won nor lost: {other:?}"),
+        }
+    }
+    Ok(())
+}
+
+fn claim_of(start: Timestamp) -> Claim {
+    let tick = TickClaim {
+        // The round's own tick. It is long due, so that a store whose clock differs from ours waits for nothing.
+        tick: start.minus(MINUTE),
+        delay: Duration::ZERO,
+        grace: 10 * MINUTE,
+        overlap: Overlap::Skip,
+        takeovers: 0,
+        missed: Missed::Skip,
+        schedule: "1s".to_owned(),
+        known_for: 20 * MINUTE,
+    };
+    let process = std::process::id();
+    Claim {
+        token: format!("{process}-{}", start.as_micros()),
+        server: format!("worker-{process}"),
+        ttl: MINUTE,
+        what: What::Tick(tick),
+        remember: REMEMBERED,
+        waits: false,
+    }
+}
+
+async fn race(url: &str) -> anyhow::Result<Figures> {
+    let namespace = format!("paper-race-{}", Timestamp::now().as_micros());
+    let store = open(url, &namespace)?;
+    println!("{ROUNDS} rounds of {WORKERS} workers on {}", store.location());
+    let mut workers = Vec::new();
+    for _ in 0..WORKERS {
+        workers.push(Worker::start(url, &namespace)?);
+    }
+    for worker in &mut workers {
+        ensure!(worker.hear().await? == "ready", "a worker did not start");
+    }
+    let mut figures = Figures { name: scheme(url), times: Vec::new(), wins: vec![0; WORKERS] };
+    for round in 1..=ROUNDS {
+        let start = Timestamp::now().plus(LEAD);
+        for worker in &mut workers {
+            worker.orders.write_all(format!("{}\n", start.as_micros()).as_bytes()).await?;
+        }
+        let mut winners = Vec::new();
+        for (number, worker) in workers.iter_mut().enumerate() {
+            if let Some(took) = worker.hear().await?.strip_prefix("won ") {
+                winners.push((number, Duration::from_micros(took.parse()?)));
+            }
+        }
+        let [(winner, took)] = winners[..] else { bail!("round {round} had {} winners", winners.len()) };
+        figures.wins[winner] += 1;
+        figures.times.push(took);
+    }
+    for worker in workers {
+        let Worker { mut process, orders, .. } = worker;
+        drop(orders);
+        ensure!(process.wait().await?.success(), "a worker did not end well");
+    }
+    store.forget(KEY, Duration::ZERO).await?;
+    Ok(figures)
+}
+
+fn scheme(url: &str) -> String {
+    url.split("://").next().unwrap_or_default().to_owned()
+}
+
+/// Killed when it is dropped; and it ends by itself when its orders do.
+struct Worker {
+    process: Child,
+    orders: ChildStdin,
+    words: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    fn start(url: &str, namespace: &str) -> anyhow::Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .env(STORE, url)
+            .env(NAMESPACE, namespace)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let orders = process.stdin.take().context("its input is piped")?;
+        let words = BufReader::new(process.stdout.take().context("its output is piped")?).lines();
+        Ok(Self { process, orders, words })
+    }
+
+    async fn hear(&mut self) -> anyhow::Result<String> {
+        let word = tokio::time::timeout(MINUTE, self.words.next_line()).await;
+        word.context("a worker is silent")??.context("a worker ended before the race did")
+    }
+}

@@ -1,0 +1,152 @@
+//! Ticks that are due together: first they are claimed and started, then everything else is done for them.
+
+use std::future::ready;
+use std::mem::{replace, take};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::{JoinHandle, yield_now};
+
+use crate::agenda::Due;
+use crate::claim::{self, claim_tick};
+use crate::report;
+use crate::server::{NeverSilently, Server};
+use crate::takeover;
+use crate::tick::{self, Outcome};
+
+/// So many ticks are claimed before the first of them starts. Woken for every single one, the application's runtime would
+/// fall asleep again in between; and the first waits half a millisecond for the last.
+const TOGETHER: usize = 256;
+
+type Claimed = (Due, claim::Claimed);
+type Started = (Due, tick::Begun);
+
+/// Ticks on their way, each as far as it gets without waiting. When this is dropped each becomes a task of its own,
+/// even if a defect ends the scheduler meanwhile.
+pub(crate) struct Fired<'a> {
+    server: &'a Arc<Server>,
+    not_due: &'a UnboundedSender<usize>,
+    claimed: Vec<Claimed>,
+    handed_over: Vec<Group>,
+    started: Vec<Started>,
+}
+
+impl<'a> Fired<'a> {
+    pub(crate) fn new(server: &'a Arc<Server>, not_due: &'a UnboundedSender<usize>) -> Self {
+        Self { server, not_due, claimed: Vec::new(), handed_over: Vec::new(), started: Vec::new() }
+    }
+
+    /// Claims a tick. A store that does not answer at once is waited for in a task.
+    pub(crate) fn claim(&mut self, due: Due, token: String) {
+        let (server, job) = (self.server.clone(), due.job.clone());
+        let mut claim = Box::pin(claim_tick(server.clone(), job.clone(), due.ask, token));
+        // Nobody need wake it: if it is not done, it becomes a task, and goes on there.
+        match claim.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(claimed) => self.claimed.push((due, claimed)),
+            Poll::Pending => self.finish(due, async move {
+                let begun = claim.await.map(|win| tick::start(&server, &job, win));
+                yield_now().await; // the answers for others may be there, too
+                begun
+            }),
+        }
+        if self.claimed.len() == TOGETHER {
+            let claimed = replace(&mut self.claimed, Vec::with_capacity(TOGETHER));
+            self.handed_over.push(Group::hand_over(self.server, claimed));
+        }
+    }
+
+    /// Starts what was won and was not handed over.
+    pub(crate) fn start(&mut self) {
+        self.started.extend(start(self.server, take(&mut self.claimed)));
+    }
+
+    fn finish(&self, due: Due, begun: impl Future<Output = tick::Begun> + Send + 'static) {
+        finish(self.server, self.not_due, due, begun);
+    }
+}
+
+impl Drop for Fired<'_> {
+    fn drop(&mut self) {
+        for group in take(&mut self.handed_over) {
+            let (server, not_due) = (self.server.clone(), self.not_due.clone());
+            self.server.spawn(async move {
+                let _never_silently = NeverSilently(server.clone());
+                for (due, begun) in group.started(&server).await {
+                    finish(&server, &not_due, due, ready(begun));
+                }
+            });
+        }
+        for (due, claimed) in take(&mut self.claimed) {
+            let (server, job) = (self.server.clone(), due.job.clone());
+            self.finish(due, async move { claimed.map(|win| tick::start(&server, &job, win)) });
+        }
+        for (due, begun) in take(&mut self.started) {
+            self.finish(due, ready(begun));
+        }
+    }
+}
+
+/// Ticks that the application's runtime starts, while the scheduler claims the next ones. If it is blocked, the scheduler
+/// does it after all, since the leases have to be watched over.
+struct Group {
+    claimed: Arc<Mutex<Vec<Claimed>>>,
+    starting: JoinHandle<Vec<Started>>,
+}
+
+impl Group {
+    fn hand_over(server: &Arc<Server>, claimed: Vec<Claimed>) -> Self {
+        let claimed = Arc::new(Mutex::new(claimed));
+        let (app, theirs) = (server.clone(), claimed.clone());
+        let starting = server.app.spawn(async move {
+            let _never_silently = NeverSilently(app.clone());
+            start(&app, taken(&theirs))
+        });
+        Self { claimed, starting }
+    }
+
+    async fn started(self, server: &Arc<Server>) -> Vec<Started> {
+        match taken(&self.claimed) {
+            claimed if claimed.is_empty() => self.starting.await.unwrap_or_default(),
+            claimed => start(server, claimed),
+        }
+    }
+}
+
+fn taken(claimed: &Mutex<Vec<Claimed>>) -> Vec<Claimed> {
+    take(&mut *claimed.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Starts what was won.
+fn start(server: &Arc<Server>, claimed: Vec<Claimed>) -> Vec<Started> {
+    let start = |(due, claimed): Claimed| {
+        let begun = claimed.map(|win| tick::start(server, &due.job, win));
+        (due, begun)
+    };
+    claimed.into_iter().map(start).collect()
+}
+
+/// The rest of a tick, in a task.
+fn finish(
+    server: &Arc<Server>,
+    not_due: &UnboundedSender<usize>,
+    due: Due,
+    begun: impl Future<Output = tick::Begun> + Send + 'static,
+) {
+    let (server, not_due) = (server.clone(), not_due.clone());
+    server.clone().spawn(async move {
+        let _never_silently = NeverSilently(server.clone());
+        let Due { index, job, ask } = due;
+        let (outcome, unfinished) = tick::finish(&server, &job, ask, begun.await).await;
+        match outcome {
+            Outcome::Ran(_) => {}
+            Outcome::Skipped(reason) => report::skipped(&server, &job, ask.tick, reason),
+            Outcome::NotDue => {
+                let _scheduler_has_ended = not_due.send(index);
+            }
+        }
+        if let Some(unfinished) = unfinished {
+            takeover::wait(&server, &job, unfinished).await;
+        }
+    });
+}

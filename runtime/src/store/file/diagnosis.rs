@@ -1,0 +1,129 @@
+//! What could hurt about a folder.
+
+use std::fs;
+use std::path::Path;
+
+use super::super::StoreErrorKind;
+use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
+use super::disk::KeyFiles;
+
+/// Looks at the folder, and at the states of these jobs. What cannot be read is found by the first step.
+pub(super) fn look(folder: &Path, jobs: &[String]) -> Vec<Finding> {
+    let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
+    let is_unreadable = |job: &&String| {
+        let read = KeyFiles::new(folder, job).read();
+        read.is_err_and(|failure| failure.kind == StoreErrorKind::Unreadable)
+    };
+    let unreadable: Vec<_> = looked_at.iter().filter(is_unreadable).cloned().collect();
+    let mut findings: Vec<_> =
+        [about_file_system(folder), about_permissions(folder)].into_iter().flatten().collect();
+    findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
+    findings
+}
+
+/// Only where the system lists its mounts.
+fn about_file_system(folder: &Path) -> Option<Finding> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let folder = folder.canonicalize().ok()?;
+    about_type(file_system_of(&folder, &mounts)?)
+}
+
+/// The type of the file system that is mounted nearest to the folder, and last of those at the same place.
+fn file_system_of<'m>(folder: &Path, mounts: &'m str) -> Option<&'m str> {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        Some((fields.next()?.replace("\\040", " "), fields.next()?))
+    });
+    let around = mounts.filter(|(place, _)| folder.starts_with(place));
+    around.max_by_key(|(place, _)| Path::new(place).components().count()).map(|(_, kind)| kind)
+}
+
+fn about_type(kind: &str) -> Option<Finding> {
+    const SHARES: [&str; 14] = [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "ncpfs",
+        "afs",
+        "9p",
+        "ceph",
+        "lustre",
+        "gfs2",
+        "ocfs2",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+    ];
+    if SHARES.contains(&kind) {
+        return Some(Finding::warning(
+            FindingKind::NetworkShare,
+            format!(
+                "the store's folder is on a network share ({kind}): locks and clocks differ there from machine to machine, and \
+                 then a tick can start twice; use a folder on a local disk, or Redis or PostgreSQL for several machines"
+            ),
+        ));
+    }
+    ["tmpfs", "ramfs"].contains(&kind).then(|| {
+        Finding::warning(
+            FindingKind::NotDurable,
+            format!(
+                "the store's folder is in memory ({kind}): after a restart of the machine a tick that has run may run once more \
+                 within its grace, and pauses are forgotten; use a folder on a disk"
+            ),
+        )
+    })
+}
+
+#[cfg(unix)]
+fn about_permissions(folder: &Path) -> Option<Finding> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mode = fs::metadata(folder).ok()?.permissions().mode();
+    (mode & 0o002 != 0).then(|| {
+        Finding::warning(
+            FindingKind::OpenToOthers,
+            "everybody on this machine may write to the store's folder, and so stop jobs or make them run again; take that right \
+             away: chmod o-w",
+        )
+    })
+}
+
+#[cfg(not(unix))]
+fn about_permissions(_folder: &Path) -> Option<Finding> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "/dev/vda / ext4 rw 0 0\n\
+        tmpfs /run tmpfs rw,nosuid 0 0\n\
+        files:/export /srv/shop nfs4 rw,vers=4.2 0 0\n\
+        /dev/vdb /srv/shop/local ext4 rw 0 0\n\
+        //nas/jobs /mnt/our\\040share cifs rw 0 0\n";
+
+    #[test]
+    fn the_nearest_mount_decides() {
+        for (folder, kind) in [
+            ("/var/lib/jobs", "ext4"),
+            ("/run/jobs", "tmpfs"),
+            ("/running/jobs", "ext4"),
+            ("/srv/shop/jobs", "nfs4"),
+            ("/srv/shop/local/jobs", "ext4"),
+            ("/mnt/our share/jobs", "cifs"),
+        ] {
+            assert_eq!(file_system_of(Path::new(folder), MOUNTS), Some(kind), "{folder}");
+        }
+    }
+
+    #[test]
+    fn network_shares_and_memory_are_told_of_and_disks_are_not() {
+        let kind_of = |kind| about_type(kind).map(|finding| finding.kind);
+        assert_eq!(kind_of("nfs4"), Some(FindingKind::NetworkShare));
+        assert_eq!(kind_of("cifs"), Some(FindingKind::NetworkShare));
+        assert_eq!(kind_of("tmpfs"), Some(FindingKind::NotDurable));
+        assert_eq!(["ext4", "xfs", "btrfs", "overlay", "apfs"].map(kind_of), [None; 5]);
+    }
+}

@@ -1,0 +1,84 @@
+//! Hearing of freed keys, over one connection that all who listen share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::super::bells::{Bells, Hung};
+use super::super::shared::{Blame, Dial, Shared};
+use super::super::{Listener, StoreErrorKind};
+use super::connection::{Connection, Server};
+use super::trouble::Trouble;
+
+/// What `jobs_tell_v1` sends to, with the schema, the namespace and the key.
+const LISTEN: &str = "LISTEN jobs_freed";
+
+/// A store's ear: opened when somebody first listens, and anew after trouble by whoever listens next.
+pub(super) struct Ear(Shared<Listening>);
+
+impl Ear {
+    pub(super) fn new() -> Self {
+        Self(Shared::new())
+    }
+
+    /// Hears whatever the server is told from now on.
+    ///
+    /// `None` if the store has no connection of its own: one that is lent has to be given back.
+    pub(super) async fn listen(
+        &self,
+        connection: &Connection,
+        payload: String,
+    ) -> Result<Option<Listener>, Trouble> {
+        let patience = connection.response();
+        let Some(server) = connection.server() else { return Ok(None) };
+        let talk = |line: Arc<Line>| async move { line.listen(payload, patience).await };
+        self.0.exchange(&Listening(server), talk).await.map(Some)
+    }
+}
+
+/// How to open the connection.
+#[derive(Clone)]
+struct Listening(Server);
+
+impl Dial for Listening {
+    type Connection = Arc<Line>;
+    type Error = Trouble;
+
+    async fn dial(self) -> Result<Arc<Line>, Trouble> {
+        let bells = Arc::<Bells>::default();
+        let heard = Hung(Arc::clone(&bells));
+        let client = self.0.open(move |notification| heard.ring(notification.payload())).await?;
+        Ok(Arc::new(Line { client, bells }))
+    }
+
+    fn abandoned() -> Trouble {
+        Server::abandoned()
+    }
+
+    fn blame(trouble: &Trouble) -> Blame {
+        trouble.blame()
+    }
+
+    fn is_closed(line: &Arc<Line>) -> bool {
+        line.client.is_closed()
+    }
+}
+
+/// The connection, and whom to tell of what comes over it.
+struct Line {
+    client: Client,
+    bells: Arc<Bells>,
+}
+
+impl Line {
+    /// `LISTEN` does no harm when it is repeated, and shows that the server is still there.
+    async fn listen(&self, payload: String, patience: Duration) -> Result<Listener, Trouble> {
+        match tokio::time::timeout(patience, self.client.batch_execute(LISTEN)).await {
+            Ok(confirmed) => confirmed.map_err(|error| Trouble::from(&error))?,
+            Err(_) => return Err(Trouble::timed_out("no answer", patience)),
+        }
+        let ended = || Trouble::new(StoreErrorKind::Unreachable, "the connection that listens has ended");
+        self.bells.hang(payload).map(|(listener, _)| listener).ok_or_else(ended)
+    }
+}

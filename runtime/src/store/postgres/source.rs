@@ -1,0 +1,116 @@
+//! Connections that the application lends.
+
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_postgres::Client;
+
+use crate::outcome::BoxError;
+
+/// Where a store's connections come from if not from a URL: a pool, or a way to connect of your own.
+///
+/// Each step borrows a connection, sends one statement over it, and gives it back. Leases are kept alive over it too,
+/// by a thread of the scheduler's own: if connections live on the application's runtime, a job that blocks that runtime
+/// for longer than its ttl may lose its lease.
+///
+/// ```
+/// use jobs::store::postgres::{Lending, Session, Source};
+/// use tokio_postgres::{Client, Config, NoTls};
+///
+/// /// A connection for every step.
+/// struct Anew(Config);
+///
+/// impl Source for Anew {
+///     fn location(&self) -> String {
+///         "postgres://db.internal/shop".to_owned()
+///     }
+///
+///     fn connect(&self) -> Lending<'_> {
+///         Box::pin(async {
+///             let (client, connection) = self.0.connect(NoTls).await?;
+///             tokio::spawn(connection);
+///             Ok(Box::new(Own(client)) as Box<dyn Session>)
+///         })
+///     }
+/// }
+///
+/// struct Own(Client);
+///
+/// impl Session for Own {
+///     fn client(&self) -> &Client {
+///         &self.0
+///     }
+///
+///     fn discard(self: Box<Self>) {} // dropped, it is closed
+/// }
+/// ```
+pub trait Source: Send + Sync + 'static {
+    /// Where its connections lead, for logs and errors; never with a password.
+    fn location(&self) -> String;
+
+    /// Lends a connection for one step. Called on the scheduler's own runtime, which ends with the scheduler: a
+    /// connection that is to outlive it is opened on another. Dropped when it takes longer than a step may wait.
+    fn connect(&self) -> Lending<'_>;
+}
+
+/// What [`Source::connect`] returns.
+pub type Lending<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Session>, BoxError>> + Send + 'a>>;
+
+/// A connection that was lent, and is given back by being dropped.
+pub trait Session: Send + Sync {
+    /// The connection.
+    fn client(&self) -> &Client;
+
+    /// Called instead of giving it back, when nobody waits for its answer any longer or it broke: it must not be lent to
+    /// anybody again, because a statement may still be under way on it.
+    fn discard(self: Box<Self>);
+}
+
+/// A connection that is open: the store's own, or one that was lent.
+#[derive(Clone)]
+pub(super) enum Open {
+    Own(Arc<Client>),
+    Lent(Arc<Loan>),
+}
+
+impl Deref for Open {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        match self {
+            Self::Own(client) => client,
+            Self::Lent(loan) => loan.client(),
+        }
+    }
+}
+
+/// A connection to give back, if its step ends as it should.
+pub(super) struct Loan {
+    session: Option<Box<dyn Session>>,
+    idle: AtomicBool,
+}
+
+impl Loan {
+    pub(super) fn new(session: Box<dyn Session>) -> Arc<Self> {
+        Arc::new(Self { session: Some(session), idle: AtomicBool::new(false) })
+    }
+
+    fn client(&self) -> &Client {
+        self.session.as_ref().expect("it is given back only on drop").client()
+    }
+
+    /// Nothing is under way on it any more.
+    pub(super) fn is_idle_again(&self) {
+        self.idle.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take().filter(|_| !*self.idle.get_mut()) {
+            session.discard();
+        }
+    }
+}

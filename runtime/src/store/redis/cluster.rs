@@ -1,0 +1,226 @@
+//! A cluster: each step goes to the node that has the job's slot, over that node's own connection.
+//!
+//! A node that hangs therefore delays the jobs in its slots and no others, and nothing is repeated behind the back
+//! of whoever asked: apart from redirections, a step is sent once.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+
+use super::super::Finding;
+use super::super::shared::{Blame, Dial, Shared};
+use super::super::timeouts::Timeouts;
+use super::super::tls::Certificates;
+use super::address;
+use super::agreement::agree;
+use super::connection::{Connection, client};
+use super::diagnosis::{self, Manner};
+use super::keys::Keys;
+use super::slots::{Node, Slots, redirected, slot_of};
+
+/// A slot may move on while it is looked for, but not for ever.
+const REDIRECTIONS: usize = 5;
+
+pub(super) struct Cluster {
+    nodes: Nodes,
+    slots: Shared<Nodes>,
+}
+
+/// The connections to the nodes, and how to open more.
+#[derive(Clone)]
+pub(super) struct Nodes {
+    /// The nodes that the URL names.
+    named: Arc<[ConnectionInfo]>,
+    timeouts: Timeouts,
+    certificates: Arc<Certificates>,
+    open: Arc<Mutex<HashMap<Node, Arc<Connection>>>>,
+}
+
+impl Cluster {
+    pub(super) fn new(
+        named: &[ConnectionInfo],
+        timeouts: Timeouts,
+        certificates: &Arc<Certificates>,
+    ) -> Result<Self, String> {
+        client(named[0].clone(), certificates)?; // what is wrong with certificates is told at once
+        let certificates = certificates.clone();
+        let nodes = Nodes { named: named.into(), timeouts, certificates, open: Arc::default() };
+        Ok(Self { nodes, slots: Shared::new() })
+    }
+
+    pub(super) fn with_timeouts(self, timeouts: Timeouts) -> Self {
+        let nodes = Nodes { timeouts, open: Arc::default(), ..self.nodes };
+        Self { nodes, slots: Shared::new() }
+    }
+
+    /// Runs one exchange with the node that has the key. The exchange is told whether it must say `ASKING` first.
+    pub(super) async fn exchange<T, F>(
+        &self,
+        key: &str,
+        talk: impl Fn(MultiplexedConnection, bool) -> F,
+    ) -> RedisResult<T>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        let slot = slot_of(key);
+        let mut moved = false;
+        let look_and_talk = async |slots: Arc<Slots>| {
+            let mut node = slots.node_of(slot).ok_or_else(|| no_node(slot))?.clone();
+            let mut asking = false;
+            let mut redirections = 0;
+            loop {
+                let connection = self.nodes.connection(&node)?;
+                let result = connection.exchange(|connection| talk(connection, asking)).await;
+                let Some((to, ask)) = result.as_ref().err().and_then(|error| redirection(error, &node))
+                else {
+                    return result;
+                };
+                redirections += 1;
+                if redirections > REDIRECTIONS {
+                    return result;
+                }
+                moved |= !ask;
+                (node, asking) = (to, ask);
+            }
+        };
+        let result = self.slots.exchange(&self.nodes, look_and_talk).await;
+        if moved {
+            self.slots.forget();
+        }
+        result
+    }
+
+    /// What could hurt about the nodes, each of which has the states of some of the jobs; told once.
+    pub(super) async fn look(
+        &self,
+        keys: &Keys,
+        jobs: &[String],
+        manner: Manner,
+    ) -> RedisResult<Vec<Finding>> {
+        let mut findings = Vec::new();
+        for (node, connection) in self.masters().await? {
+            let there =
+                |slots: &Slots, job: &String| slots.node_of(slot_of(&keys.of_job(job)[0])) == Some(&node);
+            let talk =
+                async |slots: Arc<Slots>| Ok(jobs.iter().filter(|job| there(&slots, job)).cloned().collect());
+            let jobs: Vec<String> = self.slots.exchange(&self.nodes, talk).await?;
+            let look = |connection| diagnosis::look(connection, keys, &jobs, manner);
+            for finding in connection.exchange(look).await? {
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
+        }
+        Ok(findings)
+    }
+
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// The nodes that have slots, each with its connection.
+    pub(super) async fn masters(&self) -> RedisResult<Vec<(Node, Arc<Connection>)>> {
+        let talk = async |slots: Arc<Slots>| Ok(slots.nodes().cloned().collect::<BTreeSet<_>>());
+        let nodes = self.slots.exchange(&self.nodes, talk).await?;
+        nodes.into_iter().map(|node| Ok((node.clone(), self.nodes.connection(&node)?))).collect()
+    }
+}
+
+impl Nodes {
+    /// What connects to some node that answers.
+    pub(super) async fn client_of_any(&self) -> RedisResult<Client> {
+        let slots = self.clone().dial().await?;
+        let (host, port) = slots.nodes().next().ok_or_else(|| no_node(0))?;
+        let client = client(address::at(&self.named[0], host, *port), &self.certificates);
+        Ok(client.map_err(std::io::Error::other)?)
+    }
+
+    fn connection(&self, node: &Node) -> RedisResult<Arc<Connection>> {
+        if let Some(connection) = self.open().get(node) {
+            return Ok(connection.clone());
+        }
+        let client = client(address::at(&self.named[0], &node.0, node.1), &self.certificates);
+        let client = client.map_err(std::io::Error::other)?;
+        let new = Arc::new(Connection::to_server(client, self.timeouts));
+        Ok(self.open().entry(node.clone()).or_insert(new).clone())
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<Node, Arc<Connection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks those nodes for the slots.
+    async fn ask(&self, nodes: Vec<Node>) -> Option<RedisResult<Slots>> {
+        let asked = nodes.into_iter().map(|node| {
+            let nodes = self.clone();
+            async move {
+                let talk = async |mut connection: MultiplexedConnection| {
+                    redis::cmd("CLUSTER").arg("SLOTS").query_async::<Value>(&mut connection).await
+                };
+                let answer = nodes.connection(&node)?.exchange(talk).await?;
+                Slots::read(&answer, &node.0).ok_or_else(|| {
+                    std::io::Error::other(format!(
+                        "{}:{} lists its slots in a way of its own",
+                        node.0, node.1
+                    ))
+                    .into()
+                })
+            }
+        });
+        agree(asked.collect()).await
+    }
+}
+
+/// The slots are looked up when they are first needed, and anew when they have led astray.
+impl Dial for Nodes {
+    type Connection = Arc<Slots>;
+    type Error = RedisError;
+
+    /// Whoever gave up may have been sent to a node that is gone, whatever the others answer.
+    const IF_ABANDONED: Blame = Blame::Broken;
+
+    async fn dial(self) -> RedisResult<Arc<Slots>> {
+        let named: Vec<_> = self.named.iter().filter_map(address::host_and_port).collect();
+        let others = self.open().keys().filter(|node| !named.contains(node)).cloned().collect();
+        let slots = match self.ask(named.clone()).await {
+            Some(Ok(slots)) => slots,
+            // The nodes that the URL names may have been replaced since.
+            failed => match self.ask(others).await {
+                Some(Ok(slots)) => slots,
+                _ => return Err(failed.and_then(Result::err).unwrap_or_else(Self::abandoned)),
+            },
+        };
+        self.open().retain(|node, _| named.contains(node) || slots.nodes().any(|known| known == node));
+        Ok(Arc::new(slots))
+    }
+
+    fn abandoned() -> RedisError {
+        std::io::Error::from(std::io::ErrorKind::ConnectionAborted).into()
+    }
+
+    fn blame(error: &RedisError) -> Blame {
+        match error.kind() {
+            ErrorKind::Server(
+                ServerErrorKind::Moved
+                | ServerErrorKind::ClusterDown
+                | ServerErrorKind::ReadOnly
+                | ServerErrorKind::BusyLoading
+                | ServerErrorKind::MasterDown,
+            ) => Blame::Broken,
+            ErrorKind::Server(_) | ErrorKind::Extension => Blame::None,
+            _ => Blame::Broken,
+        }
+    }
+}
+
+/// Where else the key is, and whether that is only for this once.
+fn redirection(error: &RedisError, asked: &Node) -> Option<(Node, bool)> {
+    let node = redirected(error.redirect_node()?.0, asked)?;
+    Some((node, error.kind() == ErrorKind::Server(ServerErrorKind::Ask)))
+}
+
+fn no_node(slot: u16) -> RedisError {
+    std::io::Error::other(format!("no node of the cluster has the slot {slot}")).into()
+}

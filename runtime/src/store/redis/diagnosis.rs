@@ -1,0 +1,265 @@
+//! What could hurt about a Redis server.
+
+use std::collections::HashMap;
+
+use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, FromRedisValue, RedisResult};
+
+use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
+use super::super::model::FORMAT;
+use super::keys::Keys;
+
+/// Redis before this has no `SET … PXAT`.
+const OLDEST: (u32, u32) = (6, 2);
+
+/// So many states are asked for in one round trip.
+const BATCH: usize = 1_000;
+
+/// How the store was told to use the server.
+#[derive(Clone, Copy)]
+pub(super) struct Manner {
+    /// Over a client that knows the whole cluster.
+    pub(super) whole_cluster: bool,
+    /// A claim is acknowledged by so many replicas before it counts.
+    pub(super) wait_replicas: usize,
+}
+
+/// Looks at the server, and at the states of these jobs meanwhile: two round trips, and one more for every further
+/// thousand jobs.
+pub(super) async fn look(
+    connection: MultiplexedConnection,
+    keys: &Keys,
+    jobs: &[String],
+    manner: Manner,
+) -> RedisResult<Vec<Finding>> {
+    let (of_server, of_states) =
+        tokio::join!(about_server(connection.clone(), manner), about_states(connection, keys, jobs));
+    let mut findings = of_server?;
+    findings.extend(of_states?);
+    Ok(findings)
+}
+
+/// What may not be looked at is nothing to fail for; a connection that breaks is.
+fn if_allowed<T>(answer: RedisResult<T>) -> RedisResult<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn ask<T: FromRedisValue>(
+    connection: &mut MultiplexedConnection,
+    words: &[&str],
+) -> RedisResult<Option<T>> {
+    let mut command = redis::cmd(words[0]);
+    if_allowed(command.arg(&words[1..]).query_async(connection).await)
+}
+
+async fn about_states(
+    mut connection: MultiplexedConnection,
+    keys: &Keys,
+    jobs: &[String],
+) -> RedisResult<Vec<Finding>> {
+    let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
+    let mut unreadable = Vec::new();
+    for batch in looked_at.chunks(BATCH) {
+        unreadable.extend(unreadable_among(&mut connection, keys, batch).await?);
+    }
+    Ok(finding::about_states(looked_at, jobs.len(), &unreadable))
+}
+
+async fn unreadable_among(
+    connection: &mut MultiplexedConnection,
+    keys: &Keys,
+    jobs: &[String],
+) -> RedisResult<Vec<String>> {
+    let mut formats = redis::pipe();
+    for job in jobs {
+        let [_, state, ..] = keys.of_job(job);
+        formats.hget(state, "format");
+    }
+    let formats: Vec<RedisResult<Option<String>>> = formats.ignore_errors().query_async(connection).await?;
+    let newer = |format: &String| format.parse().is_ok_and(|format: u32| format > FORMAT);
+    let unreadable = formats.into_iter().zip(jobs).filter(|(format, _)| match format {
+        Ok(format) => format.as_ref().is_some_and(newer),
+        // It is not even a hash. Other refusals say nothing about it.
+        Err(error) => error.code() == Some("WRONGTYPE"),
+    });
+    Ok(unreadable.map(|(_, job)| job.clone()).collect())
+}
+
+async fn about_server(mut connection: MultiplexedConnection, manner: Manner) -> RedisResult<Vec<Finding>> {
+    let Some(info) = ask::<String>(&mut connection, &["INFO"]).await? else {
+        return Ok(vec![Finding::not_checked(
+            "whether the Redis server evicts, persists, has replicas or is one could not be checked: its user may not run \
+             INFO; allow it with +info +config|get",
+        )]);
+    };
+    let info = Info::read(&info);
+    // Everything else is the primary's business.
+    if let Some(primary) = info.primary() {
+        return Ok(vec![Finding::error(
+            FindingKind::NotPrimary,
+            format!(
+                "the Redis server is a replica of {primary}, and a replica cannot decide who runs a job; point the URL to the primary"
+            ),
+        )]);
+    }
+    let mut findings: Vec<_> =
+        [info.too_old(), info.evicts(), info.loses_on_failover(manner)].into_iter().flatten().collect();
+    if info.is("aof_enabled", "0") {
+        let save: Option<HashMap<String, String>> = ask(&mut connection, &["CONFIG", "GET", "save"]).await?;
+        findings.extend(about_persistence(save.as_ref().and_then(|save| save.get("save"))));
+    }
+    if info.is("cluster_enabled", "1") && !manner.whole_cluster {
+        let cluster: Option<String> = ask(&mut connection, &["CLUSTER", "INFO"]).await?;
+        findings.push(about_cluster(cluster.as_deref().map(Info::read).as_ref()));
+    }
+    Ok(findings)
+}
+
+/// There is no append-only file; `save` says when snapshots are taken.
+fn about_persistence(save: Option<&String>) -> Option<Finding> {
+    match save.map(String::is_empty) {
+        Some(false) => None,
+        Some(true) => Some(Finding::warning(
+            FindingKind::NotDurable,
+            "the Redis server keeps nothing on disk, neither an append-only file nor snapshots: after a restart a tick that has run may \
+             run once more within its grace, and pauses are forgotten; set appendonly to yes",
+        )),
+        None => Some(Finding::not_checked(
+            "the Redis server has no append-only file, and whether it takes snapshots could not be checked: its user may not run CONFIG \
+             GET",
+        )),
+    }
+}
+
+fn about_cluster(cluster: Option<&Info<'_>>) -> Finding {
+    let nodes = cluster.and_then(|cluster| cluster.number("cluster_size"));
+    let why = "the Redis server is one node of a cluster, and this client does not follow the others";
+    let remedy = "write redis+cluster:// instead of redis://, with the feature `cluster` of singleton-jobs";
+    match nodes {
+        Some(nodes @ 2..) => Finding::error(
+            FindingKind::ClusterNode,
+            format!("{why}: of {nodes} nodes the jobs of {} would never run; {remedy}", nodes - 1),
+        ),
+        _ => Finding::warning(
+            FindingKind::ClusterNode,
+            format!("{why}: as soon as there are others, their jobs do not run; {remedy}"),
+        ),
+    }
+}
+
+/// What `INFO` says, by name.
+struct Info<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Info<'a> {
+    fn read(text: &'a str) -> Self {
+        Self(text.lines().filter_map(|line| line.trim_end().split_once(':')).collect())
+    }
+
+    fn is(&self, name: &str, value: &str) -> bool {
+        self.0.get(name) == Some(&value)
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        self.0.get(name)?.parse().ok()
+    }
+
+    fn primary(&self) -> Option<String> {
+        let of = |name| self.0.get(name).copied().unwrap_or("unknown");
+        self.is("role", "slave").then(|| format!("{}:{}", of("master_host"), of("master_port")))
+    }
+
+    fn too_old(&self) -> Option<Finding> {
+        // Other servers that speak the protocol say which version of Redis they resemble, and know more.
+        let of_others =
+            |name: &&str| name.ends_with("_version") && !["redis_version", "gcc_version"].contains(name);
+        let version = self.0.get("redis_version").filter(|_| !self.0.keys().any(of_others))?;
+        let mut parts = version.split('.').map(|part| part.parse().ok());
+        let known = parts.next()??;
+        ((known, parts.next()??) < OLDEST).then(|| {
+            Finding::error(
+                FindingKind::TooOld,
+                format!("Redis {version} lacks `SET … PXAT`, by which locks are set; use Redis 6.2 or newer"),
+            )
+        })
+    }
+
+    fn evicts(&self) -> Option<Finding> {
+        let policy = *self.0.get("maxmemory_policy")?;
+        let harm = if policy == "noeviction" {
+            return None;
+        } else if policy.starts_with("volatile-") {
+            "it may delete locks, which their holders put back within a third of the ttl; until then a program that looks \
+             at nothing but the lock gets in"
+        } else {
+            "it may delete what it knows of a job, and then a tick can start a second time, and pauses are forgotten"
+        };
+        Some(Finding::warning(
+            FindingKind::Evicts,
+            format!(
+                "the maxmemory-policy of the Redis server is {policy}: when its memory is full {harm}; set it to noeviction, or use a server \
+                 that is not a cache"
+            ),
+        ))
+    }
+
+    fn loses_on_failover(&self, manner: Manner) -> Option<Finding> {
+        let replicas = self.number("connected_slaves").filter(|replicas| *replicas > 0)?;
+        (manner.wait_replicas == 0).then(|| {
+            Finding::warning(
+                FindingKind::LosesOnFailover,
+                format!(
+                    "the Redis server has {replicas} replica(s) and does not wait for them: a failover can lose the newest claim, and \
+                     then a second server starts the same tick; add wait_replicas=1 to the URL, and guard the writes of \
+                     jobs by `run.fence()`"
+                ),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::ServerErrorKind;
+
+    use super::*;
+
+    fn is_too_old(info: &str) -> bool {
+        Info::read(info).too_old().is_some()
+    }
+
+    #[test]
+    fn a_version_below_six_point_two_is_too_old() {
+        for (version, too_old) in
+            [("5.0.14", true), ("6.0.16", true), ("6.2.0", false), ("7.0.15", false), ("10.1.0", false)]
+        {
+            let info = format!("# Server\r\nredis_version:{version}\r\ngcc_version:12.2.0\r\n");
+            assert_eq!(is_too_old(&info), too_old, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_another_kind_is_not_judged_by_the_version_it_resembles() {
+        assert!(!is_too_old("redis_version:4.0.0\r\nkvrocks_version:2.9.0\r\n"));
+        assert!(!is_too_old("redis_version:unstable\r\n"));
+    }
+
+    #[test]
+    fn claims_that_wait_for_replicas_survive_a_failover() {
+        let info = Info::read("role:master\r\nconnected_slaves:2\r\n");
+        let waiting = Manner { wait_replicas: 1, whole_cluster: false };
+        assert!(info.loses_on_failover(Manner { whole_cluster: false, wait_replicas: 0 }).is_some());
+        assert!(info.loses_on_failover(waiting).is_none());
+    }
+
+    #[test]
+    fn what_is_refused_is_not_an_error_and_a_broken_connection_is() {
+        let refused: RedisResult<()> = Err((ErrorKind::Server(ServerErrorKind::NoPerm), "NOPERM").into());
+        assert_eq!(if_allowed(refused), Ok(None));
+        let broken: RedisResult<()> = Err((ErrorKind::Io, "gone").into());
+        assert!(if_allowed(broken).is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! Whom this server trusts, and who it says it is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::ClientConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{Error, InconsistentKeys, RootCertStore};
+
+use super::Files;
+#[cfg(feature = "postgres")]
+use super::verifier::AnyName;
+
+/// How much a server at the other end has to prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Trust {
+    /// That a trusted certificate names the host it was looked for at.
+    Host,
+    /// That a trusted authority knows it, under whatever name.
+    #[cfg(feature = "postgres")]
+    Authority,
+    /// Nothing: listeners are kept out, impostors are not.
+    #[cfg(feature = "postgres")]
+    Nothing,
+}
+
+/// Certificates for a store that is reached over TLS, where they are not in files that its URL names.
+///
+/// Without a root certificate of your own, those of the system count.
+///
+/// ```
+/// # #[cfg(feature = "redis")] fn open(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<(), jobs::StoreError> {
+/// use jobs::store::{Certificates, redis::RedisStore};
+///
+/// let certificates = Certificates::default().root(ca).client(cert, key);
+/// let store = RedisStore::open_with("rediss://cache.internal:6380", None, certificates)?;
+/// let jobs = jobs::builder().store(store);
+/// # drop(jobs);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Default)]
+pub struct Certificates {
+    roots: Option<Pem>,
+    own: Option<(Pem, Pem)>,
+}
+
+/// What a file holds, and what to call it.
+#[derive(Clone)]
+struct Pem {
+    bytes: Vec<u8>,
+    name: String,
+}
+
+impl Pem {
+    fn read(parameter: &str, path: &str) -> Result<Self, String> {
+        let name = format!("{path} ({parameter})");
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(Self { bytes, name }),
+            Err(error) => Err(format!("cannot read {name}: {error}")),
+        }
+    }
+
+    fn handed_over(bytes: &[u8], what: &str) -> Self {
+        Self { bytes: bytes.to_owned(), name: format!("the {what} that was handed over") }
+    }
+
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        let name = &self.name;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.bytes).collect();
+        let found = found.map_err(|error| format!("{name} is not PEM: {error}"))?;
+        if found.is_empty() {
+            return Err(format!("{name} holds no certificate: PEM has one after `BEGIN CERTIFICATE`"));
+        }
+        Ok(found)
+    }
+
+    fn key(&self) -> Result<PrivateKeyDer<'static>, String> {
+        // The error is not repeated, because it may quote a line of the key.
+        PrivateKeyDer::from_pem_slice(&self.bytes).map_err(|_| {
+            format!(
+                "{} holds no private key: PEM has one after `BEGIN PRIVATE KEY`; one with a passphrase has to be \
+                 decrypted first",
+                self.name
+            )
+        })
+    }
+}
+
+impl Certificates {
+    /// Trusts whoever these vouch for, and nobody else: PEM, as in the file that `sslrootcert` names.
+    #[must_use]
+    pub fn root(mut self, pem: &[u8]) -> Self {
+        self.roots = Some(Pem::handed_over(pem, "root certificate"));
+        self
+    }
+
+    /// Shows the store who this server is: PEM, as in the files that `sslcert` and `sslkey` name.
+    #[must_use]
+    pub fn client(mut self, certificate: &[u8], key: &[u8]) -> Self {
+        let certificate = Pem::handed_over(certificate, "client certificate");
+        self.own = Some((certificate, Pem::handed_over(key, "client key")));
+        self
+    }
+
+    /// Reads what a URL names.
+    pub(in crate::store) fn and_those_in(mut self, files: &Files) -> Result<Self, String> {
+        let twice = |what: &str| Err(format!("{what} is handed over, and named in the URL as well"));
+        if let Some(path) = files.root.as_deref().filter(|root| *root != "system") {
+            if self.roots.is_some() {
+                return twice("a root certificate");
+            }
+            self.roots = Some(Pem::read("sslrootcert", path)?);
+        }
+        if let (Some(certificate), Some(key)) = (&files.certificate, &files.key) {
+            if self.own.is_some() {
+                return twice("a client certificate");
+            }
+            self.own = Some((Pem::read("sslcert", certificate)?, Pem::read("sslkey", key)?));
+        }
+        Ok(self)
+    }
+
+    pub(in crate::store) fn is_empty(&self) -> bool {
+        self.roots.is_none() && self.own.is_none()
+    }
+
+    /// Whether only those count who are named, and not everybody whom the system trusts.
+    #[cfg(feature = "postgres")]
+    pub(in crate::store) fn has_root(&self) -> bool {
+        self.roots.is_some()
+    }
+
+    /// Checks all of them, and that certificate and key belong together.
+    pub(in crate::store) fn client_config(&self, trust: Trust) -> Result<ClientConfig, String> {
+        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|error| error.to_string())?;
+        let builder = match trust {
+            Trust::Host => builder.with_root_certificates(self.roots()?),
+            #[cfg(feature = "postgres")]
+            Trust::Authority => {
+                let verifier = AnyName::vouched_for_by(self.roots()?, &provider());
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
+            #[cfg(feature = "postgres")]
+            Trust::Nothing => {
+                let verifier = AnyName::of_anybody(&provider());
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
+        };
+        let Some((certificate, key)) = &self.own else { return Ok(builder.with_no_client_auth()) };
+        let made = builder.with_client_auth_cert(certificate.certificates()?, key.key()?);
+        made.map_err(|error| match error {
+            Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                format!("{} is not the key to {}", key.name, certificate.name)
+            }
+            _ => format!("{} cannot be used with {}: {error}", certificate.name, key.name),
+        })
+    }
+
+    fn roots(&self) -> Result<RootCertStore, String> {
+        let mut roots = RootCertStore::empty();
+        let Some(pem) = &self.roots else {
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+            if roots.is_empty() {
+                let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+                return Err(format!(
+                    "this machine has no root certificates{why}: install `ca-certificates`, or name the store's with \
+                     sslrootcert=/path/to/ca.pem"
+                ));
+            }
+            return Ok(roots);
+        };
+        for certificate in pem.certificates()? {
+            let added = roots.add(certificate);
+            added.map_err(|error| format!("{} holds an unusable certificate: {error}", pem.name))?;
+        }
+        Ok(roots)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Certificates {
+    /// The same in the words of the Redis client, which makes its configuration for each connection.
+    pub(in crate::store) fn for_redis(&self) -> Result<redis::TlsCertificates, String> {
+        self.client_config(Trust::Host)?;
+        // It reads all of the system's root certificates each time, also if it is given others.
+        if let Some(error) = rustls_native_certs::load_native_certs().errors.first() {
+            return Err(format!("this machine's root certificates cannot be read: {error}"));
+        }
+        // It takes the process's provider, and panics if there is none and the build has several.
+        if CryptoProvider::get_default().is_none() {
+            let _somebody_was_faster = rustls::crypto::ring::default_provider().install_default();
+        }
+        let own = self.own.as_ref().map(|(certificate, key)| redis::ClientTlsConfig {
+            client_cert: certificate.bytes.clone(),
+            client_key: key.bytes.clone(),
+        });
+        let root_cert = self.roots.as_ref().map(|pem| pem.bytes.clone());
+        Ok(redis::TlsCertificates { client_tls: own, root_cert })
+    }
+}
+
+/// Without what they hold: there may be a key among them.
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let roots = self.roots.as_ref().map(|pem| &pem.name);
+        let own = self.own.as_ref().map(|(certificate, _)| &certificate.name);
+        f.debug_struct("Certificates").field("root", &roots).field("client", &own).finish()
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    let chosen = CryptoProvider::get_default().cloned();
+    chosen.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()))
+}

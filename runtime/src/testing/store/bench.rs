@@ -1,0 +1,277 @@
+//! Not public API. Short ways to say what servers do to one key of a store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::store::{
+    Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Holder, Lease, Listener,
+    REMEMBERED, ReleaseReply, Requested, RunOutcome, RunRecord, RunRequest, Stamped, Store, Taken, TickClaim,
+    Verdict, What, Won,
+};
+use crate::{Missed, Overlap, Timestamp};
+
+use super::{Need, Subject};
+
+pub const SHORT: Duration = Duration::from_millis(150);
+pub const LONG: Duration = Duration::from_secs(30);
+/// Enough for two instants of the store's clock to differ.
+pub const MOMENT: Duration = Duration::from_millis(3);
+pub const DAY: Duration = Duration::from_secs(86_400);
+pub const SCHEDULE: &str = "0 * * * * UTC";
+
+/// One key of a store, and what is done to it.
+#[derive(Clone)]
+pub struct Bench {
+    pub store: Arc<dyn Store>,
+    pub key: String,
+    subject: Subject,
+}
+
+impl Bench {
+    pub fn of(subject: &Subject) -> Self {
+        Self::with_key(subject, "import-products")
+    }
+
+    pub fn with_key(subject: &Subject, key: &str) -> Self {
+        Self { store: Arc::clone(&subject.store), key: key.to_owned(), subject: subject.clone() }
+    }
+
+    /// Another key of the same store.
+    #[must_use]
+    pub fn on(&self, key: &str) -> Self {
+        Self::with_key(&self.subject, key)
+    }
+
+    /// The same key in a namespace; the hand stays outside of it.
+    pub fn in_namespace(subject: &Subject, namespace: &str) -> Self {
+        Self { store: subject.in_namespace(namespace), ..Self::of(subject) }
+    }
+
+    /// The store's time.
+    pub async fn now(&self) -> Timestamp {
+        self.store.ping().await.expect("ping").at
+    }
+
+    /// A tick that became due this long ago.
+    pub async fn tick_ago(&self, ago: Duration) -> Timestamp {
+        self.now().await.minus(ago)
+    }
+
+    /// A tick of this very instant, which is over when this returns.
+    pub async fn tick_now(&self) -> Timestamp {
+        tokio::time::sleep(MOMENT).await;
+        let tick = self.now().await;
+        tokio::time::sleep(MOMENT).await;
+        tick
+    }
+
+    pub async fn answer(&self, claim: &Claim) -> Stamped<Verdict> {
+        self.store.claim(&self.key, claim).await.expect("claim")
+    }
+
+    pub async fn verdict(&self, claim: &Claim) -> Verdict {
+        self.answer(claim).await.reply
+    }
+
+    pub async fn claim(&self, claim: &Claim) -> ClaimReply {
+        self.verdict(claim).await.decision
+    }
+
+    pub async fn won(&self, claim: &Claim) -> Won {
+        match self.claim(claim).await {
+            ClaimReply::Won(won) => won,
+            reply => panic!("the claim should have won, but: {reply:?}"),
+        }
+    }
+
+    /// Claims, and must win.
+    pub async fn win(&self, claim: &Claim) -> Lease {
+        lease(claim, self.won(claim).await)
+    }
+
+    /// Makes the store know the job, and decides no tick: returns when that was.
+    pub async fn register(&self) -> Timestamp {
+        let long_ago = self.tick_ago(DAY / 2).await;
+        let answer = self.answer(&claim("a", long_ago)).await;
+        assert!(matches!(answer.reply.decision, ClaimReply::Late(_)), "{answer:?}");
+        answer.at
+    }
+
+    pub async fn extend(&self, lease: &Lease) -> ExtendReply {
+        self.store.extend(&self.key, lease).await.expect("extend").reply
+    }
+
+    /// Extends, and must keep the lease.
+    pub async fn keep(&self, lease: &mut Lease) {
+        match self.extend(lease).await {
+            ExtendReply::Kept(until) => lease.until = until,
+            reply => panic!("the lease should have been kept, but: {reply:?}"),
+        }
+    }
+
+    /// Makes a lease end soon: whatever was to happen before that has happened, however slow the machine.
+    pub async fn shorten(&self, lease: &mut Lease) {
+        lease.ttl = SHORT;
+        self.keep(lease).await;
+    }
+
+    pub async fn release(&self, lease: &Lease, outcome: RunOutcome) -> ReleaseReply {
+        self.release_with(lease, &ending(outcome)).await
+    }
+
+    pub async fn release_with(&self, lease: &Lease, end: &Ending) -> ReleaseReply {
+        self.store.release(&self.key, lease, end).await.expect("release").reply
+    }
+
+    /// Wins and finishes a tick.
+    pub async fn finish(&self, claim: &Claim) -> Lease {
+        let lease = self.win(claim).await;
+        assert_eq!(self.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);
+        lease
+    }
+
+    pub async fn pause(&self, paused: bool) {
+        self.store.set_paused(&self.key, paused).await.expect("pause");
+    }
+
+    pub async fn reset(&self) {
+        self.store.reset(&self.key).await.expect("reset");
+    }
+
+    pub async fn forget(&self, quiet: Duration) -> ForgetReply {
+        self.store.forget(&self.key, quiet).await.expect("forget").reply
+    }
+
+    /// Another server asks for a run by hand.
+    pub async fn request(&self, id: &str, ttl: Duration) -> Requested {
+        let request = RunRequest { id: id.to_owned(), by: "asker".to_owned(), ttl };
+        self.store.request(&self.key, &request).await.expect("request").reply
+    }
+
+    pub async fn break_lock(&self) -> Vec<HeldLock> {
+        self.store.break_lock(&self.key, REMEMBERED).await.expect("break_lock").reply
+    }
+
+    pub async fn locks(&self) -> Vec<HeldLock> {
+        self.store.locks().await.expect("locks").reply
+    }
+
+    /// `None` if the store cannot tell.
+    pub async fn listen(&self) -> Option<Listener> {
+        self.store.listen(&self.key).await.expect("listen")
+    }
+
+    pub async fn history(&self) -> History {
+        self.store.history(&self.key).await.expect("history").reply
+    }
+
+    pub async fn newest_run(&self) -> RunRecord {
+        let history = self.history().await;
+        history.runs.first().cloned().unwrap_or_else(|| panic!("a run should be on record: {history:?}"))
+    }
+
+    /// The lock as other programs see it holds this token. Of a store that shows none, nothing is asked.
+    pub async fn lock_is(&self, token: Option<&str>) {
+        if self.subject.can(Need::Lock) {
+            let lock = self.subject.hand().lock(&self.key).await;
+            assert_eq!(lock.as_deref(), token, "the lock as other programs see it");
+        }
+    }
+
+    /// The lock vanishes.
+    pub async fn remove_lock(&self) {
+        self.subject.hand().remove_lock(&self.key).await;
+    }
+
+    /// The store forgets everything about the key.
+    pub async fn wipe(&self) {
+        self.subject.wipe(&self.key).await;
+    }
+
+    /// Another program takes the lock.
+    pub async fn stranger_locks(&self, lasts: Duration) {
+        let until = self.now().await.plus(lasts).as_micros() / 1_000 * 1_000;
+        self.set_lock(Some(Timestamp::from_micros(until))).await;
+    }
+
+    /// Another program takes the lock, and says nothing of an end.
+    pub async fn stranger_locks_for_ever(&self) {
+        self.set_lock(None).await;
+    }
+
+    async fn set_lock(&self, until: Option<Timestamp>) {
+        self.subject.hand().set_lock(&self.key, "stranger", until).await;
+    }
+
+    /// Waits until the lease is over by the store's clock.
+    pub async fn outlive(&self, lease: &Lease) {
+        let rest = lease.until.since(self.now().await);
+        tokio::time::sleep(rest + MOMENT).await;
+        assert!(self.now().await > lease.until);
+    }
+}
+
+/// A claim of a tick with a token of its own, by a server that has been there for long: 30 s of lease and
+/// grace, skipped if held or missed, no takeovers.
+pub fn claim(server: &str, tick: Timestamp) -> Claim {
+    claim_with(server, LONG, ask(tick))
+}
+
+pub fn ask(tick: Timestamp) -> TickClaim {
+    TickClaim {
+        tick,
+        delay: Duration::ZERO,
+        grace: LONG,
+        overlap: Overlap::Skip,
+        takeovers: 0,
+        missed: Missed::Skip,
+        schedule: SCHEDULE.to_owned(),
+        known_for: DAY,
+    }
+}
+
+pub fn claim_with(server: &str, ttl: Duration, ask: TickClaim) -> Claim {
+    claim_what(server, ttl, What::Tick(ask))
+}
+
+/// A claim by hand.
+pub fn claim_now(server: &str, ttl: Duration) -> Claim {
+    claim_what(server, ttl, What::Now)
+}
+
+/// A claim of a run that another server asked for.
+pub fn claim_requested(server: &str, id: &str) -> Claim {
+    claim_what(server, LONG, What::Requested(id.to_owned()))
+}
+
+/// A claim for whatever there is.
+pub fn claim_what(server: &str, ttl: Duration, what: What) -> Claim {
+    Claim { token: token(server), server: server.to_owned(), ttl, what, remember: REMEMBERED, waits: false }
+}
+
+fn token(server: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{server}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The lease that a server knows after it won.
+pub fn lease(claim: &Claim, won: Won) -> Lease {
+    Lease::won(claim.clone(), won)
+}
+
+pub fn ending(outcome: RunOutcome) -> Ending {
+    Ending::of(outcome, REMEMBERED)
+}
+
+pub fn started(server: &str, since: Timestamp, finished: bool) -> ClaimReply {
+    ClaimReply::Taken(Taken::Started { server: server.to_owned(), since, finished })
+}
+
+/// The holder that a loser was told of.
+pub fn holder(reply: ClaimReply) -> Holder {
+    match reply {
+        ClaimReply::Held(holder) => holder,
+        reply => panic!("the key should be held, but: {reply:?}"),
+    }
+}

@@ -1,0 +1,113 @@
+//! A job that nobody schedules any more can be forgotten, when that can do no harm.
+
+use std::time::Duration;
+
+use crate::Missed;
+use crate::store::{ClaimReply, ForgetReply, History, TickClaim};
+
+use super::super::Subject;
+use super::super::bench::{
+    Bench, DAY, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_requested, claim_with,
+};
+
+/// Finishes a tick, and lets a moment pass.
+async fn used(bench: &Bench) -> crate::store::Lease {
+    let tick = bench.tick_ago(SHORT).await;
+    let lease = bench.finish(&claim("a", tick)).await;
+    tokio::time::sleep(MOMENT).await;
+    lease
+}
+
+pub(super) async fn nothing_is_remembered_of_a_forgotten_job(subject: &Subject) {
+    let bench = Bench::of(subject);
+    used(&bench).await;
+    bench.request("one", LONG).await;
+    assert_ne!(bench.history().await, History::default());
+    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+    assert_eq!(bench.history().await, History::default());
+    assert_eq!(bench.claim(&claim_requested("a", "one")).await, ClaimReply::NotRequested);
+    assert_eq!(bench.forget(LONG).await, ForgetReply::Forgotten, "as of a job that never was");
+}
+
+pub(super) async fn a_forgotten_job_has_missed_nothing(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let tick = used(&bench).await.tick.expect("a tick");
+    bench.forget(Duration::ZERO).await;
+    let missed = TickClaim { missed: Missed::RunOnce, grace: Duration::ZERO, ..ask(tick) };
+    let late = bench.claim(&claim_with("b", LONG, missed)).await;
+    assert!(matches!(late, ClaimReply::Late(_)), "{late:?}");
+}
+
+pub(super) async fn a_held_key_is_not_forgotten(subject: &Subject) {
+    let bench = Bench::of(subject);
+    bench.win(&claim_now("a", LONG)).await;
+    let ForgetReply::Held(holder) = bench.forget(Duration::ZERO).await else { panic!("the key is held") };
+    assert_eq!(holder.server.as_deref(), Some("a"));
+    assert_ne!(bench.history().await.current, None);
+}
+
+pub(super) async fn a_key_that_a_stranger_holds_is_not_forgotten(subject: &Subject) {
+    let bench = Bench::of(subject);
+    bench.stranger_locks(LONG).await;
+    let ForgetReply::Held(holder) = bench.forget(Duration::ZERO).await else { panic!("the key is held") };
+    assert_eq!(holder.server, None);
+    bench.lock_is(Some("stranger")).await;
+}
+
+pub(super) async fn a_job_whose_last_holder_crashed_is_forgotten(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let crashed = bench.win(&claim_now("a", SHORT)).await;
+    bench.outlive(&crashed).await;
+    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+    assert_eq!(bench.history().await, History::default());
+}
+
+pub(super) async fn a_paused_job_is_not_forgotten(subject: &Subject) {
+    let bench = Bench::of(subject);
+    used(&bench).await;
+    bench.pause(true).await;
+    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Paused);
+    let tick = bench.tick_now().await;
+    assert_eq!(bench.claim(&claim("b", tick)).await, ClaimReply::Paused);
+    bench.pause(false).await;
+    bench.tick_now().await;
+    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+}
+
+pub(super) async fn a_job_that_was_run_recently_is_not_forgotten(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let lease = used(&bench).await;
+    let before = bench.history().await;
+    // The fence is a time, and later than the tick.
+    let last = crate::Timestamp::from_micros(lease.fence);
+    assert_eq!(bench.forget(DAY).await, ForgetReply::TooRecent(last));
+    assert_eq!(bench.history().await, before);
+    assert_eq!(bench.forget(MOMENT).await, ForgetReply::Forgotten);
+}
+
+pub(super) async fn a_job_whose_tick_was_skipped_recently_is_not_forgotten(subject: &Subject) {
+    let bench = Bench::of(subject);
+    bench.pause(true).await;
+    let tick = bench.tick_now().await;
+    bench.claim(&claim("a", tick)).await;
+    bench.pause(false).await;
+    assert_eq!(bench.forget(DAY).await, ForgetReply::TooRecent(tick));
+    assert_eq!(bench.history().await.skips.len(), 1);
+}
+
+pub(super) async fn a_mark_from_the_future_is_not_forgotten(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let ahead = super::claims::mark_ahead(&bench, LONG).await;
+    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::TooRecent(ahead));
+}
+
+pub(super) async fn fences_grow_across_forgetting(subject: &Subject) {
+    let bench = Bench::of(subject);
+    let mut last = 0;
+    for _ in 0..3 {
+        let lease = used(&bench).await;
+        assert!(lease.fence > last, "{} is not above {last}", lease.fence);
+        last = lease.fence;
+        assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+    }
+}

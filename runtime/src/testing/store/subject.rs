@@ -1,0 +1,134 @@
+//! A store under test, and what can be done to it from outside.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::Timestamp;
+use crate::store::Store;
+
+/// A store under test.
+///
+/// Some promises are about what happens to a store from outside: somebody wipes a key, another program takes the
+/// lock. To prove them the subject needs a hand that does it; without one they are left out, by name.
+#[derive(Clone)]
+pub struct Subject {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) wipe: Option<Arc<Wipe>>,
+    pub(super) lock: Option<Arc<dyn Tamper>>,
+    pub(super) open: Option<Arc<Open>>,
+}
+
+type Wipe = dyn Fn(String) -> Tampering<'static> + Send + Sync;
+type Open = dyn Fn(&str) -> Arc<dyn Store> + Send + Sync;
+
+/// What a hand returns.
+pub type Tampering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What operators, evictions, failovers and other programs do to a store whose lock they can see and set.
+pub trait Tamper: Send + Sync + 'static {
+    /// The token in the lock, as other programs see it; `None` once it has expired.
+    fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>>;
+
+    /// Sets the lock, whoever holds it, up to an instant in whole milliseconds or for ever.
+    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a>;
+
+    /// The lock vanishes, as by an eviction or by hand; all else stays.
+    fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a>;
+
+    /// The store forgets everything about the key, its lock included.
+    fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a>;
+}
+
+impl Subject {
+    /// A store that holds nothing yet, or nothing that other tests see.
+    pub fn new(store: impl Store) -> Self {
+        Self { store: Arc::new(store), wipe: None, lock: None, open: None }
+    }
+
+    /// Something that makes the store forget everything about a key, as a restored backup would.
+    #[must_use]
+    pub fn wiped_by<F>(mut self, wipe: impl Fn(String) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.wipe = Some(Arc::new(move |key| Box::pin(wipe(key))));
+        self
+    }
+
+    /// A hand that wipes keys, and reaches the lock that other programs see: for a store that has one.
+    #[must_use]
+    pub fn tampered_by(mut self, hand: impl Tamper) -> Self {
+        let hand: Arc<dyn Tamper> = Arc::new(hand);
+        self.lock = Some(Arc::clone(&hand));
+        self.wiped_by(move |key| {
+            let hand = Arc::clone(&hand);
+            async move { hand.wipe(&key).await }
+        })
+    }
+
+    /// Opens the same store with the keys of a namespace.
+    #[must_use]
+    pub fn namespaced_by<S: Store>(mut self, open: impl Fn(&str) -> S + Send + Sync + 'static) -> Self {
+        self.open = Some(Arc::new(move |namespace| Arc::new(open(namespace))));
+        self
+    }
+
+    pub(super) fn can(&self, need: Need) -> bool {
+        match need {
+            Need::Wipe => self.wipe.is_some(),
+            Need::Lock => self.lock.is_some(),
+            Need::Namespaces => self.open.is_some(),
+        }
+    }
+
+    pub(super) async fn wipe(&self, key: &str) {
+        let wipe = self.wipe.as_ref().expect("a promise that wipes says that it needs to");
+        wipe(key.to_owned()).await;
+    }
+
+    /// The hand on the lock.
+    pub(super) fn hand(&self) -> &dyn Tamper {
+        self.lock.as_deref().expect("a promise that reaches for the lock says that it needs to")
+    }
+
+    pub(super) fn in_namespace(&self, namespace: &str) -> Arc<dyn Store> {
+        let open = self.open.as_ref().expect("a promise about namespaces says that it needs them");
+        open(namespace)
+    }
+}
+
+/// What a promise needs of its [`Subject`] beside the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Need {
+    /// Somebody can wipe a key: [`Subject::wiped_by`].
+    Wipe,
+    /// The store has a lock that other programs see and set: [`Subject::tampered_by`].
+    Lock,
+    /// The store has namespaces: [`Subject::namespaced_by`].
+    Namespaces,
+}
+
+impl Need {
+    pub(super) const ALL: [Self; 3] = [Self::Wipe, Self::Lock, Self::Namespaces];
+
+    /// How a subject comes by it.
+    pub(super) fn remedy(self) -> &'static str {
+        match self {
+            Self::Wipe => "Subject::wiped_by",
+            Self::Lock => "Subject::tampered_by",
+            Self::Namespaces => "Subject::namespaced_by",
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Wipe => "a hand that wipes a key",
+            Self::Lock => "a hand on a lock that other programs see",
+            Self::Namespaces => "namespaces",
+        })
+    }
+}

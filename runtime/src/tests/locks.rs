@@ -1,0 +1,94 @@
+//! How often the store is asked for a lock.
+
+use super::*;
+use crate::locks::{Instance, Lock};
+
+fn lock_on(server: &Arc<Server>) -> Lock {
+    Lock::new(Some(Instance::of(server)), "k").ttl("30s")
+}
+
+fn asked(link: &Link) -> usize {
+    std::mem::take(&mut *link.claims.lock().unwrap()).len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_costs_one_question() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("one", &link, clock);
+    let guard = lock_on(&server).acquire().await.unwrap();
+    assert_eq!(asked(&link), 1);
+    seconds(9).await;
+    assert_eq!(link.extensions.load(Ordering::SeqCst), 0);
+    seconds(2).await;
+    assert_eq!(link.extensions.load(Ordering::SeqCst), 1, "a third of the ttl later");
+    guard.release().await.unwrap();
+    assert_eq!(asked(&link), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_waiters_in_each_of_ten_processes_ask_about_once_per_process_and_handover() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let servers: Vec<_> = (0..10).map(|n| server(&format!("s{n}"), &link, clock.clone())).collect();
+    let held = lock_on(&servers[0]).acquire().await.unwrap();
+    let (acquired, mut guards) = tokio::sync::mpsc::unbounded_channel();
+    for server in servers.iter().cycle().take(100) {
+        let (server, acquired) = (server.clone(), acquired.clone());
+        tokio::spawn(async move { acquired.send(lock_on(&server).acquire().await.unwrap()).ok() });
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let at_first = asked(&link);
+    assert!(at_first <= 21, "one each, one more each after listening: {at_first}");
+    assert!(guards.try_recv().is_err(), "it is held");
+    let mut holding = held;
+    let mut longest = 0;
+    for _ in 0..100 {
+        let begun = Instant::now();
+        holding.release().await.unwrap();
+        holding = guards.recv().await.unwrap();
+        assert!(
+            begun.elapsed() < Duration::from_millis(50),
+            "told, not found by asking: {:?}",
+            begun.elapsed()
+        );
+        // All are told, one wins, and the next in the winner's line asks once.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        longest = longest.max(asked(&link));
+    }
+    assert!(longest <= 14, "{longest} questions for one handover");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_every_one_to_two_seconds_beside_listening() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let (one, other) = (server("one", &link, clock.clone()), server("other", &link, clock));
+    let _held = lock_on(&one).acquire().await.unwrap();
+    let waiting = tokio::spawn(lock_on(&other).acquire());
+    seconds(1).await;
+    asked(&link);
+    seconds(100).await;
+    let count = asked(&link);
+    assert!((50..=101).contains(&count), "{count} questions in 100 s");
+    assert!(!waiting.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_of_an_acquire_has_the_same_token() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("one", &link, clock);
+    link.replies_lost.store(true, Ordering::SeqCst);
+    let acquiring = tokio::spawn(lock_on(&server).acquire());
+    seconds(5).await;
+    link.replies_lost.store(false, Ordering::SeqCst);
+    let guard = acquiring.await.unwrap().expect("its first request had won");
+    let claims = link.claims.lock().unwrap();
+    assert!(
+        claims.len() > 3 && claims.iter().all(|claim| claim.token == claims[0].token),
+        "{}",
+        claims.len()
+    );
+    assert!(!guard.is_lost());
+}

@@ -1,0 +1,126 @@
+//! Ticks that are due together, in groups and beyond.
+
+use std::collections::HashMap;
+
+use super::*;
+
+/// More than two groups, and one that is not full.
+const JOBS: usize = 600;
+
+fn jobs(run: impl Fn(Run) + Clone + Send + Sync + 'static) -> Vec<Job> {
+    let job = |n| {
+        let run = run.clone();
+        let job = Job::new(format!("job-{n}")).every("1h").unwrap().ttl(Duration::from_secs(30));
+        job.run(move |of| {
+            run(of);
+            std::future::ready(())
+        })
+    };
+    (0..JOBS).map(job).collect()
+}
+
+/// How often each job began.
+#[derive(Clone, Default)]
+struct Starts(Arc<Mutex<HashMap<String, usize>>>);
+
+impl Starts {
+    fn jobs(&self) -> Vec<Job> {
+        let starts = self.0.clone();
+        jobs(move |run| *starts.lock().unwrap().entry(run.key().to_owned()).or_default() += 1)
+    }
+
+    /// How many jobs began, and how often those did that began most often.
+    fn seen(&self) -> (usize, usize) {
+        let starts = self.0.lock().unwrap();
+        (starts.len(), starts.values().copied().max().unwrap_or_default())
+    }
+}
+
+async fn histories(link: &Link) -> Vec<History> {
+    let mut histories = Vec::new();
+    for n in 0..JOBS {
+        histories.push(link.store.history(&format!("job-{n}")).await.unwrap().reply);
+    }
+    histories
+}
+
+async fn each_starts_once(link: Link, clock: Arc<TestClock>) {
+    let starts = Starts::default();
+    for name in ["one", "other"] {
+        schedule_all(&server(name, &link, clock.clone()), starts.jobs());
+    }
+    seconds(3700).await;
+    assert_eq!(starts.seen(), (JOBS, 1));
+    for history in histories(&link).await {
+        let outcomes: Vec<_> = history.runs.iter().map(|run| run.outcome).collect();
+        assert_eq!(outcomes, [RunOutcome::Succeeded]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_that_are_due_together_each_starts_once() {
+    let clock = TestClock::new();
+    each_starts_once(Link::new(clock.clone()), clock).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_that_are_due_together_each_starts_once_on_a_store_that_is_far_away() {
+    let clock = TestClock::new();
+    each_starts_once(Link { latency: Duration::from_millis(20), ..Link::new(clock.clone()) }, clock).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn among_many_that_are_due_together_no_more_run_than_may() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server_with("server", &link, clock, Some(7));
+    let (starts, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (noted, seen, places) = (starts.clone(), most.clone(), server.clone());
+    let jobs = jobs(move |_| {
+        noted.fetch_add(1, Ordering::SeqCst);
+        let free = places.slots.as_ref().unwrap().available_permits();
+        seen.fetch_max(7 - free, Ordering::SeqCst);
+    });
+    schedule_all(&server, jobs);
+    seconds(3700).await;
+    assert_eq!((starts.load(Ordering::SeqCst), most.load(Ordering::SeqCst)), (JOBS, 7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_many_are_kept_while_the_application_is_blocked_and_they_start_afterwards() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let app = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    app.spawn(async move { wait.recv() });
+    let place = Place::runtime(app.handle().clone());
+    let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock.clone()) }));
+    let starts = Starts::default();
+    schedule_all(&server, starts.jobs());
+    seconds(3600 + 300).await;
+    assert_eq!(starts.seen(), (0, 0));
+    let held = |history: &History| history.current.as_ref().is_some_and(|run| run.until > clock.now());
+    assert!(histories(&link).await.iter().all(held), "ten times their ttl later");
+    drop(let_go);
+    let give_up = std::time::Instant::now() + Duration::from_secs(60);
+    while starts.seen() != (JOBS, 1) && std::time::Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(starts.seen(), (JOBS, 1));
+    app.shutdown_background();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_defect_in_one_claim_ends_the_scheduler_and_not_the_runs_that_had_begun() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let starts = Starts::default();
+    let mut jobs = starts.jobs();
+    jobs.push(Job::new("defect").every("1h").unwrap().run(|_| std::future::ready(())));
+    schedule_all(&server, jobs);
+    seconds(3700).await;
+    assert!(server.failed.is_cancelled(), "loudly");
+    assert_eq!(starts.seen(), (JOBS, 1));
+    assert!(histories(&link).await.iter().all(|history| history.current.is_none()), "all were released");
+}

@@ -1,0 +1,28 @@
+//! Tokens: what a claim is known by, and what proves a lease.
+
+use uuid::{Builder, Uuid};
+
+/// A token that nobody can guess.
+pub(crate) fn token() -> String {
+    Tokens::default().next()
+}
+
+/// So many are drawn with one call to the system.
+const DRAWN: usize = 64;
+
+/// Tokens for claims that are made right now: none is kept for later, where a machine that was copied while it ran would
+/// have it twice.
+#[derive(Default)]
+pub(crate) struct Tokens(Vec<[u8; 16]>);
+
+impl Tokens {
+    pub(crate) fn next(&mut self) -> String {
+        if self.0.is_empty() {
+            let mut random = [[0; 16]; DRAWN];
+            getrandom::fill(random.as_flattened_mut()).expect("the system has random numbers");
+            self.0.extend(random);
+        }
+        let token = Builder::from_random_bytes(self.0.pop().unwrap_or_default()).into_uuid();
+        token.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
+    }
+}

@@ -1,0 +1,52 @@
+//! What could hurt is said at start, in the log and as data; what cannot work ends the start.
+#![cfg(unix)]
+
+mod support;
+
+#[path = "diagnosis/door.rs"]
+mod door;
+#[path = "diagnosis/folders.rs"]
+mod folders;
+#[path = "diagnosis/postgres.rs"]
+mod postgres;
+#[path = "diagnosis/redis.rs"]
+mod redis;
+#[path = "diagnosis/starts.rs"]
+mod starts;
+
+use jobs::store::Store;
+use jobs::{Builder, Finding, FindingKind, Job, Severity};
+
+use support::worker;
+
+/// Also where the worker processes begin.
+#[test]
+fn a_process_of_its_own_runs_the_job() {
+    if worker::begin() {
+        return;
+    }
+    starts::a_durable_server_is_not_complained_of_in_the_log();
+}
+
+/// What the store says of itself and of these jobs.
+async fn found_by(store: &impl Store, jobs: &[&str]) -> Vec<Finding> {
+    store.ping().await.expect("the store answers");
+    let jobs: Vec<_> = jobs.iter().map(ToString::to_string).collect();
+    store.diagnose(&jobs).await.expect("a diagnosis")
+}
+
+/// The one finding, whose message must say all of this.
+fn only(findings: &[Finding], kind: FindingKind, severity: Severity, says: &[&str]) {
+    let [finding] = findings else { panic!("one finding was expected: {findings:#?}") };
+    assert_eq!((finding.kind, finding.severity), (kind, severity), "{finding}");
+    for part in says {
+        assert!(finding.message.contains(part), "\"{part}\" is not in \"{finding}\"");
+    }
+}
+
+/// A server with one job whose ttl is so long.
+fn builder(url: &str, ttl_secs: u64) -> Builder {
+    let job = Job::new("import").every("1h").expect("a schedule");
+    let job = job.ttl(std::time::Duration::from_secs(ttl_secs)).run(async |_| ());
+    jobs::builder().without_annotated().url(url).job(job)
+}

@@ -1,0 +1,88 @@
+//! A real PostgreSQL server with each fault, and one without any.
+
+use std::time::{Duration, Instant};
+
+use jobs::store::postgres::PostgresStore;
+use jobs::{FindingKind, Severity, StartError};
+
+use super::support::postgres_server::{PATIENCE, PostgresServer};
+use super::{builder, door, found_by, only};
+
+fn open(url: &str) -> PostgresStore {
+    PostgresStore::open(url, None).expect("a valid URL").with_timeouts(PATIENCE, PATIENCE)
+}
+
+/// The tests' servers do not flush unless they are told to.
+#[tokio::test]
+async fn a_durable_server_gives_no_finding_and_each_fault_one() {
+    let server = PostgresServer::start_with(&["fsync=on"]);
+    let store = open(&server.url());
+    assert_eq!(found_by(&store, &["import"]).await, []);
+    let jobs = builder(&server.url(), 60).start_all().await.expect("a healthy server");
+    assert_eq!(jobs.diagnose().await.expect("it answers"), []);
+    jobs.shutdown().await;
+
+    let asynchronous = open(&format!("{}?options=-c%20synchronous_commit%3Doff", server.url()));
+    let says = ["synchronous_commit is off for this user and database", "set it to on"];
+    only(&found_by(&asynchronous, &[]).await, FindingKind::NotDurable, Severity::Warning, &says);
+
+    let administrator = server.client().await;
+    let create = "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0";
+    administrator.batch_execute(create).await.unwrap();
+    let latin =
+        server.url().rsplit_once('/').map(|(server, _)| open(&format!("{server}/latin"))).expect("a URL");
+    let says = ["encoding is LATIN1", "cannot be put on record", "encoding UTF8"];
+    only(&found_by(&latin, &[]).await, FindingKind::Encoding, Severity::Warning, &says);
+
+    let newer = "INSERT INTO job_lock (namespace, job_name, format) VALUES ('', 'newer', 2), ('', 'ours', 1)";
+    administrator.batch_execute(newer).await.unwrap();
+    let findings = found_by(&store, &["new", "newer", "ours"]).await;
+    only(
+        &findings,
+        FindingKind::Unreadable,
+        Severity::Warning,
+        &["the state of newer was written by a newer version"],
+    );
+
+    administrator.batch_execute("ALTER SYSTEM SET default_transaction_read_only = on").await.unwrap();
+    administrator.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let give_up = Instant::now() + PATIENCE;
+    let read_only = loop {
+        // The session that is open follows; a new one would be refused.
+        let findings = jobs::Store::diagnose(&store, &[]).await.expect("a session that is still open");
+        if !findings.is_empty() || Instant::now() > give_up {
+            break findings;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    only(&read_only, FindingKind::NotPrimary, Severity::Error, &["point the URL to the primary"]);
+    let Err(error) = builder(&server.url(), 60).start_all().await else { panic!("it started") };
+    assert!(matches!(error, StartError::Store { .. }) && error.to_string().contains("read-only"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_flush_is_told() {
+    let store = open(&PostgresServer::shared().url());
+    let says = ["fsync is off", "lose or damage", "set it to on"];
+    only(&found_by(&store, &[]).await, FindingKind::NotDurable, Severity::Warning, &says);
+}
+
+/// There is no old server to be had, so what it would not understand is made such.
+#[tokio::test]
+async fn a_server_that_does_not_understand_the_tables_is_too_old() {
+    let server = PostgresServer::shared();
+    let garble = |request: Vec<u8>| {
+        let (known, unknown) = (b"GENERATED ALWAYS AS IDENTITY", b"GENERATED ALWAYS AS NO CLUE!");
+        let mut garbled = request;
+        while let Some(at) = garbled.windows(known.len()).position(|part| part == known) {
+            garbled[at..at + known.len()].copy_from_slice(unknown);
+        }
+        garbled
+    };
+    let address = door::to(server.port(), Duration::ZERO, garble, door::unchanged).await;
+    let url = format!("postgres://postgres@{address}/postgres?schema=not_there_yet");
+    let Err(error) = builder(&url, 60).start_all().await else { panic!("it started") };
+    for part in ["the tables are missing, and cannot be made", "PostgreSQL 10 or newer is needed"] {
+        assert!(error.to_string().contains(part), "\"{part}\" is not in \"{error}\"");
+    }
+}

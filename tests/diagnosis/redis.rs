@@ -1,0 +1,187 @@
+//! A real Redis server with each fault, and one without any.
+
+use std::time::{Duration, Instant};
+
+use jobs::store::redis::RedisStore;
+use jobs::{FindingKind, Severity, StartError};
+use redis::aio::MultiplexedConnection;
+
+use super::support::postgres_server::free_port;
+use super::support::redis_server::{PATIENCE, RedisServer};
+use super::{builder, door, found_by, only};
+
+fn open(url: &str) -> RedisStore {
+    RedisStore::open(url, None).expect("a valid URL").with_timeouts(PATIENCE, PATIENCE)
+}
+
+async fn raw<T: redis::FromRedisValue>(client: &mut MultiplexedConnection, command: &str) -> T {
+    let mut words = command.split(' ');
+    let mut cmd = redis::cmd(words.next().expect("a command"));
+    cmd.arg(words.collect::<Vec<_>>()).query_async(client).await.expect(command)
+}
+
+/// A server that keeps what it acknowledged.
+fn durable() -> RedisServer {
+    RedisServer::start_with(&["--appendonly", "yes"])
+}
+
+/// Asks until the server's `INFO` says so.
+async fn wait_for(client: &mut MultiplexedConnection, command: &str, line: &str) {
+    let give_up = Instant::now() + PATIENCE;
+    while !raw::<String>(client, command).await.lines().any(|said| said == line) {
+        assert!(Instant::now() < give_up, "waited in vain for {line}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_durable_server_gives_no_finding() {
+    let server = durable();
+    assert_eq!(found_by(&open(&server.url()), &["import"]).await, []);
+    let jobs = builder(&server.url(), 60).start_all().await.expect("a healthy server");
+    assert_eq!(jobs.diagnose().await.expect("it answers"), []);
+    jobs.shutdown().await;
+}
+
+#[tokio::test]
+async fn eviction_is_told_by_what_it_takes() {
+    let server = durable();
+    let store = open(&server.url());
+    let mut plain = server.client().await;
+    for (policy, harm) in
+        [("volatile-lru", "which their holders put back"), ("allkeys-lru", "start a second time")]
+    {
+        let () = raw(&mut plain, &format!("CONFIG SET maxmemory-policy {policy}")).await;
+        let findings = found_by(&store, &[]).await;
+        only(&findings, FindingKind::Evicts, Severity::Warning, &[policy, harm, "set it to noeviction"]);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_nothing_on_disk_is_told_and_one_with_snapshots_is_not() {
+    let server = RedisServer::start();
+    let (store, mut plain) = (open(&server.url()), server.client().await);
+    let findings = found_by(&store, &[]).await;
+    only(&findings, FindingKind::NotDurable, Severity::Warning, &["run once more", "set appendonly to yes"]);
+    let () = redis::cmd("CONFIG").arg(&["SET", "save", "3600 1"]).query_async(&mut plain).await.unwrap();
+    assert_eq!(found_by(&store, &[]).await, []);
+}
+
+#[tokio::test]
+async fn a_primary_with_replicas_may_lose_a_claim_and_a_replica_decides_nothing() {
+    let primary = durable();
+    let port = primary.port().to_string();
+    let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]);
+    wait_for(&mut primary.client().await, "INFO replication", "connected_slaves:1").await;
+    let findings = found_by(&open(&primary.url()), &[]).await;
+    only(&findings, FindingKind::LosesOnFailover, Severity::Warning, &["1 replica(s)", "run.fence()"]);
+
+    let findings = found_by(&open(&replica.url()), &[]).await;
+    let names_the_primary = format!("a replica of 127.0.0.1:{port}");
+    only(
+        &findings,
+        FindingKind::NotPrimary,
+        Severity::Error,
+        &[&names_the_primary, "point the URL to the primary"],
+    );
+
+    let Err(error) = builder(&replica.url(), 60).start_all().await else { panic!("it started on a replica") };
+    let StartError::Unfit { source, store, findings } = &error else { panic!("{error}") };
+    assert_eq!((source.as_str(), store, findings.len()), ("the builder's `url`", &replica.url(), 1));
+    for part in ["the builder's `url`", &replica.url(), "point the URL to the primary", "start_degraded()"] {
+        assert!(error.to_string().contains(part), "\"{part}\" is not in \"{error}\"");
+    }
+    let jobs = builder(&replica.url(), 60).start_degraded().start_all().await.expect("it was told to");
+    only(&jobs.diagnose().await.expect("it answers"), FindingKind::NotPrimary, Severity::Error, &[]);
+    jobs.shutdown().await;
+}
+
+/// There is no old server to be had, so the one there is calls itself one.
+#[tokio::test]
+async fn a_server_that_is_too_old_is_an_error() {
+    let server = durable();
+    let info: String = raw(&mut server.client().await, "INFO server").await;
+    let version =
+        info.lines().find_map(|line| line.strip_prefix("redis_version:")).expect("a version").to_owned();
+    let aged = format!("{:0>width$}", "6.0.9", width = version.len());
+    let (new, old) = (format!("redis_version:{version}"), format!("redis_version:{aged}"));
+    let age = move |reply: Vec<u8>| match reply.windows(new.len()).position(|part| part == new.as_bytes()) {
+        Some(at) => [&reply[..at], old.as_bytes(), &reply[at + new.len()..]].concat(),
+        None => reply,
+    };
+    let address = door::to(server.port(), Duration::ZERO, door::unchanged, age).await;
+    let url = format!("redis://{address}");
+    let findings = found_by(&open(&url), &[]).await;
+    only(&findings, FindingKind::TooOld, Severity::Error, &["6.0.9", "use Redis 6.2 or newer"]);
+    let Err(error) = builder(&url, 60).start_all().await else { panic!("it started") };
+    assert!(matches!(error, StartError::Unfit { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_is_an_error_as_soon_as_it_is_not_alone() {
+    let start = || {
+        let bus = free_port();
+        let options = ["--appendonly", "yes", "--cluster-enabled", "yes", "--cluster-port", &bus.to_string()];
+        (RedisServer::start_with(&options), bus)
+    };
+    let ((one, _), (other, bus)) = (start(), start());
+    let (mut first, mut second) = (one.client().await, other.client().await);
+    let () = raw(&mut first, "CLUSTER ADDSLOTSRANGE 0 8191").await;
+    let store = open(&one.url());
+    let findings = found_by(&store, &[]).await;
+    only(&findings, FindingKind::ClusterNode, Severity::Warning, &["one node of a cluster"]);
+
+    let () = raw(&mut second, "CLUSTER ADDSLOTSRANGE 8192 16383").await;
+    let () = raw(&mut first, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", other.port())).await;
+    wait_for(&mut first, "CLUSTER INFO", "cluster_size:2").await;
+    let findings = found_by(&store, &[]).await;
+    only(&findings, FindingKind::ClusterNode, Severity::Error, &["of 2 nodes", "would never run"]);
+}
+
+#[tokio::test]
+async fn states_that_a_newer_version_or_another_program_wrote_are_named() {
+    let server = durable();
+    let mut plain = server.client().await;
+    let () = raw(&mut plain, "HSET {lock:newer}:state format 2 fence 7").await;
+    let () = raw(&mut plain, "SET {lock:foreign}:state text").await;
+    let () = raw(&mut plain, "HSET {lock:elsewhere}:state format 2").await;
+    let () = raw(&mut plain, "HSET {lock:ours}:state format 1 fence 7").await;
+    let findings = found_by(&open(&server.url()), &["foreign", "new", "newer", "ours"]).await;
+    let says = ["the state of foreign, newer was written by a newer version", "upgrade this server"];
+    only(&findings, FindingKind::Unreadable, Severity::Warning, &says);
+}
+
+#[tokio::test]
+async fn ten_thousand_jobs_are_looked_at_in_a_few_round_trips() {
+    let server = durable();
+    let () = raw(&mut server.client().await, "HSET {lock:job-9999}:state format 2").await;
+    let slow = door::to(server.port(), Duration::from_millis(20), door::unchanged, door::unchanged).await;
+    let store = open(&format!("redis://{slow}"));
+    let keys: Vec<_> = (0..10_000).map(|number| format!("job-{number:04}")).collect();
+    let mut keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    let begun = Instant::now();
+    only(&found_by(&store, &keys).await, FindingKind::Unreadable, Severity::Warning, &["of job-9999 was"]);
+    let took = begun.elapsed();
+    println!("{took:?} for 10,000 jobs");
+    assert!(took < Duration::from_secs(60), "one after the other would take 200 s, this took {took:?}");
+
+    keys.push("one-more");
+    let findings = found_by(&store, &keys).await;
+    let remark = findings.last().expect("a remark");
+    assert_eq!((remark.kind, remark.severity), (FindingKind::NotChecked, Severity::Note), "{findings:?}");
+    assert!(remark.message.contains("of 10001 jobs the states of the first 10000"), "{remark}");
+}
+
+#[tokio::test]
+async fn what_may_not_be_looked_at_is_a_note() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    for (more, says) in [("", "may not run INFO"), (" +info", "may not run CONFIG GET")] {
+        let () = raw(&mut plain, &format!("ACL SETUSER app reset on >secret ~* +time +hget{more}")).await;
+        let store = open(&format!("redis://app:secret@127.0.0.1:{}", server.port()));
+        only(&found_by(&store, &["import"]).await, FindingKind::NotChecked, Severity::Note, &[says]);
+    }
+    let () = raw(&mut plain, "ACL SETUSER app +config|get").await;
+    let store = open(&format!("redis://app:secret@127.0.0.1:{}", server.port()));
+    only(&found_by(&store, &["import"]).await, FindingKind::NotDurable, Severity::Warning, &[]);
+}

@@ -1,0 +1,120 @@
+//! Whoever waits for a key hears that it was freed, on every store that can tell.
+
+mod support;
+
+use std::time::Duration;
+
+use jobs::RunOutcome;
+use jobs::store::What;
+use jobs::store::redis::RedisStore;
+use jobs::testing::store::Subject;
+use support::bench::{Bench, LONG, claim_what, holder};
+use support::redis_server::RedisServer;
+use support::{file_subject, postgres_subject, subject, topology_subject};
+
+async fn hears_of_releases_and_breaks(subject: Subject) {
+    let bench = Bench::of(&subject);
+    for what in [What::Lock, What::Slot(1)] {
+        for breaks in [false, true] {
+            let lease = bench.win(&claim_what("a", LONG, what.clone())).await;
+            let mut listener = bench.listen().await.expect("a store that can tell");
+            let mut waiting = claim_what("b", LONG, what.clone());
+            waiting.waits = true;
+            holder(bench.claim(&waiting).await);
+            if breaks {
+                bench.break_lock().await;
+            } else {
+                bench.release(&lease, RunOutcome::Succeeded).await;
+            }
+            let heard = tokio::time::timeout(LONG, listener.freed()).await;
+            assert_eq!(heard, Ok(true), "{what:?}, breaks: {breaks}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn in_memory() {
+    hears_of_releases_and_breaks(subject::memory().await).await;
+}
+
+#[tokio::test]
+async fn on_redis() {
+    hears_of_releases_and_breaks(subject::redis().await).await;
+}
+
+#[tokio::test]
+async fn on_redis_behind_sentinels() {
+    hears_of_releases_and_breaks(topology_subject::sentinel().await).await;
+}
+
+#[tokio::test]
+async fn on_a_redis_cluster_whatever_node_has_the_key() {
+    let subject = topology_subject::cluster().await;
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let bench = Bench::with_key(&subject, key);
+        let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
+        let mut listener = bench.listen().await.expect("a store that can tell");
+        let mut waiting = claim_what("b", LONG, What::Lock);
+        waiting.waits = true;
+        holder(bench.claim(&waiting).await);
+        bench.release(&lease, RunOutcome::Succeeded).await;
+        assert_eq!(tokio::time::timeout(LONG, listener.freed()).await, Ok(true), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn on_postgres() {
+    hears_of_releases_and_breaks(postgres_subject::postgres().await).await;
+}
+
+#[tokio::test]
+async fn files_cannot_tell_and_say_so() {
+    let subject = file_subject::file().await;
+    assert!(Bench::of(&subject).listen().await.is_none());
+}
+
+/// Nothing is published if nobody waits: the control of the tests above, which wait.
+#[tokio::test]
+async fn nobody_is_told_of_a_key_that_nobody_waits_for() {
+    let subject = subject::redis().await;
+    let bench = Bench::of(&subject);
+    let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let mut listener = bench.listen().await.expect("a store that can tell");
+    bench.release(&lease, RunOutcome::Succeeded).await;
+    let heard = tokio::time::timeout(Duration::from_millis(300), listener.freed()).await;
+    assert!(heard.is_err(), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_listener_learns_that_its_connection_has_ended_and_the_next_one_hears_again() {
+    let server = RedisServer::start();
+    let store = RedisStore::open(&server.url(), None).expect("a URL");
+    let subject = Subject::new(store);
+    let bench = Bench::of(&subject);
+    let mut listener = bench.listen().await.expect("a store that can tell");
+    let mut plain = server.client().await;
+    let killed: u32 =
+        redis::cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub"]).query_async(&mut plain).await.expect("killed");
+    assert_eq!(killed, 1);
+    assert_eq!(tokio::time::timeout(LONG, listener.freed()).await, Ok(false), "it hears nothing any more");
+    hears_of_releases_and_breaks(subject).await;
+}
+
+#[tokio::test]
+async fn a_redis_user_who_may_not_listen_asks_again_and_again_instead() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let mut user = redis::cmd("ACL");
+    user.arg(&["SETUSER", "deaf", "on", ">secret", "~*", "+@all", "-subscribe", "-publish"]);
+    let () = user.query_async(&mut plain).await.expect("a user");
+    let url = format!("redis://deaf:secret@127.0.0.1:{}", server.port());
+    let subject = Subject::new(RedisStore::open(&url, None).expect("a URL"));
+    let bench = Bench::of(&subject);
+    assert!(bench.listen().await.is_none());
+    let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let mut waiting = claim_what("b", LONG, What::Lock);
+    waiting.waits = true;
+    holder(bench.claim(&waiting).await);
+    bench.release(&lease, RunOutcome::Succeeded).await; // does not fail for want of a permission
+    bench.win(&waiting).await;
+}

@@ -1,0 +1,80 @@
+//! Locks that do not say on which scheduler.
+
+use std::path::Path;
+
+use jobs::testing::Fleet;
+use jobs::{Job, LockError, Run};
+
+use super::child::{Child, role};
+use super::kit::{fleet, secs};
+
+#[tokio::test(start_paused = true)]
+async fn in_a_job_it_is_the_schedulers_own() {
+    let locking = || {
+        Job::new("job").every("60s").unwrap().run(|_| async {
+            let run = Run::current().expect("in a run");
+            let guard = jobs::lock("k").acquire().await?;
+            assert_eq!(guard.server(), run.server());
+            jobs::semaphore("s", 1)
+                .run(|inner| async move { assert_eq!(inner.server(), run.server()) })
+                .await?;
+            Ok::<_, LockError>(())
+        })
+    };
+    let fleet = Fleet::of(3).job(locking).start().await.unwrap();
+    fleet.run_for(secs(610)).await;
+    let history = fleet.history("job").await;
+    assert_eq!((history.stats.successes, history.stats.failures), (10, 0), "{:?}", history.runs);
+}
+
+/// Code that is not handed a scheduler. Whose lock it got.
+async fn deep() -> String {
+    tokio::task::yield_now().await;
+    let guard = jobs::lock("k").acquire().await.unwrap();
+    let name = guard.server().to_owned();
+    guard.release().await.unwrap();
+    name
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_scope_it_is_that_one() {
+    let fleet = fleet(2).await;
+    for number in [1, 0] {
+        assert_eq!(fleet.server(number).scope(deep()).await, format!("server-{number}"));
+    }
+    let (one, other) = tokio::join!(fleet.server(0).scope(deep()), fleet.server(1).scope(deep()));
+    assert_eq!((one.as_str(), other.as_str()), ("server-0", "server-1"));
+    let inner = fleet.server(0).scope(async { (fleet.server(1).scope(deep()).await, deep().await) }).await;
+    assert_eq!(inner, ("server-1".to_owned(), "server-0".to_owned()));
+}
+
+/// In a process of its own, where no other test starts a scheduler.
+#[tokio::test]
+async fn without_one_or_with_several_it_is_an_error_and_with_one_it_is_that() {
+    const ENTRY: &str = "at_hand::without_one_or_with_several_it_is_an_error_and_with_one_it_is_that";
+    if role().is_none() {
+        let mut child = Child::spawn(ENTRY, "alone", Path::new("nowhere"));
+        child.expect("all is well");
+        return;
+    }
+    let start = || jobs::builder().without_jobs().url("memory://at-hand").start_all();
+    let error = jobs::lock("k").acquire().await.unwrap_err();
+    assert!(
+        matches!(error, LockError::NoInstance { started: 0, .. })
+            && error.to_string().contains("without_jobs")
+    );
+    let only = start().await.unwrap();
+    let guard = jobs::lock("k").acquire().await.unwrap();
+    assert_eq!(guard.server(), only.server());
+    let second = start().await.unwrap();
+    let error = jobs::once("k").run(|_| async { Ok::<_, String>(()) }).await.unwrap_err();
+    assert!(error.to_string().contains("2 schedulers") && error.to_string().contains("scope"), "{error}");
+    assert!(matches!(jobs::leader("l").campaign(), Err(LockError::NoInstance { started: 2, .. })));
+    guard.release().await.unwrap();
+    only.shutdown().await;
+    let guard = jobs::lock("k").acquire().await.expect("the other one has ended");
+    assert_eq!(guard.server(), second.server());
+    guard.release().await.unwrap();
+    second.shutdown().await;
+    super::child::tell("all is well");
+}

@@ -1,0 +1,136 @@
+//! Waiting for a lock that somebody holds.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jobs::LockError;
+use tokio::time::Instant;
+
+use super::kit::{fleet, millis, secs};
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_in_one_process_are_served_in_the_order_in_which_they_came() {
+    let fleet = fleet(1).await;
+    let guard = fleet.server(0).lock("k").acquire().await.unwrap();
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = Vec::new();
+    for number in 0..20 {
+        let (lock, served) = (fleet.server(0).lock("k"), served.clone());
+        waiters.push(tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            served.lock().unwrap().push((number, guard.fence()));
+            tokio::time::sleep(millis(5)).await;
+            guard.release().await.unwrap();
+        }));
+        fleet.run_for(millis(1)).await;
+    }
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    let served = served.lock().unwrap();
+    assert!(served.is_sorted_by_key(|(number, _)| *number), "{served:?}");
+    assert!(served.is_sorted_by(|one, next| one.1 < next.1), "fences grow: {served:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_elsewhere_is_heard_of_at_once() {
+    let fleet = fleet(2).await;
+    let guard = fleet.server(0).lock("k").ttl("60s").acquire().await.unwrap();
+    let waiting = tokio::spawn(fleet.server(1).lock("k").acquire());
+    fleet.run_for(secs(5)).await;
+    let begun = Instant::now();
+    guard.release().await.unwrap();
+    drop(waiting.await.unwrap().unwrap());
+    assert!(begun.elapsed() < millis(50), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_behind_others_in_line_is_told_who_holds_it() {
+    let fleet = fleet(2).await;
+    let _guard = fleet.server(1).lock("k").acquire().await.unwrap();
+    let first = tokio::spawn(fleet.server(0).lock("k").wait("60s").acquire());
+    fleet.run_for(millis(10)).await;
+    let begun = Instant::now();
+    let second = fleet.server(0).lock("k").wait("2s").acquire().await.unwrap_err();
+    assert_eq!(begun.elapsed().as_secs(), 2);
+    let LockError::Held { holder, .. } = second else { panic!("{second}") };
+    assert_eq!(holder.server.as_deref(), Some("server-1"));
+    assert!(!first.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_goes_on_when_its_first_gives_up() {
+    let fleet = fleet(2).await;
+    let guard = fleet.server(1).lock("k").acquire().await.unwrap();
+    let impatient = tokio::spawn(fleet.server(0).lock("k").wait("2s").acquire());
+    let dropped = tokio::spawn(fleet.server(0).lock("k").acquire());
+    fleet.run_for(millis(10)).await;
+    let patient = tokio::spawn(fleet.server(0).lock("k").acquire());
+    fleet.run_for(secs(3)).await;
+    assert!(impatient.await.unwrap().is_err());
+    dropped.abort();
+    fleet.run_for(secs(1)).await;
+    guard.release().await.unwrap();
+    let won = tokio::time::timeout(secs(1), patient).await.expect("its turn").unwrap();
+    assert!(won.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_process_is_killed_leaves_the_lock_to_the_next() {
+    let fleet = fleet(3).await;
+    let guard = fleet.server(0).lock("k").ttl("10s").acquire().await.unwrap();
+    let killed = tokio::spawn(fleet.server(1).lock("k").ttl("10s").acquire());
+    fleet.run_for(secs(1)).await;
+    let next = tokio::spawn(fleet.server(2).lock("k").ttl("10s").acquire());
+    fleet.run_for(secs(1)).await;
+    fleet.server(1).crash();
+    guard.release().await.unwrap();
+    drop(tokio::time::timeout(secs(1), next).await.expect("nothing in its way").unwrap().unwrap());
+    assert!(matches!(killed.await.unwrap(), Err(LockError::Ended { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_is_waited_for_and_nothing_runs_meanwhile() {
+    let fleet = fleet(1).await;
+    fleet.server(0).cut_off(true);
+    let tried = fleet.server(0).lock("k").try_acquire().await;
+    assert!(matches!(tried, Err(LockError::Store { .. })), "no store, no lock: {tried:?}");
+    let begun = Instant::now();
+    let impatient = fleet.server(0).lock("k").wait("2s").acquire().await;
+    assert!(matches!(impatient, Err(LockError::Store { .. })), "{impatient:?}");
+    assert!((2..4).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    let patient = tokio::spawn(fleet.server(0).lock("k").acquire());
+    fleet.run_for(secs(60)).await;
+    assert!(!patient.is_finished());
+    fleet.server(0).cut_off(false);
+    drop(patient.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_lost_reply_had_won_is_given_back() {
+    let fleet = fleet(2).await;
+    fleet.server(0).set_latency(millis(50));
+    fleet.server(0).lose_replies(true);
+    let lost = fleet.server(0).lock("k").ttl("600s").try_acquire().await;
+    assert!(matches!(lost, Err(LockError::Store { .. })));
+    fleet.server(0).cut_off(true); // while it is being given back
+    fleet.run_for(secs(1)).await;
+    assert!(fleet.server(1).lock("k").try_acquire().await.unwrap().is_none(), "the control: it had won");
+    fleet.server(0).lose_replies(false);
+    fleet.server(0).cut_off(false);
+    let next = fleet.server(1).lock("k").wait("5s").acquire().await;
+    assert!(next.is_ok(), "given back long before its ttl: {next:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_too_late_wins_nothing() {
+    let fleet = fleet(2).await;
+    fleet.server(0).set_latency(Duration::from_millis(160));
+    let guard = fleet.server(0).lock("k").ttl("1s").acquire().await.expect("within a sixth of its ttl");
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+    fleet.server(0).set_latency(millis(300));
+    let slow = fleet.server(0).lock("k").ttl("1s").wait("3s").acquire().await;
+    assert!(matches!(slow, Err(LockError::Store { .. })), "{slow:?}");
+}

@@ -1,0 +1,190 @@
+//! Who waits for a key hears when it is freed.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use jobs::store::postgres::PostgresStore;
+use jobs::store::{Claim, Listener, RunOutcome, Store, What};
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls};
+
+use super::support::bench::{LONG, ending, holder};
+use super::support::postgres_server::{PATIENCE, PostgresServer};
+use super::{claim_for, claim_on, open, open_url, unused_name, win};
+
+async fn listen(store: &PostgresStore, key: &str) -> Listener {
+    store.listen(key).await.expect("listen").expect("PostgreSQL can tell")
+}
+
+/// A claim that is refused, by somebody who waits.
+async fn wait_for(store: &PostgresStore, key: &str, what: What) {
+    holder(claim_on(store, key, &Claim { waits: true, ..claim_for(what, "waits", LONG) }).await);
+}
+
+async fn is_freed(listener: &mut Listener) -> bool {
+    tokio::time::timeout(PATIENCE, listener.freed()).await.expect("a word, of one kind or the other")
+}
+
+#[tokio::test]
+async fn who_waits_hears_of_a_release_and_of_a_broken_lock_over_another_connection() {
+    let (server, namespace) = (PostgresServer::shared(), unused_name());
+    let (holds, waits) = (open(server, &namespace), open(server, &namespace));
+    for what in [What::Lock, What::Now, What::Leader, What::Slot(1)] {
+        let mut listener = listen(&waits, "key").await;
+        for round in 0..2 {
+            let lease = win(&holds, "key", &claim_for(what.clone(), "holds", LONG)).await;
+            wait_for(&waits, "key", what.clone()).await;
+            if round == 0 {
+                holds.release("key", &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
+            } else {
+                holds.break_lock("key", 1).await.expect("break_lock");
+            }
+            assert!(is_freed(&mut listener).await, "{what:?}");
+        }
+    }
+}
+
+/// What a program hears that listens by itself.
+struct Overheard {
+    client: Client,
+    payloads: mpsc::UnboundedReceiver<String>,
+}
+
+impl Overheard {
+    async fn begin(server: &PostgresServer) -> Self {
+        let (client, mut connection) =
+            tokio_postgres::connect(&server.url(), NoTls).await.expect("a connection");
+        let (heard, payloads) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(notification) = message {
+                    let _nobody_is_left = heard.send(notification.payload().to_owned());
+                }
+            }
+        });
+        client.batch_execute("LISTEN jobs_freed").await.expect("LISTEN");
+        Self { client, payloads }
+    }
+
+    /// All of a namespace up to now: messages come in the order in which they were sent.
+    async fn of(&mut self, namespace: &str) -> Vec<String> {
+        let mark = format!("up to here in {namespace}");
+        self.client.batch_execute(&format!("NOTIFY jobs_freed, '{mark}'")).await.expect("NOTIFY");
+        let mut heard = Vec::new();
+        loop {
+            let next = tokio::time::timeout(PATIENCE, self.payloads.recv()).await.expect("at least the mark");
+            match next.expect("the connection stands") {
+                payload if payload == mark => return heard,
+                payload if payload.contains(&format!("/{namespace}/")) => heard.push(payload),
+                _of_another_test => {}
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_if_nobody_waits() {
+    let (server, namespace) = (PostgresServer::shared(), unused_name());
+    let (store, mut overheard) = (open(server, &namespace), Overheard::begin(server).await);
+    let use_once = async |what: &What, is_awaited: bool| {
+        let lease = win(&store, "key", &claim_for(what.clone(), "holds", LONG)).await;
+        holder(claim_on(&store, "key", &claim_for(what.clone(), "does-not-wait", LONG)).await);
+        if is_awaited {
+            wait_for(&store, "key", what.clone()).await;
+        }
+        store.release("key", &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
+        store.break_lock("key", 1).await.expect("break_lock");
+    };
+    for what in [What::Lock, What::Slot(1)] {
+        use_once(&what, false).await;
+        assert_eq!(overheard.of(&namespace).await, Vec::<String>::new());
+        // The control; and it is told once, not ever after.
+        use_once(&what, true).await;
+        use_once(&what, false).await;
+        assert_eq!(overheard.of(&namespace).await, [format!("public/{namespace}/key")]);
+    }
+}
+
+#[tokio::test]
+async fn that_somebody_waits_is_written_now_and_then_only() {
+    let (server, namespace) = (PostgresServer::shared(), unused_name());
+    let (store, client) = (open(server, &namespace), server.client().await);
+    for what in [What::Lock, What::Slot(1)] {
+        let key = what.kind().as_str();
+        win(&store, key, &claim_for(what.clone(), "holds", LONG)).await;
+        let statement = format!(
+            "SELECT xmin::text, expires FROM job_lock WHERE namespace = '{namespace}' AND job_name = '{key}'"
+        );
+        let version = async || {
+            let rows = client.query_typed(&statement, &[]).await.unwrap();
+            (rows[0].get::<_, String>(0), rows[0].get::<_, i64>(1))
+        };
+        let before = version().await;
+        wait_for(&store, key, what.clone()).await;
+        let hinted = version().await;
+        assert!(before.0 != hinted.0 && before.1 == hinted.1, "{before:?}, {hinted:?}");
+        for _ in 0..3 {
+            wait_for(&store, key, what.clone()).await;
+        }
+        assert_eq!(version().await, hinted);
+        let earlier =
+            format!("UPDATE job_lock SET awaited = awaited - 31000000 WHERE namespace = '{namespace}'");
+        client.batch_execute(&earlier).await.unwrap();
+        let aged = version().await;
+        wait_for(&store, key, what.clone()).await;
+        assert_ne!(version().await, aged);
+    }
+}
+
+/// The sessions of the store that listen.
+fn sessions(namespace: &str) -> String {
+    format!("pg_stat_activity WHERE application_name = '{namespace}' AND query LIKE 'LISTEN %'")
+}
+
+#[tokio::test]
+async fn all_who_listen_share_one_session_and_go_on_after_its_end() {
+    let (server, namespace) = (PostgresServer::shared(), unused_name());
+    let store = open_url(&format!("{}?application_name={namespace}", server.url()), &namespace);
+    let client = server.client().await;
+    let mut listeners = Vec::new();
+    for number in 0..20 {
+        listeners.push(listen(&store, &format!("key-{number}")).await);
+    }
+    let count = format!("SELECT count(*) FROM {}", sessions(&namespace));
+    assert_eq!(client.query_typed(&count, &[]).await.unwrap()[0].get::<_, i64>(0), 1);
+
+    let end = format!("SELECT pg_terminate_backend(pid) FROM {}", sessions(&namespace));
+    for round in 0..3 {
+        client.query_typed(&end, &[]).await.unwrap();
+        for listener in &mut listeners {
+            assert!(!is_freed(listener).await, "who cannot hear any more is told so");
+        }
+        let key = format!("again-{round}");
+        let lease = win(&store, &key, &claim_for(What::Lock, "holds", LONG)).await;
+        let mut listener = listen(&store, &key).await;
+        wait_for(&store, &key, What::Lock).await;
+        store.release(&key, &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
+        assert!(is_freed(&mut listener).await);
+        listeners = vec![listener];
+    }
+    assert_eq!(client.query_typed(&count, &[]).await.unwrap()[0].get::<_, i64>(0), 1);
+}
+
+#[tokio::test]
+async fn who_listens_hears_of_its_own_key_only() {
+    let (server, namespace) = (PostgresServer::shared(), unused_name());
+    let (store, elsewhere) = (open(server, &namespace), open(server, &unused_name()));
+    let mut deaf = [listen(&store, "other").await, listen(&elsewhere, "key").await];
+    let mut listener = listen(&elsewhere, "other").await;
+    for (store, key) in [(&store, "key"), (&elsewhere, "other")] {
+        let lease = win(store, key, &claim_for(What::Lock, "holds", LONG)).await;
+        wait_for(store, key, What::Lock).await;
+        store.release(key, &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
+    }
+    // The one that came last has come, and so have all before it.
+    assert!(is_freed(&mut listener).await);
+    listen(&store, "key").await;
+    for deaf in &mut deaf {
+        assert!(tokio::time::timeout(Duration::ZERO, deaf.freed()).await.is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! Slots are counted right however many servers ask at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use jobs::store::{Claim, ClaimReply, RunOutcome, Store, What};
+
+use super::support::bench::{LONG, ending, holder, lease};
+use super::support::postgres_server::{PATIENCE, PostgresServer};
+use super::{claim_for, claim_on, open, open_url, unused_name, win};
+
+/// Clients take and give back slots as fast as they can for a while, and until all were held at once; returns how many
+/// were at most, and how often one was won.
+async fn stampede(url: &str, clients: u32, of: u32, lasts: Duration) -> (u32, u32) {
+    let namespace = unused_name();
+    let [held, most, wins] = [(); 3].map(|()| Arc::new(AtomicU32::new(0)));
+    let begun = Instant::now();
+    let clients: Vec<_> = (0..clients)
+        .map(|number| {
+            let store = open_url(url, &namespace);
+            let [held, most, wins] = [&held, &most, &wins].map(Arc::clone);
+            tokio::spawn(async move {
+                let all_were_held = || most.load(Ordering::SeqCst) >= of;
+                while begun.elapsed() < lasts || !(all_were_held() || begun.elapsed() > PATIENCE) {
+                    let claim = claim_for(What::Slot(of), &format!("s{number}"), LONG);
+                    let ClaimReply::Won(won) = claim_on(&store, "slots", &claim).await else { continue };
+                    let now = held.fetch_add(1, Ordering::SeqCst) + 1;
+                    most.fetch_max(now, Ordering::SeqCst);
+                    wins.fetch_add(1, Ordering::SeqCst);
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    held.fetch_sub(1, Ordering::SeqCst);
+                    let end = ending(RunOutcome::Succeeded);
+                    store.release("slots", &lease(&claim, won), &end).await.expect("release");
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.await.expect("no panic");
+    }
+    println!("{most:?} at once, {wins:?} in all");
+    (most.load(Ordering::SeqCst), wins.load(Ordering::SeqCst))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_that_sixteen_connections_race_for_are_never_more_than_there_are() {
+    let url = PostgresServer::shared().url();
+    let (most, wins) = stampede(&url, 16, 3, Duration::from_secs(2)).await;
+    assert_eq!(most, 3);
+    assert!(wins > 30, "only {wins} were won");
+    // The control: with one more there is one more.
+    assert_eq!(stampede(&url, 16, 4, Duration::from_secs(1)).await.0, 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_are_counted_right_at_every_isolation_level() {
+    for level in ["serializable", "repeatable\\%20read"] {
+        let url = format!(
+            "{}?options=-c%20default_transaction_isolation%3D{level}",
+            PostgresServer::shared().url()
+        );
+        let (most, wins) = stampede(&url, 6, 2, Duration::from_secs(1)).await;
+        assert_eq!(most, 2, "{level}");
+        assert!(wins > 10, "only {wins} were won");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_finds_no_slot_neither_locks_nor_waits() {
+    let (server, namespace) = (PostgresServer::shared(), unused_name());
+    let store = open(server, &namespace);
+    win(&store, "slots", &claim_for(What::Slot(1), "a", LONG)).await;
+    let waiting = || Claim { waits: true, ..claim_for(What::Slot(1), "b", LONG) };
+    holder(claim_on(&store, "slots", &waiting()).await);
+
+    let mut other = server.client().await;
+    let holding = other.transaction().await.unwrap();
+    let rows = format!("SELECT 1 FROM job_lock WHERE namespace = '{namespace}' FOR UPDATE");
+    holding.batch_execute(&rows).await.unwrap();
+    let begun = Instant::now();
+    for _ in 0..3 {
+        holder(claim_on(&store, "slots", &claim_for(What::Slot(1), "b", LONG)).await);
+        // That somebody waits is known already.
+        holder(claim_on(&store, "slots", &waiting()).await);
+    }
+    store.locks().await.expect("locks");
+    assert!(begun.elapsed() < Duration::from_secs(1), "the loser waited {:?}", begun.elapsed());
+
+    // The control: who would win does wait.
+    let claim = claim_for(What::Slot(2), "b", LONG);
+    let winning = tokio::time::timeout(Duration::from_millis(300), store.claim("slots", &claim)).await;
+    assert!(winning.is_err(), "{winning:?}");
+    holding.rollback().await.unwrap();
+    win(&store, "slots", &claim).await;
+}

@@ -1,0 +1,118 @@
+//! Claims that start nothing before a replica has them.
+
+use jobs::store::redis::RedisStore;
+use jobs::store::{ClaimReply, Store, StoreErrorKind};
+
+use crate::serve;
+use crate::support::bench::{LONG, claim_now};
+use crate::support::fleet::{wait_for, wait_until};
+use crate::support::hand::Hand;
+use crate::support::redis_cluster::RedisCluster;
+use crate::support::redis_server::RedisServer;
+
+fn replica_of(redis: &RedisServer) -> RedisServer {
+    let () = Hand::on(redis).say("CONFIG SET repl-diskless-sync-delay 0");
+    let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &redis.port().to_string()]);
+    wait_until("the replica's copy", || {
+        Hand::on(&replica).say::<String>("INFO replication").contains("master_link_status:up")
+    });
+    replica
+}
+
+#[test]
+fn without_a_replica_nothing_starts_and_the_skip_says_why_and_the_key_is_free() {
+    let redis = RedisServer::start();
+    let url = format!("{}?wait_replicas=1", redis.url());
+    let mut server = serve(&url).set("WORKER_EVERY", "2s").set("WORKER_TTL", 12_000).start();
+    let skip = server.wait_for_log("not_replicated");
+    assert!(skip.contains("only 0 of 1 replicas have the claim"), "{skip}");
+    server.order("shutdown");
+    server.wait_for("down");
+    assert_eq!(server.steps().len(), 0);
+    let hand = Hand::on(&redis);
+    assert_eq!((hand.lock(), hand.history().current), (None, None));
+    assert!(hand.mark().is_some(), "ticks were won");
+}
+
+#[test]
+fn a_lease_that_ends_before_the_grace_starts_nothing_and_the_skip_says_why() {
+    let redis = RedisServer::start();
+    let url = format!("{}?wait_replicas=1", redis.url());
+    let orders = serve(&url).set("WORKER_EVERY", "7s").set("WORKER_TTL", 1000).set("WORKER_GRACE", 6000);
+    let server = orders.start();
+    let skip = server.wait_for_log("not_replicated");
+    assert!(skip.contains("only 0 of 1 replicas have the claim"), "{skip}");
+    assert_eq!(server.steps().len(), 0);
+}
+
+#[test]
+fn with_a_replica_jobs_start_and_when_it_comes_back_they_start_again() {
+    let redis = RedisServer::start();
+    let replica = replica_of(&redis);
+    let url = format!("{}?wait_replicas=1", redis.url());
+    let server = serve(&url).set("WORKER_EVERY", "1s").start();
+    server.wait_for("run end");
+    drop(replica);
+    let line = server.wait_for_log("not_replicated");
+    let before = server.told().iter().position(|told| told.ends_with(&line)).expect("the line");
+    let _replica = replica_of(&redis);
+    wait_for("a run", || server.told().iter().skip(before).find(|told| told.starts_with("run end")).cloned());
+}
+
+#[test]
+fn a_run_by_hand_waits_for_a_replica_too() {
+    let redis = RedisServer::start();
+    let url = format!("{}?wait_replicas=1", redis.url());
+    let mut server = serve(&url).set("WORKER_EVERY", "0 0 1 1 *").start();
+    server.wait_for("ready");
+    server.order("run_now import");
+    let answer = server.wait_for("run_now");
+    assert!(answer.contains("NotReplicated"), "{answer}");
+    wait_until("the key to be free", || Hand::on(&redis).lock().is_none());
+    let _replica = replica_of(&redis);
+    server.order("run_now import");
+    wait_for("a run by hand", || {
+        server.told().into_iter().find(|line| line.starts_with("run_now ran succeeded"))
+    });
+}
+
+#[tokio::test]
+async fn a_claim_that_is_repeated_is_won_as_soon_as_a_replica_has_it() {
+    let redis = RedisServer::start();
+    let store = RedisStore::open(&redis.url(), None).expect("a URL").with_wait_replicas(1);
+    let claim = claim_now("a", LONG);
+    for _ in 0..2 {
+        let error = store.claim("k", &claim).await.expect_err("no replica");
+        assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}");
+    }
+    let other = store.claim("k", &claim_now("b", LONG)).await.expect("an answer").reply.decision;
+    assert!(matches!(other, ClaimReply::Held(_)), "{other:?}");
+    let replica = tokio::task::spawn_blocking(move || {
+        let replica = replica_of(&redis);
+        (redis, replica)
+    });
+    let (_redis, replica) = replica.await.expect("a replica");
+    let won = store.claim("k", &claim).await.expect("an answer").reply.decision;
+    assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
+    let token: String =
+        redis::cmd("GET").arg("lock:k").query_async(&mut replica.client().await).await.expect("a copy");
+    assert_eq!(token, claim.token);
+}
+
+/// Each node of a cluster has one replica: it can confirm one, and never two.
+#[tokio::test]
+async fn the_replicas_of_a_clusters_node_are_those_of_the_jobs_slot() {
+    let redis = tokio::task::spawn_blocking(RedisCluster::shared).await.expect("a cluster");
+    let open = |replicas| {
+        RedisStore::open(&redis.url(""), Some("replicas")).expect("a URL").with_wait_replicas(replicas)
+    };
+    let (one, two) = (open(1), open(2));
+    for number in 0..10 {
+        let key = format!("job{number}");
+        let error = two.claim(&key, &claim_now("a", LONG)).await.expect_err("there is one replica");
+        assert!(error.to_string().contains("only 1 of 2 replicas have the claim"), "{error}");
+        let key = format!("another{number}");
+        let won = one.claim(&key, &claim_now("a", LONG)).await.expect("an answer").reply.decision;
+        assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
+    }
+}

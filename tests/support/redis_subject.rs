@@ -1,0 +1,78 @@
+//! The Redis store under test, however it is deployed, and the hand that reaches into it behind its back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use jobs::Timestamp;
+use jobs::store::redis::RedisStore;
+use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, FromRedisValue, ServerErrorKind};
+
+use super::redis_server::{PATIENCE, RedisServer};
+use super::subject::{Subject, Tamper, Tampering};
+
+/// The store at a URL, with a namespace of the test's own; the clients are plain ones of all nodes that may have a key.
+pub fn at(url: String, clients: Vec<MultiplexedConnection>, server: Option<Arc<RedisServer>>) -> Subject {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let namespace = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let open = move |namespace: &str| {
+        let store = RedisStore::open(&url, Some(namespace)).expect("a valid URL");
+        store.with_timeouts(PATIENCE, PATIENCE)
+    };
+    let prefix = namespace.clone();
+    Subject::new(open(&namespace))
+        .tampered_by(Hands { clients, namespace, _server: server })
+        .namespaced_by(move |name| open(&format!("{prefix}.{name}")))
+}
+
+struct Hands {
+    clients: Vec<MultiplexedConnection>,
+    namespace: String,
+    /// Kept while the test goes on.
+    _server: Option<Arc<RedisServer>>,
+}
+
+impl Hands {
+    fn lock_key(&self, key: &str) -> String {
+        format!("{}:lock:{key}", self.namespace)
+    }
+
+    /// Runs the command on the node that does not send it elsewhere.
+    async fn run<T: FromRedisValue>(&self, command: &redis::Cmd) -> T {
+        for client in &self.clients {
+            match command.query_async(&mut client.clone()).await {
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::Moved) => {}
+                answer => return answer.expect("the node answers"),
+            }
+        }
+        panic!("no node has the key of {command:?}");
+    }
+}
+
+impl Tamper for Hands {
+    fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>> {
+        Box::pin(async move { self.run(redis::cmd("GET").arg(self.lock_key(key))).await })
+    }
+
+    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a> {
+        Box::pin(async move {
+            let mut set = redis::cmd("SET");
+            set.arg(self.lock_key(key)).arg(token);
+            if let Some(until) = until {
+                // Redis keeps a key up to and including the millisecond it is told.
+                set.arg("PXAT").arg(until.as_micros() / 1000 - 1);
+            }
+            let () = self.run(&set).await;
+        })
+    }
+
+    fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a> {
+        Box::pin(async move { self.run(redis::cmd("DEL").arg(self.lock_key(key))).await })
+    }
+
+    fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a> {
+        let lock = self.lock_key(key);
+        let parts = ["state", "runs", "skips", "slots", "awaited"].map(|part| format!("{{{lock}}}:{part}"));
+        Box::pin(async move { self.run(redis::cmd("DEL").arg(lock).arg(&parts)).await })
+    }
+}
