@@ -79,7 +79,7 @@ async fn who_waits_for_the_one_at_it_finds_it_done() {
         gate.arrival().await;
         gate.open();
     };
-    let ((one, two), ()) = jobs.scope(async { tokio::join!(both, opener) }).await;
+    let ((one, two), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
     assert!(one.is_ran(), "{one:?}");
     assert!(matches!(two, Locked::AlreadyDone { .. }), "{two:?}");
     assert_eq!(gate.entered(), 1);

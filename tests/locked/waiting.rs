@@ -77,7 +77,7 @@ async fn another_value_is_another_lock() {
         gate.open();
         gate.open();
     };
-    let ((seven, eight), ()) = jobs.scope(async { tokio::join!(both, opener) }).await;
+    let ((seven, eight), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
     assert_eq!((seven.ran(), eight.ran()), (Some(7), Some(8)));
 }
 
@@ -106,7 +106,7 @@ async fn those_who_wait_for_ever_run_one_after_the_other() {
         gate.arrival().await;
         gate.open();
     };
-    let ((one, two), ()) = jobs.scope(async { tokio::join!(both, opener) }).await;
+    let ((one, two), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
     assert!(one.is_ran() && two.is_ran());
 }
 
