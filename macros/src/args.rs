@@ -1,14 +1,15 @@
-//! The attribute's syntax: `name = value, …`, each with the span of its name or value for messages.
+//! The attributes' syntax: `name = value, …`, each with the span of its name or value for messages.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use singleton_jobs_policy::Settings;
+use singleton_jobs_policy::Problem;
 use syn::ext::IdentExt;
-use syn::parse::{Parse, ParseStream};
-use syn::{Error, LitBool, LitInt, LitStr, Path, Result, Token};
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, LitBool, LitInt, LitStr, Path, Result, Token, parse_quote};
 
-/// What was written between the attribute's parentheses, and everything that is not even syntax.
+/// What was written between an attribute's parentheses, and everything that is not even syntax.
 #[derive(Default)]
 pub(crate) struct Args {
+    known: Known,
     given: Vec<Argument>,
     /// Arguments that were written with a value of the wrong kind.
     pub(crate) unread: Vec<&'static str>,
@@ -28,8 +29,11 @@ enum Value {
     Path(Path),
 }
 
+/// The arguments that an attribute takes; the first is the one that it cannot do without.
+pub(crate) type Known = &'static [(&'static str, Kind)];
+
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     /// With a value to show as an example, as the others.
     Text(&'static str),
     Number(u32),
@@ -37,29 +41,14 @@ enum Kind {
     Path(&'static str),
 }
 
-const KNOWN: [(&str, Kind); 16] = [
-    ("key", Kind::Text("import-products")),
-    ("ttl", Kind::Text("60s")),
-    ("every", Kind::Text("0 * * * *")),
-    ("tz", Kind::Text("Europe/Berlin")),
-    ("timeout", Kind::Text("10m")),
-    ("retries", Kind::Number(3)),
-    ("retry_delay", Kind::Text("5s")),
-    ("overlap", Kind::Text("queue")),
-    ("missed", Kind::Text("run_once")),
-    ("on_crash", Kind::Text("retry")),
-    ("takeovers", Kind::Number(2)),
-    ("grace", Kind::Text("5m")),
-    ("jitter", Kind::Text("30s")),
-    ("keep_alive", Kind::Flag),
-    ("on_lost", Kind::Text("continue")),
-    ("crate", Kind::Path("my::jobs")),
-];
+impl Args {
+    /// What cannot be read is kept as a mistake, and reading goes on after the next comma.
+    pub(crate) fn parse(known: Known, arguments: TokenStream) -> Result<Self> {
+        (|input: ParseStream<'_>| Self::parse_all(known, input)).parse2(arguments)
+    }
 
-/// Never fails: what cannot be read is kept as a mistake, and reading goes on after the next comma.
-impl Parse for Args {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let mut args = Self::default();
+    fn parse_all(known: Known, input: ParseStream<'_>) -> Result<Self> {
+        let mut args = Self { known, ..Self::default() };
         while !input.is_empty() {
             if let Err(mistake) = args.parse_argument(input) {
                 args.mistakes.push(mistake);
@@ -74,15 +63,13 @@ impl Parse for Args {
         }
         Ok(args)
     }
-}
 
-impl Args {
     fn parse_argument(&mut self, input: ParseStream<'_>) -> Result<()> {
         let name = input.call(Ident::parse_any).map_err(|error| {
-            Error::new(error.span(), "expected an argument, as in `key = \"import-products\"`")
+            Error::new(error.span(), format!("expected an argument, as in `{}`", self.example()))
         })?;
-        let Some((known, kind)) = KNOWN.into_iter().find(|(known, _)| name == known) else {
-            let names: Vec<_> = KNOWN.iter().map(|(known, _)| format!("`{known}`")).collect();
+        let Some((known, kind)) = self.known.iter().copied().find(|(known, _)| name == known) else {
+            let names: Vec<_> = self.known.iter().map(|(known, _)| format!("`{known}`")).collect();
             let message = format!("unknown argument `{name}`; expected one of {}", names.join(", "));
             return Err(Error::new(name.span(), message));
         };
@@ -108,49 +95,54 @@ impl Args {
         self.get(name).map(|argument| argument.value_span)
     }
 
-    pub(crate) fn settings(&self) -> Settings<'_> {
-        Settings {
-            key: self.text("key").unwrap_or_default(),
-            ttl: self.text("ttl"),
-            every: self.text("every"),
-            tz: self.text("tz"),
-            timeout: self.text("timeout"),
-            retries: self.number("retries"),
-            retry_delay: self.text("retry_delay"),
-            overlap: self.text("overlap"),
-            missed: self.text("missed"),
-            on_crash: self.text("on_crash"),
-            takeovers: self.number("takeovers"),
-            grace: self.text("grace"),
-            jitter: self.text("jitter"),
-            keep_alive: self.flag("keep_alive"),
-            on_lost: self.text("on_lost"),
+    /// Adds a mistake if the first argument was not even written. `attribute` is where it is missing.
+    pub(crate) fn require_first(&mut self, attribute: Span) {
+        let (first, _) = self.known[0];
+        if !self.is_given(first) {
+            let message = format!("missing argument `{first}`; add `{}`", self.example());
+            self.mistakes.push(Error::new(attribute, message));
+            self.unread.push(first);
         }
     }
 
-    /// The path given as `crate = …`.
-    pub(crate) fn krate(&self) -> Option<&Path> {
-        match &self.get("crate")?.value {
-            Value::Path(path) => Some(path),
-            _ => None,
+    fn example(&self) -> String {
+        match self.known[0] {
+            (name, Kind::Text(example)) => format!("{name} = \"{example}\""),
+            (name, _) => format!("{name} = …"),
         }
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
+    /// The mistakes for problems that were found in arguments' values.
+    pub(crate) fn mistakes_for(&self, problems: &[Problem], attribute: Span) -> Vec<Error> {
+        let mistake = |problem: &Problem| {
+            Error::new(self.span_of(problem.argument).unwrap_or(attribute), &problem.message)
+        };
+        problems.iter().map(mistake).collect()
+    }
+
+    /// Where the runtime is: the path given as `crate = …`, or the usual one.
+    pub(crate) fn krate(&self) -> Path {
+        match self.get("crate").map(|argument| &argument.value) {
+            Some(Value::Path(path)) => path.clone(),
+            _ => parse_quote!(::jobs),
+        }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         match &self.get(name)?.value {
             Value::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    fn number(&self, name: &str) -> Option<u32> {
+    pub(crate) fn number(&self, name: &str) -> Option<u32> {
         match self.get(name)?.value {
             Value::Number(number) => Some(number),
             _ => None,
         }
     }
 
-    fn flag(&self, name: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         match self.get(name)?.value {
             Value::Flag(flag) => Some(flag),
             _ => None,

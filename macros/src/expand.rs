@@ -6,7 +6,8 @@ use syn::ReturnType;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
-use crate::job::{Job, find_impl};
+use crate::function::find_impl;
+use crate::job::Job;
 
 // Input:
 //     /// Pulls new products from the supplier.
@@ -76,7 +77,7 @@ pub(crate) fn registration(job: &Job) -> TokenStream {
 }
 
 fn settings(job: &Job) -> TokenStream {
-    let settings = job.args.settings();
+    let settings = job.settings();
     let key = settings.key;
     let optional = [
         ("ttl", option(settings.ttl)),
@@ -99,7 +100,7 @@ fn settings(job: &Job) -> TokenStream {
     quote!(key: #key, #(#names: #values),*)
 }
 
-fn option(value: Option<impl ToTokens>) -> TokenStream {
+pub(crate) fn option(value: Option<impl ToTokens>) -> TokenStream {
     let none = quote!(::core::option::Option::None);
     value.map_or(none, |value| quote!(::core::option::Option::Some(#value)))
 }

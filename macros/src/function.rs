@@ -1,28 +1,41 @@
-//! The function below the attribute: its attributes and signature. Its body is never read.
+//! The function below an attribute: its attributes and signature. Its body is never read.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::parse::{Parse, ParseStream, Parser};
+use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Error, Expr, ExprLit, FnArg, Lit, Meta, Result, Signature, Token, Visibility};
+use syn::{Attribute, Error, Expr, ExprLit, FnArg, Lit, Meta, Result, Safety, Signature, Token, Visibility};
 
 pub(crate) struct Function {
-    attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
     pub(crate) signature: Signature,
+    /// What follows the signature.
+    pub(crate) body: TokenStream,
 }
 
-impl Parse for Function {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
+/// What a function is to become, for messages.
+pub(crate) struct Role {
+    /// `a job`
+    pub(crate) name: &'static str,
+    /// `async fn import_products() { … }`
+    pub(crate) example: &'static str,
+}
+
+impl Function {
+    pub(crate) fn parse(role: &Role, item: TokenStream) -> Result<Self> {
+        (|input: ParseStream<'_>| Self::parse_item(role, input)).parse2(item)
+    }
+
+    fn parse_item(role: &Role, input: ParseStream<'_>) -> Result<Self> {
         let attributes = input.call(Attribute::parse_outer)?;
-        input.parse::<Visibility>()?;
+        let visibility = input.parse()?;
         let first = input.span();
         if !is_function(&input.fork()) {
-            let message = "a job must be a function, as in `async fn import_products() { … }`";
-            return Err(Error::new(first, message));
+            let Role { name, example } = role;
+            return Err(Error::new(first, format!("{name} must be a function, as in `{example}`")));
         }
-        let signature = input.parse()?;
-        input.parse::<TokenStream>()?;
-        Ok(Self { attributes, signature })
+        Ok(Self { attributes, visibility, signature: input.parse()?, body: input.parse()? })
     }
 }
 
@@ -37,6 +50,40 @@ fn is_function(input: ParseStream<'_>) -> bool {
 }
 
 impl Function {
+    /// The rules for every function that is called by this crate.
+    pub(crate) fn check(&self, role: &Role, mistakes: &mut Vec<Error>) {
+        let (name, signature) = (role.name, &self.signature);
+        let mut mistake = |at: &dyn ToTokens, message: &str| {
+            mistakes.push(Error::new_spanned(at, format!("{name} {message}")));
+        };
+        if let Some(keyword) = &signature.constness {
+            mistake(keyword, "cannot be a `const fn`; write `async fn`");
+        } else if signature.asyncness.is_none() {
+            mistake(&signature.fn_token, "must be an `async fn`; add `async`");
+        }
+        if let Safety::Unsafe(keyword) = &signature.safety {
+            mistake(keyword, "cannot be an `unsafe fn`; use an `unsafe` block inside it");
+        }
+        if let Some(abi) = &signature.abi {
+            mistake(abi, "cannot be an `extern fn`; remove `extern`");
+        }
+        if let Some(variadic) = &signature.variadic {
+            mistake(&variadic.dots, "cannot take variable arguments; remove `...`");
+        }
+    }
+
+    /// Whether it has a body, and is not only announced, as in a trait.
+    pub(crate) fn has_body(&self) -> bool {
+        let last = self.body.clone().into_iter().last();
+        matches!(last, Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace)
+    }
+
+    /// The attribute of this name, whatever the path to it.
+    pub(crate) fn attribute(&self, name: &str) -> Option<&Attribute> {
+        let is_named = |path: &syn::Path| path.segments.last().is_some_and(|last| last.ident == name);
+        self.attributes.iter().find(|attribute| is_named(attribute.path()))
+    }
+
     /// The doc comment, line by line.
     pub(crate) fn description(&self) -> String {
         let lines: Vec<_> = self.attributes.iter().filter_map(doc_text).collect();
@@ -56,6 +103,30 @@ impl Function {
             FnArg::Receiver(_) => None,
         })
     }
+}
+
+/// Where the attribute is, seen as something that the function's author wrote: otherwise rustc adds a note
+/// about macros to each message.
+pub(crate) fn attribute_span(item: &TokenStream) -> Span {
+    let written = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
+    Span::call_site().resolved_at(written)
+}
+
+/// All of them as one.
+pub(crate) fn combined(mistakes: Vec<Error>) -> Option<Error> {
+    mistakes.into_iter().reduce(|mut all, next| {
+        all.combine(next);
+        all
+    })
+}
+
+/// The first `impl` in a type, however deep.
+pub(crate) fn find_impl(tokens: TokenStream) -> Option<Ident> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(ident) if ident == "impl" => Some(ident),
+        TokenTree::Group(group) => find_impl(group.stream()),
+        _ => None,
+    })
 }
 
 fn doc_text(attribute: &Attribute) -> Option<String> {

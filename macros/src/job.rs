@@ -2,12 +2,13 @@
 //!
 //! The rules about an argument's value are those of the runtime: they live in `singleton-jobs-policy`.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Error, FnArg, Path, Result, Safety, Signature, Type, parse_quote};
+use singleton_jobs_policy::Settings;
+use syn::{Error, FnArg, Path, Result, Type};
 
-use crate::args::Args;
-use crate::function::Function;
+use crate::args::{Args, Kind, Known};
+use crate::function::{Function, Role, attribute_span, combined, find_impl};
 
 /// An annotated function that breaks no rule.
 pub(crate) struct Job {
@@ -16,71 +17,83 @@ pub(crate) struct Job {
     pub(crate) krate: Path,
 }
 
+const ROLE: Role = Role { name: "a job", example: "async fn import_products() { … }" };
+
+const KNOWN: Known = &[
+    ("key", Kind::Text("import-products")),
+    ("ttl", Kind::Text("60s")),
+    ("every", Kind::Text("0 * * * *")),
+    ("tz", Kind::Text("Europe/Berlin")),
+    ("timeout", Kind::Text("10m")),
+    ("retries", Kind::Number(3)),
+    ("retry_delay", Kind::Text("5s")),
+    ("overlap", Kind::Text("queue")),
+    ("missed", Kind::Text("run_once")),
+    ("on_crash", Kind::Text("retry")),
+    ("takeovers", Kind::Number(2)),
+    ("grace", Kind::Text("5m")),
+    ("jitter", Kind::Text("30s")),
+    ("keep_alive", Kind::Flag),
+    ("on_lost", Kind::Text("continue")),
+    ("crate", Kind::Path("my::jobs")),
+];
+
 impl Job {
     /// Checks everything before it fails, so that one compilation shows every mistake.
     pub(crate) fn parse(arguments: TokenStream, item: TokenStream) -> Result<Self> {
         let attribute = attribute_span(&item);
-        let mut args: Args = syn::parse2(arguments)?;
-        let function = syn::parse2::<Function>(item);
+        let mut args = Args::parse(KNOWN, arguments)?;
+        let function = Function::parse(&ROLE, item);
 
+        args.require_first(attribute);
         let mut mistakes = std::mem::take(&mut args.mistakes);
-        check_arguments(&args, attribute, &mut mistakes);
+        let problems = settings(&args).policy_without(&args.unread).err().unwrap_or_default();
+        mistakes.extend(args.mistakes_for(&problems, attribute));
         match &function {
-            Ok(function) => check_signature(&function.signature, &mut mistakes),
+            Ok(function) => check_function(function, &mut mistakes),
             Err(not_a_function) => mistakes.push(not_a_function.clone()),
         }
-        let all = mistakes.into_iter().reduce(|mut all, next| {
-            all.combine(next);
-            all
-        });
-        all.map_or(Ok(()), Err)?;
-        let krate = args.krate().cloned().unwrap_or_else(|| parse_quote!(::jobs));
+        combined(mistakes).map_or(Ok(()), Err)?;
+        let krate = args.krate();
         Ok(Self { args, function: function?, krate })
     }
-}
 
-/// Where the attribute is, seen as something that the function's author wrote: otherwise rustc adds a note
-/// about macros to each message.
-fn attribute_span(item: &TokenStream) -> Span {
-    let written = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
-    Span::call_site().resolved_at(written)
-}
-
-fn check_arguments(args: &Args, attribute: Span, mistakes: &mut Vec<Error>) {
-    let mut unread = args.unread.clone();
-    if !args.is_given("key") {
-        unread.push("key");
-        let message = "missing argument `key`; add `key = \"import-products\"`";
-        mistakes.push(Error::new(attribute, message));
+    pub(crate) fn settings(&self) -> Settings<'_> {
+        settings(&self.args)
     }
-    let problems = args.settings().policy_without(&unread).err().unwrap_or_default();
-    mistakes.extend(
-        problems
-            .iter()
-            .map(|problem| Error::new(args.span_of(problem.argument).unwrap_or(attribute), &problem.message)),
-    );
 }
 
-fn check_signature(signature: &Signature, mistakes: &mut Vec<Error>) {
+fn settings(args: &Args) -> Settings<'_> {
+    Settings {
+        key: args.text("key").unwrap_or_default(),
+        ttl: args.text("ttl"),
+        every: args.text("every"),
+        tz: args.text("tz"),
+        timeout: args.text("timeout"),
+        retries: args.number("retries"),
+        retry_delay: args.text("retry_delay"),
+        overlap: args.text("overlap"),
+        missed: args.text("missed"),
+        on_crash: args.text("on_crash"),
+        takeovers: args.number("takeovers"),
+        grace: args.text("grace"),
+        jitter: args.text("jitter"),
+        keep_alive: args.flag("keep_alive"),
+        on_lost: args.text("on_lost"),
+    }
+}
+
+fn check_function(function: &Function, mistakes: &mut Vec<Error>) {
+    function.check(&ROLE, mistakes);
     let mut mistake = |at: &dyn ToTokens, message: &str| mistakes.push(Error::new_spanned(at, message));
 
-    if let Some(keyword) = &signature.constness {
-        mistake(keyword, "a job cannot be a `const fn`; write `async fn`");
-    } else if signature.asyncness.is_none() {
-        mistake(&signature.fn_token, "a job must be an `async fn`; add `async`");
+    if let Some(attribute) = function.attribute("locked") {
+        mistake(attribute, "a job runs under a lock of its own; remove `#[locked]`");
     }
-    if let Safety::Unsafe(keyword) = &signature.safety {
-        mistake(keyword, "a job cannot be an `unsafe fn`; use an `unsafe` block inside it");
-    }
-    if let Some(abi) = &signature.abi {
-        mistake(abi, "a job cannot be an `extern fn`; remove `extern`");
-    }
+    let signature = &function.signature;
     if !signature.generics.params.is_empty() {
         let message = "a job cannot be generic, because each key names exactly one function";
         mistake(&signature.generics, message);
-    }
-    if let Some(variadic) = &signature.variadic {
-        mistake(&variadic.dots, "a job cannot take variable arguments; remove `...`");
     }
     for input in &signature.inputs {
         match input {
@@ -99,15 +112,6 @@ fn check_signature(signature: &Signature, mistakes: &mut Vec<Error>) {
             }
         }
     }
-}
-
-/// The first `impl` in a type, however deep.
-pub(crate) fn find_impl(tokens: TokenStream) -> Option<Ident> {
-    tokens.into_iter().find_map(|token| match token {
-        TokenTree::Ident(ident) if ident == "impl" => Some(ident),
-        TokenTree::Group(group) => find_impl(group.stream()),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! The attribute of the package `singleton-jobs`, which re-exports it: depend on that.
+//! The attributes of the package `singleton-jobs`, which re-exports them: depend on that.
 
 mod args;
 mod expand;
 mod function;
 mod job;
+mod locked;
 
 use proc_macro::TokenStream;
 use quote::quote;
@@ -89,4 +90,81 @@ pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
     // A job is async because it must be, with an `await` in it or without; "remove the `async`" would break it.
     let asynchronous = job.is_ok().then(|| quote!(#[allow(clippy::unused_async)]));
     quote!(#asynchronous #item #registration).into()
+}
+
+/// Makes an `async fn` lock before it runs: of all who call it for the same key, on all servers, one runs at a time.
+///
+/// ```
+/// use jobs::{Locked, locked};
+///
+/// /// Charges the card, once a day at most.
+/// #[locked(key = "payment:{order_id}", ttl = "30s", wait = "5s", within = "24h")]
+/// async fn charge(order_id: u64, amount: u32) -> Result<String, std::io::Error> {
+///     Ok(format!("{amount} for order {order_id}"))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let jobs = jobs::builder().without_jobs().url("memory://locked").start_all().await?;
+/// let receipt = charge(7, 300).await.into_result()??;
+/// assert_eq!(receipt, "300 for order 7");
+///
+/// match charge(7, 300).await {
+///     Locked::AlreadyDone { at, .. } => println!("order 7 was charged at {at}"),
+///     other => panic!("{other:?}"),
+/// }
+/// assert!(charge(8, 300).await.is_ran(), "another order has a lock of its own");
+/// # jobs.shutdown().await;
+/// # Ok(()) }
+/// ```
+///
+/// The function returns a `jobs::Locked` of what it returned before: it may have run, or somebody holds the lock, or the
+/// work was done already, or there is no lock to be had.
+///
+/// # Arguments
+///
+/// | argument | default | meaning |
+/// |---|---|---|
+/// | `key` | required | names the lock on every server, with values of the parameters: `"payment:{order_id}"` |
+/// | `ttl` | `"30s"` | how long the lock lasts if its server dies; `"1s"` to `"7days"` |
+/// | `wait` | none: a lock that is held is reported at once | how long to wait for it, or `"forever"` |
+/// | `within` | none: a plain lock | for how long it is not run again after it succeeded; `"1s"` to `"3650days"` |
+/// | `keep_alive` | `true` | `false` never extends the lock: what is not done a little before the ttl is over is dropped |
+/// | `crate` | `::jobs` | where this crate is, if it is renamed or re-exported: `crate = my::jobs` |
+///
+/// Every value is checked while the program compiles.
+///
+/// # The key
+///
+/// `{order_id}` is a parameter, `{order.id}` a field of one, `{self.shop}` a field of the method's own; its type
+/// implements `Display`. What is around them is of `A–Z a–z 0–9 . _ : / -`, and between two values there is a `:` or a
+/// `/`.
+///
+/// Different values make different keys. In a value letters, digits, `_` and `-` stay, `.` becomes `..`, and every other
+/// byte `.XX` in hexadecimal, so that a customer called `7:8` does not get the lock of another one. A value may be empty.
+/// A key of 128 characters or more keeps its first 94 and ends in `..` and a hash of all of it. The same key by hand, as
+/// in `jobs::lock("payment:7")`, is the same lock.
+///
+/// # The function
+///
+/// It is any `async fn` with a body: a free function, a method that takes `self` in whatever way, generic, with
+/// patterns, in the `impl` of a trait whose method returns a `Locked`. In it `Run::current()` has the fence, and
+/// `assert_locked()` passes. It runs on the task of its caller, and only while the lock is held: when that is lost, it is
+/// dropped at its next `await`. The scheduler is the one at hand, as for `jobs::lock`.
+///
+/// With `within` it returns `()` or a `Result`. Only success counts as done; after an error, a panic or a crash the next
+/// call runs it. Its error comes back in `Locked::Ran`.
+///
+/// # What it does not do
+///
+/// * It is not reentrant. A function that calls itself, or another one, for the key that it holds finds the lock held:
+///   at once, after its `wait`, or with `"forever"` never.
+/// * It does not run anything "exactly once": a server that dies after the work and before the mark leaves it to be done
+///   again, so make writes repeatable.
+/// * It does not look at the other arguments: with `within` a second call for the same key is done, whatever it was
+///   asked to do.
+/// * It does not go on a job, which has a lock of its own.
+#[proc_macro_attribute]
+pub fn locked(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    locked::locked(arguments.into(), item.into()).into()
 }

@@ -128,12 +128,12 @@ pub use handle::{Closed, Forgotten, Jobs};
 pub use health::Health;
 pub use job::{Job, JobBuilder};
 pub use locks::{
-    Campaign, Guard, IntoDuration, Leader, Lock, LockError, Once, OnceError, RunOnce, Semaphore, Standing,
-    Term, leader, lock, once, semaphore,
+    Campaign, Completion, Guard, IntoDuration, KeyPart, Leader, Lock, LockError, Locked, NotRun, Once,
+    OnceError, RunOnce, Semaphore, Standing, Term, leader, lock, once, semaphore,
 };
 pub use outcome::{BoxError, IntoOutcome, JobError};
 pub use run::Run;
-pub use singleton_jobs_macros::singleton_job;
+pub use singleton_jobs_macros::{locked, singleton_job};
 pub use singleton_jobs_policy::{
     Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError, Timestamp,
 };

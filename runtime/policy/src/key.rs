@@ -1,15 +1,26 @@
-const LONGEST: usize = 128;
+/// The longest key, in characters.
+pub const LONGEST: usize = 128;
+
+/// What a key may have beside letters and digits.
+const PUNCTUATION: &str = "._:/-";
 
 /// Checks a job's key: 1 to 128 characters of `A–Z a–z 0–9 . _ : / -`.
 ///
 /// The error is the second half of a sentence: "`+` is not allowed; …".
 pub fn check_key(key: &str) -> Result<(), String> {
-    check(key, "._:/-", "import-products")
+    check(key, PUNCTUATION, "import-products")?;
+    check_length(key)
+}
+
+/// Checks the text around the values of a key, all of it together, but for its length.
+pub(crate) fn check_fixed(text: &str) -> Result<(), String> {
+    check(text, PUNCTUATION, "payment:{order_id}")
 }
 
 /// Checks a namespace or a server's name: like a key, without `:` and `/`, which separate them from keys.
 pub fn check_name(name: &str, example: &str) -> Result<(), String> {
-    check(name, "._-", example)
+    check(name, "._-", example)?;
+    check_length(name)
 }
 
 fn check(text: &str, punctuation: &str, example: &str) -> Result<(), String> {
@@ -20,6 +31,10 @@ fn check(text: &str, punctuation: &str, example: &str) -> Result<(), String> {
         let marks: Vec<_> = punctuation.chars().map(|mark| format!("`{mark}`")).collect();
         return Err(format!("{bad:?} is not allowed; use letters, digits and {}", marks.join(" ")));
     }
+    Ok(())
+}
+
+fn check_length(text: &str) -> Result<(), String> {
     if text.len() > LONGEST {
         return Err(format!("it has {} characters, {LONGEST} are allowed", text.len()));
     }

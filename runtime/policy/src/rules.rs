@@ -31,11 +31,11 @@ impl fmt::Display for Problem {
 }
 
 /// A lease shorter than this cannot be kept alive over a network.
-const SHORTEST_TTL: Duration = Duration::from_secs(1);
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_secs(1);
 /// Beyond this a lease is a forgotten lock: keep-alive makes a long job safe with a short one.
-const LONGEST_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const LONGEST_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Beyond this nobody means it, and instants leave the calendar.
-const LONGEST_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
 const MOST_RETRIES: u32 = 100;
 
 impl Policy {

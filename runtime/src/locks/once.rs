@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use singleton_jobs_policy::{LONGEST_WITHIN, SHORTEST_WITHIN};
+
 use super::LockError;
 use super::acquire::{Ask, Decision};
 use super::at_hand::Instance;
@@ -14,8 +16,6 @@ use crate::store::{Ending, Holder, RunOutcome, What};
 use crate::{Run, Timestamp};
 
 const WITHIN: Duration = Duration::from_secs(24 * 3600);
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(3650 * 24 * 3600);
 
 /// Work that is done once, whoever is asked to do it, and however often: the handling of a webhook that is delivered
 /// twice, say.
@@ -82,6 +82,10 @@ impl RunOnce {
         Self { options, within: Ok(WITHIN) }
     }
 
+    pub(super) fn with(options: Options, within: Duration) -> Self {
+        Self { options, within: Ok(within) }
+    }
+
     /// For how long the work counts as done, 24 h unless set, and at least 1 s.
     pub fn within(mut self, within: impl IntoDuration) -> Self {
         self.within = within.into_duration();
@@ -98,6 +102,12 @@ impl RunOnce {
     /// all unless set.
     pub fn wait(mut self, wait: impl IntoDuration) -> Self {
         self.options.wait(wait);
+        self
+    }
+
+    /// Whether the lock is extended while the work is done; see [`Lock::keep_alive`](crate::Lock::keep_alive).
+    pub fn keep_alive(mut self, keep_alive: bool) -> Self {
+        self.options.keep_alive = keep_alive;
         self
     }
 
@@ -137,10 +147,10 @@ impl RunOnce {
 
     fn done_for(&self) -> Result<Duration, LockError> {
         let within = named("within", self.within.clone())?;
-        if within < SHORTEST {
+        if within < SHORTEST_WITHIN {
             return Err(invalid(format!("`within` {within:?} is too short; at least \"1s\"")));
         }
-        if within > LONGEST {
+        if within > LONGEST_WITHIN {
             return Err(invalid(format!("`within` {within:?} is too long; at most \"3650days\"")));
         }
         Ok(within)

@@ -1,0 +1,133 @@
+//! The function that locks and then does what was written.
+
+use std::time::Duration;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{ReturnType, Type, parse_quote};
+
+use super::{LockedFunction, Piece};
+use crate::expand::option;
+use crate::function::find_impl;
+
+// Input:
+//     /// Charges the card.
+//     #[locked(key = "payment:{order_id}", wait = "5s")]
+//     pub async fn charge(order_id: u64) -> anyhow::Result<Receipt> { … }
+//
+// Output:
+//     /// Charges the card.
+//     ///
+//     /// Calling it locks `payment:{order_id}` first.
+//     pub async fn charge(order_id: u64) -> ::jobs::Locked<anyhow::Result<Receipt>> {
+//         ::jobs::__private::call(
+//             Locking {
+//                 key: {
+//                     let mut key = Key::new();
+//                     key.add_fixed("payment:");
+//                     KeyPart::add_to(&order_id, &mut key);
+//                     key
+//                 },
+//                 ttl: 30000,
+//                 wait: Some(5000),
+//                 keep_alive: true,
+//             },
+//             async move {
+//                 if let Some(returned) = None::<anyhow::Result<Receipt>> {
+//                     return returned;
+//                 }
+//                 { … }
+//             },
+//         )
+//         .await
+//     }
+//
+// With `within` it is `call_once`, which also gets the time and `<anyhow::Result<Receipt> as
+// Completion>::is_complete`. The line that never returns anything says what the block returns, which it cannot say
+// in another way: `?` and `return` need to know.
+//
+// A mistake in the key leaves parameters unused: that is not worth a warning.
+pub(super) fn function(locked: &LockedFunction, has_mistakes: bool) -> TokenStream {
+    let krate = &locked.krate;
+    let private = quote!(#krate::__private);
+    let function = &locked.function;
+    let (attributes, visibility, body) = (&function.attributes, &function.visibility, &function.body);
+    let documentation = documentation(locked);
+
+    let returns: Type = match &function.signature.output {
+        ReturnType::Default => parse_quote!(()),
+        ReturnType::Type(_, ty) => Type::clone(ty),
+    };
+    let is_named = find_impl(returns.to_token_stream()).is_none();
+    let annotation = is_named.then(|| {
+        let returned = Ident::new("__returned", returns.span());
+        let (some, none) = (quote!(::core::option::Option::Some), quote!(::core::option::Option::None));
+        quote!(if let #some(#returned) = #none::<#returns> { return #returned; })
+    });
+    let mut signature = function.signature.clone();
+    signature.output = parse_quote!(-> #krate::Locked<#returns>);
+
+    let locking = locking(locked, &private);
+    let code = quote!(async move { #annotation #body });
+    let call = match locked.policy.within {
+        None => quote!(#private::call(#locking, #code)),
+        Some(within) => {
+            let within = millis(within);
+            let is_complete = if is_named {
+                quote_spanned!(returns.span()=> <#returns as #private::Completion>::is_complete)
+            } else {
+                quote!(#private::Completion::is_complete)
+            };
+            quote!(#private::call_once(#locking, #within, #is_complete, #code))
+        }
+    };
+    let quiet = has_mistakes.then(|| quote!(#[allow(unused_variables)]));
+    quote! {
+        #(#attributes)*
+        #quiet
+        #documentation
+        #visibility #signature {
+            #call.await
+        }
+    }
+}
+
+/// A line for those who read the function's documentation; where there is none, it is still missing.
+fn documentation(locked: &LockedFunction) -> Option<TokenStream> {
+    let key = &locked.written_key;
+    let once = match locked.policy.within {
+        Some(_) => ", and runs only if that was not done before",
+        None => "",
+    };
+    let line = format!(" Calling it locks `{key}` first{once}.");
+    (!locked.function.description().is_empty()).then(|| quote!(#[doc = ""] #[doc = #line]))
+}
+
+fn locking(locked: &LockedFunction, private: &TokenStream) -> TokenStream {
+    // A name that no parameter can have.
+    let key = Ident::new("__key", Span::mixed_site());
+    let pieces = locked.key.iter().map(|piece| match piece {
+        Piece::Fixed(text) => quote!(#key.add_fixed(#text);),
+        Piece::Value(value) => quote_spanned!(value.span()=> #private::KeyPart::add_to(&#value, &mut #key);),
+    });
+    let ttl = millis(locked.policy.ttl);
+    let wait = option(locked.policy.wait.map(millis));
+    let keep_alive = locked.keep_alive;
+    quote! {
+        #private::Locking {
+            key: {
+                let mut #key = #private::Key::new();
+                #(#pieces)*
+                #key
+            },
+            ttl: #ttl,
+            wait: #wait,
+            keep_alive: #keep_alive,
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

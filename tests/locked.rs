@@ -1,0 +1,12 @@
+//! Functions that lock: what a call of them promises.
+
+#[path = "locked/functions.rs"]
+mod functions;
+#[path = "locked/keys.rs"]
+mod keys;
+#[path = "locked/kit.rs"]
+mod kit;
+#[path = "locked/once.rs"]
+mod once;
+#[path = "locked/waiting.rs"]
+mod waiting;

@@ -1,0 +1,166 @@
+//! Every kind of function.
+
+use std::fmt::Display;
+
+use jobs::{Locked, Run, locked};
+
+use super::kit::server;
+
+struct Shop {
+    shard: u8,
+    sold: u32,
+}
+
+struct Order {
+    id: u64,
+    lines: (String, u32),
+}
+
+/// The key that the code runs under.
+fn key() -> String {
+    Run::current().unwrap().key().to_owned()
+}
+
+impl Shop {
+    #[locked(key = "shop:{self.shard}:{order.id}")]
+    async fn look(&self, order: &Order) -> String {
+        key()
+    }
+
+    #[locked(key = "shop:{self.shard}")]
+    async fn sell(&mut self, count: u32) -> Result<u32, std::num::TryFromIntError> {
+        tokio::task::yield_now().await;
+        self.sold += u32::try_from(i64::from(count))?;
+        Ok(self.sold)
+    }
+
+    #[locked(key = "shop:{self.shard}/close")]
+    async fn close(self) -> (String, u32) {
+        (key(), self.sold)
+    }
+
+    #[locked(key = "shop/{shard}")]
+    async fn open(shard: u8) -> Self {
+        Self { shard, sold: 0 }
+    }
+
+    #[locked(key = "shop:name")]
+    async fn longest<'a>(&self, one: &'a str, two: &'a str) -> &'a str {
+        if one.len() > two.len() {
+            return one;
+        }
+        two
+    }
+}
+
+#[locked(key = "generic:{id}:{name}")]
+async fn generic<T>(id: T, name: impl Display, mut list: Vec<T>) -> (String, Vec<T>)
+where
+    T: Display + Clone,
+{
+    list.push(id.clone());
+    (key(), list)
+}
+
+#[locked(key = "patterns:{a}:{id}:{lines.1}")]
+async fn patterns((a, _): (u8, u8), Order { id, lines }: Order) -> String {
+    format!("{} {}", key(), lines.0)
+}
+
+#[locked(key = "raw:{type}")]
+async fn raw(r#type: u8) -> Box<dyn Display> {
+    Box::new(format!("{} {}", key(), r#type))
+}
+
+trait Import {
+    async fn import(&self, supplier: &str) -> Locked<String>;
+}
+
+impl Import for Shop {
+    #[locked(key = "import:{supplier}")]
+    async fn import(&self, supplier: &str) -> String {
+        format!("{} into {}", key(), self.shard)
+    }
+}
+
+#[tokio::test]
+async fn methods_lock_by_what_they_belong_to() {
+    let jobs = server("methods").await;
+    jobs.scope(async {
+        let mut shop = Shop::open(3).await.ran().unwrap();
+        let order = Order { id: 7, lines: ("tea".to_owned(), 2) };
+        assert_eq!(shop.look(&order).await.ran().unwrap(), "shop:3:7");
+        assert_eq!(shop.sell(2).await.ran(), Some(Ok(2)));
+        assert_eq!(shop.sell(3).await.ran(), Some(Ok(5)));
+        assert_eq!(shop.longest("tea", "cups").await.ran(), Some("cups"));
+        assert_eq!(shop.import("acme inc.").await.ran().unwrap(), "import:acme.20inc.. into 3");
+        assert_eq!(shop.close().await.ran().unwrap(), ("shop:3/close".to_owned(), 5));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn generics_patterns_and_names_that_are_keywords_work() {
+    let jobs = server("generics").await;
+    jobs.scope(async {
+        let (key, list) = generic(7, "x:y", vec![1]).await.ran().unwrap();
+        assert_eq!((key.as_str(), list), ("generic:7:x.3Ay", vec![1, 7]));
+        let order = Order { id: 7, lines: ("tea".to_owned(), 2) };
+        assert_eq!(patterns((1, 2), order).await.ran().unwrap(), "patterns:1:7:2 tea");
+        assert_eq!(raw(9).await.ran().unwrap().to_string(), "raw:9 9");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_can_move_to_another_thread() {
+    let jobs = server("threads").await;
+    let mut shop = Shop { shard: 1, sold: 0 };
+    let task = tokio::spawn(async move {
+        jobs.scope(async {
+            let sold = shop.sell(4).await;
+            let name = shop.longest("a", "b").await;
+            assert_eq!(name.ran(), Some("b"));
+            let (key, _) = generic(1_u8, "n", Vec::new()).await.ran().unwrap();
+            (sold.ran(), key)
+        })
+        .await
+    });
+    assert_eq!(task.await.unwrap(), (Some(Ok(4)), "generic:1:n".to_owned()));
+}
+
+#[test]
+fn a_large_body_does_not_make_a_large_future() {
+    #[locked(key = "array")]
+    async fn array<const SIZE: usize>() -> u8 {
+        let array = [7; SIZE];
+        tokio::task::yield_now().await;
+        array[SIZE - 1]
+    }
+
+    assert_eq!(size_of_val(&array::<8_000>()), size_of_val(&array::<1>()));
+}
+
+#[tokio::test]
+async fn a_question_mark_ends_the_function_and_not_its_caller() {
+    #[locked(key = "question")]
+    async fn question(text: &str) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+        let number: u32 = text.parse()?;
+        if number == 0 {
+            return Err("zero".into());
+        }
+        Ok(number)
+    }
+
+    async fn twice(text: &str) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(question(text).await.into_result()?? * 2)
+    }
+
+    let jobs = server("question").await;
+    jobs.scope(async {
+        assert_eq!(twice("4").await.unwrap(), 8);
+        assert_eq!(twice("0").await.unwrap_err().to_string(), "zero");
+        assert_eq!(twice("x").await.unwrap_err().to_string(), "invalid digit found in string");
+    })
+    .await;
+}

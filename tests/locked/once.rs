@@ -1,0 +1,86 @@
+//! Functions that are done once.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use jobs::{Locked, locked};
+
+use super::kit::{Gate, server};
+
+#[locked(key = "webhook:{id}", within = "1h")]
+async fn handle(id: &str, calls: &AtomicU32, answer: Result<u32, String>) -> Result<u32, String> {
+    calls.fetch_add(1, Ordering::SeqCst);
+    let answer = answer?;
+    Ok(answer)
+}
+
+#[tokio::test]
+async fn what_was_done_is_not_done_again() {
+    let jobs = server("done").await;
+    let calls = AtomicU32::new(0);
+    jobs.scope(async {
+        assert_eq!(handle("a", &calls, Ok(1)).await.ran(), Some(Ok(1)));
+        let again = handle("a", &calls, Ok(2)).await;
+        let Locked::AlreadyDone { key, at } = &again else { panic!("{again:?}") };
+        let message =
+            format!("not run again, because \"{key}\" was done at {at}; it counts as done for `within`");
+        assert_eq!(again.into_result().unwrap_err().to_string(), message);
+        assert_eq!(handle("b", &calls, Ok(3)).await.ran(), Some(Ok(3)));
+    })
+    .await;
+    assert_eq!(calls.into_inner(), 2);
+}
+
+#[tokio::test]
+async fn an_error_leaves_it_to_be_done() {
+    let jobs = server("error").await;
+    let calls = AtomicU32::new(0);
+    jobs.scope(async {
+        let failed = handle("a", &calls, Err("declined".to_owned())).await;
+        assert_eq!(failed.ran(), Some(Err("declined".to_owned())));
+        assert_eq!(handle("a", &calls, Ok(2)).await.ran(), Some(Ok(2)));
+        assert!(matches!(handle("a", &calls, Ok(3)).await, Locked::AlreadyDone { .. }));
+    })
+    .await;
+    assert_eq!(calls.into_inner(), 2);
+}
+
+#[locked(key = "report", within = "1s")]
+async fn report(calls: &AtomicU32) {
+    calls.fetch_add(1, Ordering::SeqCst);
+}
+
+#[tokio::test]
+async fn it_is_done_for_so_long_and_no_longer() {
+    let jobs = server("within").await;
+    let calls = AtomicU32::new(0);
+    jobs.scope(async {
+        assert!(report(&calls).await.is_ran());
+        let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+        while !report(&calls).await.is_ran() {
+            assert!(tokio::time::Instant::now() < limit, "still done after 30 s");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert_eq!(calls.into_inner(), 2);
+}
+
+#[locked(key = "slow", within = "1h", wait = "forever")]
+async fn slow(gate: &Gate) {
+    gate.pass().await;
+}
+
+#[tokio::test]
+async fn who_waits_for_the_one_at_it_finds_it_done() {
+    let jobs = server("slow").await;
+    let gate = Gate::default();
+    let both = async { tokio::join!(slow(&gate), slow(&gate)) };
+    let opener = async {
+        gate.arrival().await;
+        gate.open();
+    };
+    let ((one, two), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
+    assert!(one.is_ran(), "{one:?}");
+    assert!(matches!(two, Locked::AlreadyDone { .. }), "{two:?}");
+    assert_eq!(gate.entered(), 1);
+}

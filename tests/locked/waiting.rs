@@ -1,0 +1,173 @@
+//! One at a time, and what becomes of the others.
+
+use std::time::{Duration, Instant};
+
+use jobs::{LockError, Locked, NotRun, Run, locked};
+
+use super::kit::{Gate, server};
+
+#[locked(key = "payment:{order_id}", ttl = "5s")]
+async fn charge(order_id: u64, gate: &Gate) -> u64 {
+    gate.pass().await;
+    order_id
+}
+
+#[locked(key = "payment:{order_id}", ttl = "5s", wait = "200ms")]
+async fn charge_soon(order_id: u64, gate: &Gate) -> u64 {
+    gate.pass().await;
+    order_id
+}
+
+#[locked(key = "payment:{order_id}", ttl = "5s", wait = "forever")]
+async fn charge_in_turn(order_id: u64, gate: &Gate) -> u64 {
+    gate.pass().await;
+    order_id
+}
+
+/// What runs beside the others when nothing locks: the control.
+async fn charge_without_a_lock(order_id: u64, gate: &Gate) -> u64 {
+    gate.pass().await;
+    order_id
+}
+
+#[tokio::test]
+async fn of_two_callers_one_runs_and_the_other_is_told_who() {
+    let (one, two) = (server("two").await, server("two").await);
+    let gate = Gate::default();
+    let first = one.scope(charge(7, &gate));
+    let others = async {
+        gate.arrival().await;
+        let second = two.scope(charge(7, &gate)).await;
+        let Locked::Held { key, holder } = &second else { panic!("{second:?}") };
+        assert_eq!((key.as_str(), holder.server.as_deref()), ("payment:7", Some(one.server())));
+        assert!(!second.is_ran());
+        let error = second.into_result().unwrap_err();
+        let expected = format!("not run, because the lock \"payment:7\" is held by {} for ", one.server());
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        assert!(matches!(error, NotRun::Held { .. }));
+        gate.open();
+    };
+    assert_eq!(tokio::join!(first, others).0.ran(), Some(7));
+    gate.open();
+    assert_eq!(two.scope(charge(7, &gate)).await.ran(), Some(7), "it is free when the first has returned");
+    assert_eq!(gate.entered(), 2);
+}
+
+#[tokio::test]
+async fn without_the_attribute_both_would_run() {
+    let gate = Gate::default();
+    let both = async { tokio::join!(charge_without_a_lock(7, &gate), charge_without_a_lock(7, &gate)) };
+    let opener = async {
+        gate.arrival().await;
+        gate.arrival().await;
+        gate.open();
+        gate.open();
+    };
+    assert_eq!(tokio::join!(both, opener).0, (7, 7));
+}
+
+#[tokio::test]
+async fn another_value_is_another_lock() {
+    let jobs = server("values").await;
+    let gate = Gate::default();
+    let both = async { tokio::join!(charge(7, &gate), charge(8, &gate)) };
+    let opener = async {
+        gate.arrival().await;
+        gate.arrival().await;
+        gate.open();
+        gate.open();
+    };
+    let ((seven, eight), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
+    assert_eq!((seven.ran(), eight.ran()), (Some(7), Some(8)));
+}
+
+#[tokio::test]
+async fn a_wait_ends_when_it_is_over() {
+    let jobs = server("wait").await;
+    let _guard = jobs.lock("payment:7").acquire().await.unwrap();
+    let gate = Gate::default();
+    let begun = Instant::now();
+    let waited = jobs.scope(charge_soon(7, &gate)).await;
+    assert!(matches!(waited, Locked::Held { .. }), "{waited:?}");
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+    assert_eq!(gate.entered(), 0);
+}
+
+#[tokio::test]
+async fn those_who_wait_for_ever_run_one_after_the_other() {
+    let jobs = server("turns").await;
+    let gate = Gate::default();
+    let both = async { tokio::join!(charge_in_turn(7, &gate), charge_in_turn(7, &gate)) };
+    let opener = async {
+        gate.arrival().await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(gate.entered(), 1, "the second waits for the first");
+        gate.open();
+        gate.arrival().await;
+        gate.open();
+    };
+    let ((one, two), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
+    assert!(one.is_ran() && two.is_ran());
+}
+
+#[tokio::test]
+async fn the_key_is_the_one_that_a_lock_by_hand_has() {
+    let jobs = server("by-hand").await;
+    let _guard = jobs.lock("payment:7").acquire().await.unwrap();
+    let gate = Gate::default();
+    gate.open();
+    assert!(!jobs.scope(charge(7, &gate)).await.is_ran());
+    assert!(jobs.scope(charge(8, &gate)).await.is_ran());
+}
+
+#[locked(key = "countdown", wait = "100ms")]
+async fn countdown(left: u32) -> Option<bool> {
+    match left {
+        0 => None,
+        _ => Some(Box::pin(countdown(left - 1)).await.is_ran()),
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_calls_itself_finds_its_own_lock_held() {
+    let jobs = server("reentrant").await;
+    assert_eq!(jobs.scope(countdown(1)).await.ran(), Some(Some(false)));
+}
+
+#[locked(key = "fenced")]
+async fn fenced() -> i64 {
+    jobs::assert_locked();
+    tokio::task::yield_now().await;
+    Run::current().unwrap().fence()
+}
+
+#[tokio::test]
+async fn the_code_knows_the_run_that_it_is_in() {
+    let jobs = server("fenced").await;
+    let first = jobs.scope(fenced()).await.ran().unwrap();
+    let second = jobs.scope(fenced()).await.ran().unwrap();
+    assert!(second > first);
+    assert!(Run::current().is_none());
+}
+
+#[locked(key = "short", ttl = "1s", keep_alive = false)]
+async fn not_kept_alive() {
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn code_whose_lock_is_lost_is_dropped() {
+    let jobs = server("lost").await;
+    let lost = jobs.scope(not_kept_alive()).await;
+    assert!(matches!(lost, Locked::Failed(LockError::Lost { .. })), "{lost:?}");
+}
+
+#[tokio::test]
+async fn where_no_scheduler_is_at_hand_nothing_runs() {
+    // Two, so that it does not matter which others the tests beside this one have started.
+    let _others = (server("ended").await, server("ended").await);
+    let gate = Gate::default();
+    let failed = charge(7, &gate).await;
+    assert!(matches!(failed, Locked::Failed(LockError::NoInstance { .. })), "{failed:?}");
+    assert_eq!(gate.entered(), 0);
+}

@@ -1,0 +1,8 @@
+use jobs::locked;
+
+#[locked(key = "payment:{order_id}")]
+async fn charge(order_id: u64) -> u64 {
+    "seven"
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use jobs::locked;
+
+#[locked(key = "payment")]
+struct Payment;
+
+fn main() {}

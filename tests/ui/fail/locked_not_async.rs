@@ -1,0 +1,8 @@
+use jobs::locked;
+
+#[locked(key = "payment:{order_id}")]
+fn charge(order_id: u64) -> u64 {
+    order_id
+}
+
+fn main() {}

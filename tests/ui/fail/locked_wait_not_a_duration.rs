@@ -1,0 +1,6 @@
+use jobs::locked;
+
+#[locked(key = "payment:{order_id}", wait = "for ever")]
+async fn charge(order_id: u64) {}
+
+fn main() {}

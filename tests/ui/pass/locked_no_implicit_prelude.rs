@@ -1,0 +1,6 @@
+#![no_implicit_prelude]
+
+#[::jobs::locked(key = "payment:{order_id}", within = "1h")]
+async fn charge(order_id: u64) -> () {}
+
+fn main() {}
