@@ -39,9 +39,11 @@ support::promises::promises! {
         shutdown::a_run_may_finish_within_the_shutdowns_grace;
         shutdown::a_dropped_handle_cancels_its_runs_and_warns;
     }
+    ON_EVERY_SERVER {
+        outages::a_tick_while_the_server_stands_still_runs_once_when_it_goes_on;
+    }
     ON_EVERY_SERVER_AT_LENGTH {
         outages::a_tick_during_an_outage_runs_once_when_the_server_is_back;
-        outages::a_tick_while_the_server_stands_still_runs_once_when_it_goes_on;
         outages::a_run_keeps_its_lease_when_all_connections_are_cut;
     }
     ON_SERVERS_THAT_ARE_BACK_AT_ONCE {

@@ -141,6 +141,12 @@ impl Hand {
         self.ask(async |store| store.history(key).await.expect("its history").reply)
     }
 
+    /// Who has announced itself.
+    pub fn servers(&self) -> Vec<String> {
+        let servers = self.ask(async |store| store.servers().await.expect("a list").reply);
+        servers.into_iter().map(|server| server.id).collect()
+    }
+
     /// A late server asks for a tick, with all the grace of the world.
     pub fn claim(&self, tick: Timestamp) -> ClaimReply {
         let patient = TickClaim { grace: Duration::from_secs(3600), overlap: Overlap::Queue, ..ask(tick) };

@@ -59,6 +59,12 @@ impl Kind {
         }
     }
 
+    /// The time between ticks for one that is killed, if others are back at once: a cluster takes two seconds to trust
+    /// itself again.
+    pub fn between_ticks(self, seconds: u64) -> Duration {
+        Duration::from_secs(if matches!(self, Self::Cluster) { 2 * seconds } else { seconds })
+    }
+
     /// One that may be killed, and has forgotten nothing when it is back.
     pub fn durable_home(self) -> Home {
         match self {

@@ -29,7 +29,7 @@ impl Pooler {
              postgres = host=127.0.0.1 port={} user=postgres\n\
              [pgbouncer]\n\
              listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-             pool_mode = transaction\ndefault_pool_size = 3\nmax_client_conn = 200\nserver_login_retry = 1\n",
+             pool_mode = transaction\ndefault_pool_size = 3\nmax_client_conn = 200\nserver_login_retry = 0.1\n",
             server.port()
         );
         let file = folder.path().join("pgbouncer.ini");

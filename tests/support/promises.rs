@@ -23,16 +23,22 @@ pub const EVERYWHERE_AT_LENGTH: Homes = Homes {
     at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Cluster, Kind::File],
 };
 
-/// For what kills the server itself, or stops it: a folder has none.
+/// For what stops the server itself, every time: a folder has none.
+pub const ON_EVERY_SERVER: Homes = Homes {
+    always: &[Kind::Redis, Kind::Postgres, Kind::Pooled, Kind::Sentinel, Kind::Cluster],
+    at_length: &[],
+};
+
+/// For what kills the server itself, or its connections.
 pub const ON_EVERY_SERVER_AT_LENGTH: Homes = Homes {
     always: &[Kind::Redis, Kind::Postgres],
     at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Cluster],
 };
 
-/// For what has to be over before a lease of a second and a half is. Several servers that are one store need longer for a
-/// restart of all of them; what they do instead when one dies is in `redis_topologies`.
+/// For what has to be over before a lease of a second and a half is. The nodes of a cluster need
+/// longer if all of them restart; what becomes of a run when one dies is in `redis_topologies`.
 pub const ON_SERVERS_THAT_ARE_BACK_AT_ONCE: Homes =
-    Homes { always: &[Kind::Redis, Kind::Postgres], at_length: &[Kind::Pooled] };
+    Homes { always: &[Kind::Redis, Kind::Postgres], at_length: &[Kind::Pooled, Kind::Sentinel] };
 
 /// The list of what is promised, and where: each becomes a test.
 #[allow(unused_macros, reason = "not every test program has such promises")]
