@@ -23,6 +23,9 @@ pub const EVERYWHERE_AT_LENGTH: Homes = Homes {
     at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Cluster, Kind::File],
 };
 
+/// For what keeps a small machine busy on one store already.
+pub const ON_REDIS: Homes = Homes { always: &[Kind::Redis], at_length: &[Kind::Postgres] };
+
 /// For what stops the server itself, every time: a folder has none.
 pub const ON_EVERY_SERVER: Homes = Homes {
     always: &[Kind::Redis, Kind::Postgres, Kind::Pooled, Kind::Sentinel, Kind::Cluster],
