@@ -158,6 +158,14 @@ impl Hand {
         block_on(question(open(&self.url, self.namespace.as_deref())))
     }
 
+    /// Whether nobody is in the middle of a step, for as long as it takes to look: a folder's keys are locked then.
+    pub fn is_at_rest(&self) -> bool {
+        let Some(folder) = folder_of(&self.url) else { return true };
+        let files = std::fs::read_dir(folder).expect("a folder").flatten().map(|file| file.path());
+        let mut locks = files.filter(|file| file.extension().is_some_and(|name| name == "lock"));
+        locks.all(|lock| std::fs::File::open(lock).is_ok_and(|lock| lock.try_lock().is_ok()))
+    }
+
     /// Ends every connection to the server but the one that says so.
     pub fn cut_connections(&self) {
         if self.is_postgres() {
