@@ -44,6 +44,8 @@ every_store! {
 promises! { postgres_behind_a_pooler: Pooled;
     steps::a_claim_survives_every_fault_at_every_position;
     steps::a_release_survives_every_fault_at_every_position;
+    servers::two_servers_survive_every_fault_at_every_position;
+    servers::two_servers_that_share_no_lock_run_ticks_twice;
 }
 
 promises! { postgres_without_tables: Unmade;

@@ -57,10 +57,11 @@ fn an_outage_across_a_tick(store: Kind, outage: impl FnOnce(&mut Home)) {
     let mut home = store.durable_home();
     let hand = Hand::on(&home);
     let grace = GRACE.as_millis();
+    let every = format!("{:?}", store.between_ticks(5));
     let orders =
-        Orders::serve(&home).set("WORKER_EVERY", "5s").set("WORKER_TTL", 3000).set("WORKER_GRACE", grace);
+        Orders::serve(&home).set("WORKER_EVERY", &every).set("WORKER_TTL", 3000).set("WORKER_GRACE", grace);
     let fleet = orders.start_fleet(3);
-    let schedule = Schedule::parse("5s", None).unwrap();
+    let schedule = Schedule::parse(&every, None).unwrap();
     let soon = Timestamp::now().plus(Duration::from_millis(300));
     let tick = schedule.next_after(soon).unwrap();
     std::thread::sleep(tick.minus(Duration::from_millis(300)).since(Timestamp::now()));

@@ -38,11 +38,27 @@ fn two_servers_with_many_jobs(orders: Orders) -> Vec<Worker> {
     fleet
 }
 
+/// Stops a server, though not in the middle of a step: a file that it has locked would stay so.
+fn stop(server: &Worker, hand: &Hand) {
+    loop {
+        server.signal("-STOP");
+        let at_rest = |_| {
+            std::thread::sleep(Duration::from_millis(10));
+            hand.is_at_rest()
+        };
+        if (0..10).any(at_rest) {
+            return;
+        }
+        server.signal("-CONT");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Stops the server with the most runs until the other one has a later run of each of its jobs.
-fn stop_past_the_leases(fleet: &[Worker]) -> (&Worker, Vec<Step>, Vec<Step>) {
+fn stop_past_the_leases<'a>(fleet: &'a [Worker], hand: &Hand) -> (&'a Worker, Vec<Step>, Vec<Step>) {
     let starts_of = |worker: &Worker| all_steps(std::slice::from_ref(worker), "start");
     let stopped = fleet.iter().max_by_key(|worker| starts_of(worker).len()).expect("two servers");
-    stopped.signal("-STOP");
+    stop(stopped, hand);
     std::thread::sleep(Duration::from_millis(50));
     let overtaken = starts_of(stopped);
     let successors = wait_for("a successor of each run", || {
@@ -61,7 +77,7 @@ pub fn a_winner_that_was_stopped_past_its_lease_takes_not_one_step_more(store: K
     let home = store.home();
     let hand = Hand::on(&home);
     let fleet = two_servers_with_many_jobs(long_runs(&home));
-    let (stopped, overtaken, successors) = stop_past_the_leases(&fleet);
+    let (stopped, overtaken, successors) = stop_past_the_leases(&fleet, &hand);
 
     let locks = || successors.iter().map(|run| hand.lock_of(&run.key)).collect::<Vec<_>>();
     let held = locks();
@@ -90,7 +106,7 @@ pub fn a_winner_that_goes_on_past_its_lease_does_harm_wherever_its_fence_is_not_
     let database = RedisServer::start();
     let orders = long_runs(&home).set("WORKER_ON_LOST", "continue").set("WORKER_WRITES", database.url());
     let fleet = two_servers_with_many_jobs(orders);
-    let (stopped, overtaken, successors) = stop_past_the_leases(&fleet);
+    let (stopped, overtaken, successors) = stop_past_the_leases(&fleet, &Hand::on(&home));
     wait_until("a write of every successor", || {
         let steps = all_steps(&fleet, "step");
         successors.iter().all(|run| steps.iter().any(|step| step.fence == run.fence))

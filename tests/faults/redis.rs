@@ -9,7 +9,7 @@ use crate::support::redis_server::RedisServer;
 
 #[test]
 fn a_run_puts_its_lock_and_mark_back_into_a_redis_that_lost_everything() {
-    a_restart_mid_run(Home::Redis(RedisServer::start()), true);
+    a_restart_mid_run(Home::of(RedisServer::start()), true);
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub fn a_run_that_is_asked_for_where_the_job_is_not_linked_happens_where_it_is(s
     let mut has_not = Orders::serve(&home).set("WORKER_KEYS", "other").set("WORKER_EVERY", "1h").start();
     let server = has_it.wait_for("ready");
     has_not.wait_for("ready");
+    wait_until("its announcement", || Hand::on(&home).servers().contains(&server));
     has_not.order("run_now report");
     let answer = has_not.wait_for("run_now");
     assert!(answer.starts_with(&format!("ran succeeded {server} ")), "{answer}");

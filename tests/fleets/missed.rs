@@ -47,11 +47,13 @@ pub fn after_the_whole_fleet_was_down_nothing_is_made_up_for_unless_asked_for(st
 
 pub fn after_the_store_was_away_the_newest_missed_tick_runs_once(store: Kind) {
     let mut home = store.durable_home();
-    let fleet = orders(&home).set("WORKER_MISSED", "run_once").set("WORKER_EVERY", "3s").start_fleet(3);
+    let gap = store.between_ticks(5);
+    let orders = orders(&home).set("WORKER_MISSED", "run_once").set("WORKER_EVERY", format!("{gap:?}"));
+    let fleet = orders.start_fleet(3);
     let first = wait_for("a run", || all_steps(&fleet, "end").into_iter().next());
     home.kill();
     // Past the next tick and its grace, and well before the one after it.
-    let missed = first.tick.plus(Duration::from_secs(3));
+    let missed = first.tick.plus(gap);
     std::thread::sleep(missed.plus(Duration::from_millis(700)).since(Timestamp::now()));
     home.restart();
     wait_until("the tick after it", || all_steps(&fleet, "start").iter().any(|run| run.tick > missed));

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jobs::store::file::FileStore;
+use jobs::store::model::{Lock, State};
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimReply, Store, TickClaim};
 use jobs::{History, Overlap, Timestamp};
-use redis::{Cmd, FromRedisValue, RedisResult};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
 use tokio_postgres::{NoTls, Row};
 
 use super::bench::{ask, claim_with};
@@ -20,15 +22,21 @@ use super::worker::KEY;
 pub struct Hand {
     url: String,
     namespace: Option<String>,
+    /// The servers of which one has the job's keys.
+    nodes: Vec<String>,
 }
 
 impl Hand {
     pub fn on(place: &impl Whereabouts) -> Self {
-        Self { url: place.url(), namespace: place.namespace() }
+        Self { url: place.url(), namespace: place.namespace(), nodes: place.nodes() }
     }
 
     pub fn at(url: String) -> Self {
-        Self { url, namespace: None }
+        Self { nodes: vec![url.clone()], url, namespace: None }
+    }
+
+    fn each_node(&self) -> impl Iterator<Item = Self> {
+        self.nodes.iter().cloned().map(Self::at)
     }
 
     fn is_postgres(&self) -> bool {
@@ -39,9 +47,16 @@ impl Hand {
         self.try_run(command).expect("the server obeys")
     }
 
+    /// Runs the command on the node that does not send it elsewhere.
     fn try_run<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
-        let client = redis::Client::open(self.url.as_str()).expect("a URL");
-        command.query(&mut client.get_connection()?)
+        for node in &self.nodes {
+            let client = redis::Client::open(node.as_str()).expect("a URL");
+            match command.query(&mut client.get_connection()?) {
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::Moved) => {}
+                answer => return answer,
+            }
+        }
+        panic!("no node of {:?} has the key", self.nodes);
     }
 
     /// A command to Redis, in words.
@@ -62,7 +77,8 @@ impl Hand {
     /// A statement to PostgreSQL, whose `$1` is the namespace and `$2` a key.
     fn select(&self, statement: &str, key: &str) -> Vec<Row> {
         block_on(async {
-            let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.expect("a connection");
+            let (client, connection) =
+                tokio_postgres::connect(&self.nodes[0], NoTls).await.expect("a connection");
             let connection = tokio::spawn(connection);
             let namespace = self.namespace.as_deref().unwrap_or_default();
             let rows = client.query(statement, &[&namespace, &key]).await.expect(statement);
@@ -70,6 +86,20 @@ impl Hand {
             connection.await.expect("no panic").expect("a proper end");
             rows
         })
+    }
+
+    /// What is in the file of a key.
+    fn file(&self, key: &str) -> Option<State> {
+        let folder = folder_of(&self.url)?;
+        let store = FileStore::open(folder, self.namespace.as_deref()).expect("a folder");
+        let json = std::fs::read(store.state_file(key));
+        Some(json.map_or_else(|_| State::default(), |json| State::from_json(json).expect("a state")))
+    }
+
+    /// The lock's name on Redis.
+    fn lock_key(&self, key: &str) -> String {
+        let prefix = self.namespace.as_ref().map(|name| format!("{name}:")).unwrap_or_default();
+        format!("{prefix}lock:{key}")
     }
 
     /// The token in the job's lock.
@@ -83,8 +113,11 @@ impl Hand {
                 AND (lock_until IS NULL OR lock_until > extract(epoch FROM clock_timestamp()) * 1000000)";
             return self.select(statement, key).first().and_then(|row| row.get(0));
         }
-        let prefix = self.namespace.as_ref().map(|name| format!("{name}:")).unwrap_or_default();
-        self.say(&format!("GET {prefix}lock:{key}"))
+        if let Some(state) = self.file(key) {
+            let is_held = |lock: &Lock| lock.until.is_none_or(|until| until > Timestamp::now());
+            return state.lock.filter(is_held).map(|lock| lock.token);
+        }
+        self.say(&format!("GET {}", self.lock_key(key)))
     }
 
     /// The newest tick that was decided.
@@ -93,7 +126,10 @@ impl Hand {
             let statement = "SELECT mark FROM job_lock WHERE namespace = $1 AND job_name = $2";
             return self.select(statement, KEY).first().and_then(|row| row.get(0));
         }
-        self.say(&format!("HGET {{lock:{KEY}}}:state mark"))
+        if let Some(state) = self.file(KEY) {
+            return state.mark.map(|mark| mark.tick.as_micros());
+        }
+        self.say(&format!("HGET {{{}}}:state mark", self.lock_key(KEY)))
     }
 
     /// What the store remembers of the job.
@@ -105,6 +141,12 @@ impl Hand {
         self.ask(async |store| store.history(key).await.expect("its history").reply)
     }
 
+    /// Who has announced itself.
+    pub fn servers(&self) -> Vec<String> {
+        let servers = self.ask(async |store| store.servers().await.expect("a list").reply);
+        servers.into_iter().map(|server| server.id).collect()
+    }
+
     /// A late server asks for a tick, with all the grace of the world.
     pub fn claim(&self, tick: Timestamp) -> ClaimReply {
         let patient = TickClaim { grace: Duration::from_secs(3600), overlap: Overlap::Queue, ..ask(tick) };
@@ -113,16 +155,15 @@ impl Hand {
     }
 
     fn ask<T>(&self, question: impl AsyncFnOnce(Arc<dyn Store>) -> T) -> T {
-        let (url, namespace) = (self.url.as_str(), self.namespace.as_deref());
-        let patience = postgres_server::PATIENCE;
-        let store: Arc<dyn Store> = if self.is_postgres() {
-            let store = PostgresStore::open(url, namespace).expect("a URL");
-            Arc::new(store.with_timeouts(patience, patience))
-        } else {
-            let store = RedisStore::open(url, namespace).expect("a URL");
-            Arc::new(store.with_timeouts(patience, patience))
-        };
-        block_on(question(store))
+        block_on(question(open(&self.url, self.namespace.as_deref())))
+    }
+
+    /// Whether nobody is in the middle of a step, for as long as it takes to look: a folder's keys are locked then.
+    pub fn is_at_rest(&self) -> bool {
+        let Some(folder) = folder_of(&self.url) else { return true };
+        let files = std::fs::read_dir(folder).expect("a folder").flatten().map(|file| file.path());
+        let mut locks = files.filter(|file| file.extension().is_some_and(|name| name == "lock"));
+        locks.all(|lock| std::fs::File::open(lock).is_ok_and(|lock| lock.try_lock().is_ok()))
     }
 
     /// Ends every connection to the server but the one that says so.
@@ -132,28 +173,51 @@ impl Hand {
                 WHERE application_name = 'singleton-jobs' AND $1::text IS NOT NULL AND $2::text IS NOT NULL";
             self.select(statement, KEY);
         } else {
-            self.say::<u32>("CLIENT KILL TYPE normal");
+            for node in self.each_node() {
+                let _killed: u32 = node.say("CLIENT KILL TYPE normal");
+            }
         }
     }
 
     /// The server stands still, and its clients' requests queue up.
     pub fn stop_server(&self) -> StoppedServer {
-        let processes = if self.is_postgres() {
+        let processes: Vec<u32> = if self.is_postgres() {
             let statement = "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int UNION ALL
                 SELECT pid FROM pg_stat_activity
                 WHERE pid <> pg_backend_pid() AND $1::text IS NOT NULL AND $2::text IS NOT NULL";
             let process = |row: &Row| u32::try_from(row.get::<_, i32>(0)).expect("positive");
             self.select(statement, KEY).iter().map(process).collect()
         } else {
-            let info: String = self.say("INFO server");
-            let process = info.lines().find_map(|line| line.strip_prefix("process_id:"));
-            vec![process.expect("its process").trim().parse().expect("a number")]
+            let process = |node: Self| {
+                let info: String = node.say("INFO server");
+                let process = info.lines().find_map(|line| line.strip_prefix("process_id:"));
+                process.expect("its process").trim().parse().expect("a number")
+            };
+            self.each_node().map(process).collect()
         };
         for process in &processes {
             send_signal(*process, "-STOP");
         }
         StoppedServer { processes }
     }
+}
+
+/// The store at a URL, for whoever is patient.
+pub fn open(url: &str, namespace: Option<&str>) -> Arc<dyn Store> {
+    let patience = postgres_server::PATIENCE;
+    if let Some(folder) = folder_of(url) {
+        Arc::new(FileStore::open(folder, namespace).expect("a folder"))
+    } else if url.starts_with("postgres") {
+        let store = PostgresStore::open(url, namespace).expect("a URL");
+        Arc::new(store.with_timeouts(patience, patience))
+    } else {
+        let store = RedisStore::open(url, namespace).expect("a URL");
+        Arc::new(store.with_timeouts(patience, patience))
+    }
+}
+
+fn folder_of(url: &str) -> Option<&str> {
+    url.strip_prefix("file://")
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -1,9 +1,13 @@
 //! The store under a fleet, on a real server: the same tests run on each.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+use super::folder::TempFolder;
+use super::pooler::{PooledServer, Pooler};
 use super::postgres_server::PostgresServer;
+use super::redis_cluster::RedisCluster;
+use super::redis_sentinel::RedisSentinel;
 use super::redis_server::RedisServer;
 
 /// Where a store is, as a worker is told.
@@ -13,120 +17,158 @@ pub trait Whereabouts {
     fn namespace(&self) -> Option<String> {
         None
     }
+
+    /// Where its data is, for whoever looks behind the store's back: the servers of which one has a key.
+    fn nodes(&self) -> Vec<String> {
+        vec![self.url()]
+    }
 }
 
 /// A kind of store. To put another one to the tests, add it here, and to `Hand` what is done to its server.
+///
+/// A store in memory is not among them: no second process sees it. What it promises to the servers of one process is in
+/// `policies`, on a clock that the tests move.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     Redis,
     Postgres,
+    /// PostgreSQL behind PgBouncer, with a connection per transaction.
+    Pooled,
+    Sentinel,
+    Cluster,
+    File,
 }
 
-/// The list of what is promised on every store: each becomes a test.
-#[allow(unused_macros, reason = "not every test program has such promises")]
-macro_rules! promises {
-    ($($promises:ident::$promise:ident;)+) => { $(
-        #[test]
-        fn $promise() {
-            $crate::support::home::on_every_store($promises::$promise);
-        }
-    )+ };
-}
-
-#[allow(unused_imports, reason = "as above")]
-pub(crate) use promises;
-
-/// Keeps a promise on every store, side by side: such tests are mostly waiting.
-pub fn on_every_store(promise: fn(Kind)) {
-    let kept = |kind: Kind| {
-        move || {
-            let kept = catch_unwind(AssertUnwindSafe(|| promise(kind)));
-            kept.inspect_err(|_| eprintln!("the promise was broken on {kind:?}"))
-        }
-    };
-    let results = std::thread::scope(|scope| {
-        let running = [Kind::Redis, Kind::Postgres].map(|kind| scope.spawn(kept(kind)));
-        running.map(|thread| thread.join().expect("caught before"))
-    });
-    for result in results {
-        result.unwrap_or_else(|panic| resume_unwind(panic));
-    }
-}
+/// Nobody finds a server dead, however long it is silent.
+const NEVER: Duration = Duration::from_secs(600);
+const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 impl Kind {
+    pub const ALL: &[Self] =
+        &[Self::Redis, Self::Postgres, Self::Pooled, Self::Sentinel, Self::Cluster, Self::File];
+
     /// A store that no other test uses.
     pub fn home(self) -> Home {
         match self {
-            Self::Redis => Home::Redis(RedisServer::start()),
-            Self::Postgres => {
-                static COUNT: AtomicU32 = AtomicU32::new(0);
-                let namespace = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
-                Home::SharedPostgres { server: PostgresServer::shared(), namespace }
-            }
+            Self::Redis => Home::of(RedisServer::start()),
+            Self::Postgres => Home::shared(PostgresServer::shared()),
+            Self::Pooled => Home::shared(Pooler::shared()),
+            Self::Sentinel => Home::shared(RedisSentinel::shared()),
+            Self::Cluster => Home::shared(RedisCluster::shared()),
+            Self::File => Home::Folder(TempFolder::in_memory()),
         }
+    }
+
+    /// The time between ticks for one that is killed, if others are back at once: a cluster takes two seconds to trust
+    /// itself again.
+    pub fn between_ticks(self, seconds: u64) -> Duration {
+        Duration::from_secs(if matches!(self, Self::Cluster) { 2 * seconds } else { seconds })
     }
 
     /// One that may be killed, and has forgotten nothing when it is back.
     pub fn durable_home(self) -> Home {
         match self {
-            Self::Redis => {
-                Home::Redis(RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]))
-            }
-            Self::Postgres => Home::Postgres(PostgresServer::start()),
+            Self::Redis => Home::of(RedisServer::start_with(&DURABLE)),
+            Self::Postgres => Home::of(PostgresServer::start()),
+            Self::Pooled => Home::of(PooledServer::start()),
+            Self::Sentinel => Home::of(RedisSentinel::start_with(NEVER, &DURABLE)),
+            Self::Cluster => Home::of(RedisCluster::start_with(NEVER, &DURABLE)),
+            Self::File => panic!("a folder cannot be killed"),
         }
     }
+}
+
+/// A server, or several that are one store.
+pub trait Server: Whereabouts {
+    /// It dies as by a power cut.
+    fn kill(&mut self);
+
+    /// It is there again, on the same port.
+    fn restart(&mut self);
 }
 
 /// A store of the test's own.
 pub enum Home {
-    Redis(RedisServer),
-    Postgres(PostgresServer),
+    Own(Box<dyn Server>),
     /// Slow to start, so that one server serves many tests.
-    SharedPostgres {
-        server: &'static PostgresServer,
+    Shared {
+        place: &'static (dyn Whereabouts + Sync),
         namespace: String,
     },
+    Folder(TempFolder),
 }
 
 impl Home {
-    /// The server dies as by a power cut.
-    pub fn kill(&mut self) {
+    pub fn of(server: impl Server + 'static) -> Self {
+        Self::Own(Box::new(server))
+    }
+
+    fn shared(place: &'static (impl Whereabouts + Sync)) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let namespace = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        Self::Shared { place, namespace }
+    }
+
+    fn server(&mut self) -> &mut dyn Server {
         match self {
-            Self::Redis(server) => server.kill(),
-            Self::Postgres(server) => server.kill(),
-            Self::SharedPostgres { .. } => panic!("others use it, too: ask for a durable home"),
+            Self::Own(server) => server.as_mut(),
+            _ => panic!("no server of the test's own: ask for a durable home"),
         }
     }
 
-    /// The server is there again, on the same port.
+    pub fn kill(&mut self) {
+        self.server().kill();
+    }
+
     pub fn restart(&mut self) {
-        match self {
-            Self::Redis(server) => server.restart(),
-            Self::Postgres(server) => server.restart(),
-            Self::SharedPostgres { .. } => panic!("others use it, too: ask for a durable home"),
-        }
+        self.server().restart();
     }
 }
 
 impl Whereabouts for Home {
     fn url(&self) -> String {
         match self {
-            Self::Redis(server) => server.url(),
-            Self::Postgres(server) => server.url(),
-            Self::SharedPostgres { server, .. } => server.url(),
+            Self::Own(server) => server.url(),
+            Self::Shared { place, .. } => place.url(),
+            Self::Folder(folder) => format!("file://{}", folder.path().display()),
         }
     }
 
     fn namespace(&self) -> Option<String> {
         match self {
-            Self::SharedPostgres { namespace, .. } => Some(namespace.clone()),
+            Self::Shared { namespace, .. } => Some(namespace.clone()),
             _ => None,
+        }
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        match self {
+            Self::Own(server) => server.nodes(),
+            Self::Shared { place, .. } => place.nodes(),
+            Self::Folder(_) => Vec::new(),
         }
     }
 }
 
-impl Whereabouts for RedisServer {
-    fn url(&self) -> String {
-        self.url()
-    }
+/// A single server, which has its own way to be killed and restarted.
+macro_rules! single_servers {
+    ($($server:ident),+) => { $(
+        impl Whereabouts for $server {
+            fn url(&self) -> String {
+                self.url()
+            }
+        }
+
+        impl Server for $server {
+            fn kill(&mut self) {
+                self.kill();
+            }
+
+            fn restart(&mut self) {
+                self.restart();
+            }
+        }
+    )+ };
 }
+
+single_servers!(RedisServer, PostgresServer);

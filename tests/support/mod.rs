@@ -12,6 +12,7 @@ pub mod home;
 pub mod pooler;
 pub mod postgres_server;
 pub mod postgres_subject;
+pub mod promises;
 pub mod proxy;
 pub mod racer;
 pub mod redis_cluster;

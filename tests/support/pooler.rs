@@ -4,12 +4,15 @@ use std::process::Child;
 use std::sync::OnceLock;
 
 use super::folder::TempFolder;
+use super::home::{Server, Whereabouts};
 use super::postgres_server::{PostgresServer, answers_soon, free_port, watched};
 
 /// A pooler that has fewer connections than it has clients.
 pub struct Pooler {
-    _watched: Child,
+    watched: Child,
     port: u16,
+    /// Where the server itself is.
+    server: String,
 }
 
 impl Pooler {
@@ -26,7 +29,7 @@ impl Pooler {
              postgres = host=127.0.0.1 port={} user=postgres\n\
              [pgbouncer]\n\
              listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-             pool_mode = transaction\ndefault_pool_size = 3\nmax_client_conn = 200\n",
+             pool_mode = transaction\ndefault_pool_size = 3\nmax_client_conn = 200\nserver_login_retry = 0.1\n",
             server.port()
         );
         let file = folder.path().join("pgbouncer.ini");
@@ -38,7 +41,7 @@ impl Pooler {
         );
         // The shell removes it.
         std::mem::forget(folder);
-        Self { _watched: watched, port }
+        Self { watched, port, server: server.url() }
     }
 
     /// Its port.
@@ -49,5 +52,56 @@ impl Pooler {
     /// Where it listens.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        drop(self.watched.stdin.take());
+        let _ended = self.watched.wait();
+    }
+}
+
+impl Whereabouts for Pooler {
+    fn url(&self) -> String {
+        self.url()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        vec![self.server.clone()]
+    }
+}
+
+/// A server behind a pooler, both of the test's own.
+pub struct PooledServer {
+    pooler: Pooler,
+    server: PostgresServer,
+}
+
+impl PooledServer {
+    pub fn start() -> Self {
+        let server = PostgresServer::start();
+        Self { pooler: Pooler::before(&server), server }
+    }
+}
+
+impl Whereabouts for PooledServer {
+    fn url(&self) -> String {
+        self.pooler.url()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.pooler.nodes()
+    }
+}
+
+/// Of the server: the pooler stays.
+impl Server for PooledServer {
+    fn kill(&mut self) {
+        self.server.kill();
+    }
+
+    fn restart(&mut self) {
+        self.server.restart();
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimReply, RunOutcome, Store, TickClaim};
 use jobs::{Overlap, Timestamp};
 use redis::aio::MultiplexedConnection;
 
 use super::bench::{ask, claim_with, ending, lease};
+use super::hand::open;
 use super::worker::{KEY, number, orders, tell};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -18,11 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// In a worker: waits for the first tick, asks for every one, and tells which of them it ran.
 pub async fn race(way: &str) {
     let url = std::env::var("JOBS_URL").expect("the store's URL");
-    let client = redis::Client::open(url.as_str()).expect("a URL");
-    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
-    let client = client.get_multiplexed_async_connection_with_config(&config).await;
-    let mut client = client.expect("a connection");
-    let store = RedisStore::open(&url, None).expect("a URL").with_timeouts(PATIENCE, PATIENCE);
+    let mut client = if way == "naive" { Some(connect(&url).await) } else { None };
+    let store = open(&url, std::env::var("JOBS_NAMESPACE").ok().as_deref());
     store.ping().await.expect("a connection");
     tell("ready");
     let Some(first) = orders().recv().await else { return };
@@ -34,8 +31,8 @@ pub async fn race(way: &str) {
         let asks_at = Timestamp::from_micros(tick.as_micros() + number("SKEW", 0) * 1000);
         tokio::time::sleep(asks_at.since(Timestamp::now())).await;
         let ran_it = match way {
-            "naive" => plain_pattern(&mut client, tick).await,
-            "claim" => claim(&store, tick).await,
+            "naive" => plain_pattern(client.as_mut().expect("connected"), tick).await,
+            "claim" => claim(store.as_ref(), tick).await,
             way => panic!("no such way: {way}"),
         };
         if ran_it {
@@ -43,6 +40,12 @@ pub async fn race(way: &str) {
         }
     }
     tell(&format!("ran {}", ran.join(" ")));
+}
+
+async fn connect(redis: &str) -> MultiplexedConnection {
+    let client = redis::Client::open(redis).expect("a URL");
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    client.get_multiplexed_async_connection_with_config(&config).await.expect("a connection")
 }
 
 async fn the_job() {
@@ -70,7 +73,7 @@ async fn plain_pattern(client: &mut MultiplexedConnection, tick: Timestamp) -> b
     true
 }
 
-async fn claim(store: &RedisStore, tick: Timestamp) -> bool {
+async fn claim(store: &dyn Store, tick: Timestamp) -> bool {
     // A machine that stalls in the middle of a run must not cost the next tick.
     let patient = TickClaim { grace: Duration::from_secs(60), overlap: Overlap::Queue, ..ask(tick) };
     let claim = claim_with(&std::process::id().to_string(), TTL, patient);

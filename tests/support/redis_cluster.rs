@@ -7,6 +7,7 @@ use redis::{FromRedisValue, RedisResult};
 
 use super::fleet::wait_for;
 use super::hand::Hand;
+use super::home::{Server, Whereabouts};
 use super::redis_server::RedisServer;
 
 pub struct RedisCluster {
@@ -19,10 +20,15 @@ const MASTERS: usize = 3;
 impl RedisCluster {
     /// A cluster that finds a node dead which is silent for so long.
     pub fn start(node_timeout: Duration) -> Self {
+        Self::start_with(node_timeout, &[])
+    }
+
+    /// The same, of nodes with further options.
+    pub fn start_with(node_timeout: Duration, further: &[&str]) -> Self {
         let timeout = node_timeout.as_millis().to_string();
         let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", &timeout];
         let quick = ["--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"];
-        let start = |_| RedisServer::start_with(&[options, quick].concat());
+        let start = |_| RedisServer::start_with(&[&options, &quick, further].concat());
         let cluster = Self { nodes: (0..2 * MASTERS).map(start).collect() };
         for number in 0..2 * MASTERS {
             let () = cluster.say(number, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
@@ -38,10 +44,14 @@ impl RedisCluster {
                 cluster.try_say::<()>(number, &format!("CLUSTER REPLICATE {master}")).ok()
             });
         }
-        for number in 0..2 * MASTERS {
-            wait_for("the cluster", || cluster.is_whole(number).then_some(()));
-        }
+        cluster.wait_until_whole();
         cluster
+    }
+
+    fn wait_until_whole(&self) {
+        for number in 0..self.nodes.len() {
+            wait_for("the cluster", || self.is_whole(number).then_some(()));
+        }
     }
 
     /// Introduces the nodes to each other; a busy machine forgets some of it, so it may take several times.
@@ -144,6 +154,27 @@ impl RedisCluster {
         for number in [to, from] {
             let () = self.say(number, &format!("CLUSTER SETSLOT {slot} NODE {target}"));
         }
+    }
+}
+
+impl Whereabouts for RedisCluster {
+    fn url(&self) -> String {
+        self.url("")
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.nodes.iter().map(RedisServer::url).collect()
+    }
+}
+
+impl Server for RedisCluster {
+    fn kill(&mut self) {
+        self.nodes.iter_mut().for_each(RedisServer::kill);
+    }
+
+    fn restart(&mut self) {
+        self.nodes.iter_mut().for_each(RedisServer::restart);
+        self.wait_until_whole();
     }
 }
 

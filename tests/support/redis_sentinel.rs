@@ -9,6 +9,7 @@ use redis::FromRedisValue;
 use super::fleet::wait_for;
 use super::folder::TempFolder;
 use super::hand::Hand;
+use super::home::{Server, Whereabouts};
 use super::redis_server::{RedisServer, end, free_port, launch};
 
 /// What the sentinels call the master.
@@ -32,9 +33,15 @@ struct Sentinel {
 impl RedisSentinel {
     /// One master, one replica, three sentinels, who find a master that is silent for so long dead.
     pub fn start(down_after: Duration) -> Self {
+        Self::start_with(down_after, &[])
+    }
+
+    /// The same, of servers with further options.
+    pub fn start_with(down_after: Duration, further: &[&str]) -> Self {
         let options =
             ["--masteruser", "replication", "--masterauth", "replicate", "--repl-diskless-sync-delay", "0"];
-        let servers: Vec<_> = (0..2).map(|_| RedisServer::start_with(&options)).collect();
+        let start = |_| RedisServer::start_with(&[&options, further].concat());
+        let servers: Vec<_> = (0..2).map(start).collect();
         let hands: Vec<_> = servers.iter().map(Hand::on).collect();
         for hand in &hands {
             let () = hand.say(REPLICATION);
@@ -109,6 +116,28 @@ impl RedisSentinel {
         let () = hand.say(REPLICATION);
         let () = hand.say(&format!("REPLICAOF 127.0.0.1 {}", self.servers[master].port()));
         wait_for("the replica's copy", || is_in_sync(&hand).then_some(()));
+    }
+}
+
+impl Whereabouts for RedisSentinel {
+    fn url(&self) -> String {
+        self.url("")
+    }
+
+    /// The first server, which is the master until there is a failover.
+    fn nodes(&self) -> Vec<String> {
+        vec![self.servers[0].url()]
+    }
+}
+
+/// Of the master: the sentinels are patient, and make no other server the master.
+impl Server for RedisSentinel {
+    fn kill(&mut self) {
+        self.servers[0].kill();
+    }
+
+    fn restart(&mut self) {
+        self.servers[0].restart();
     }
 }
 
