@@ -114,8 +114,8 @@ async fn deliver_all(folder: &Path) -> anyhow::Result<()> {
 
     let mut deliveries = JoinSet::new();
     for webhook in 1..=WEBHOOKS {
-        for delivery in 0..DELIVERIES {
-            let delivery = Delivery { webhook, delivery, ports, outage: accounts.outage() };
+        for turn in 0..DELIVERIES {
+            let delivery = Delivery { webhook, turn, ports, outage: accounts.outage() };
             deliveries.spawn(delivery.until_accepted());
         }
     }
@@ -163,7 +163,7 @@ impl Server {
 /// One of the three deliveries of a webhook.
 struct Delivery {
     webhook: usize,
-    delivery: usize,
+    turn: usize,
     ports: [(&'static str, u16); 2],
     outage: PathBuf,
 }
@@ -172,14 +172,14 @@ impl Delivery {
     /// As senders of webhooks do: whatever is not answered with success is delivered again, here to the other server.
     async fn until_accepted(self) -> anyhow::Result<((usize, usize), Vec<String>)> {
         // The first two at the same moment, the last one when the work may be done.
-        sleep(Duration::from_millis(if self.delivery == 2 { 200 } else { 0 })).await;
+        sleep(Duration::from_millis(if self.turn == 2 { 200 } else { 0 })).await;
         let mut answers = Vec::new();
         for attempt in 0..10 {
-            let (server, port) = self.ports[(self.webhook + self.delivery + attempt) % 2];
+            let (server, port) = self.ports[(self.webhook + self.turn + attempt) % 2];
             let (status, answer) = send(port, &payment(self.webhook)).await?;
             if status.is_success() {
                 answers.push(format!("{server} {answer}"));
-                return Ok(((self.webhook, self.delivery), answers));
+                return Ok(((self.webhook, self.turn), answers));
             }
             answers.push(format!("{server} {}", status.as_u16()));
             sleep(Duration::from_millis(300)).await;
@@ -214,10 +214,11 @@ fn judge(
     println!("  {:<12}{:<24}{:<24}{:<24}booked", "webhook", "1st delivery", "2nd delivery", "3rd delivery");
     for webhook in 1..=WEBHOOKS {
         let name = payment(webhook);
-        let line: String = (0..DELIVERIES)
-            .map(|delivery| format!("{:<24}", answers[&(webhook, delivery)].join(", ")))
-            .collect();
-        println!("  {name:<12}{line}{}", "●".repeat(booked.get(&name).copied().unwrap_or(0)));
+        print!("  {name:<12}");
+        for turn in 0..DELIVERIES {
+            print!("{:<24}", answers[&(webhook, turn)].join(", "));
+        }
+        println!("{}", "●".repeat(booked.get(&name).copied().unwrap_or(0)));
     }
 
     let count = |word: &str| answers.values().flatten().filter(|answer| answer.ends_with(word)).count();
