@@ -175,7 +175,8 @@ impl Supplier {
             let Seen { inside, served, begun, .. } = self.seen().clone();
             if let Some(begun) = begun {
                 let (time, dots) = (begun.elapsed().as_secs_f32(), "●".repeat(inside as usize));
-                println!("  {time:4.1} s  {served:>3} served  {inside:>2} inside {dots}");
+                let line = format!("  {time:4.1} s  {served:>3} served  {inside:>2} inside  {dots}");
+                println!("{}", line.trim_end());
             }
         }
     }
