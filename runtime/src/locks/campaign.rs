@@ -80,6 +80,28 @@ impl Campaign {
     }
 
     /// Who leads, as this process knows it, and every change of it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let jobs = jobs::builder().without_jobs().url("memory://watch").start_all().await?;
+    /// use jobs::Standing;
+    ///
+    /// let campaign = jobs.leader("cron-scheduler").campaign()?;
+    /// let mut standing = campaign.watch();
+    /// loop {
+    ///     match &*standing.borrow_and_update() {
+    ///         Standing::Leads(term) => println!("leads, under the fence {}", term.fence()),
+    ///         Standing::Follows(leader) => println!("follows {:?}", leader.server),
+    ///         Standing::Over => break,
+    ///         _ => println!("does not know"),
+    ///     }
+    ///     # if campaign.is_leader() { break }
+    ///     standing.changed().await?;
+    /// }
+    /// # jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
     pub fn watch(&self) -> watch::Receiver<Standing> {
         self.standing.clone()
     }
