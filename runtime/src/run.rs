@@ -33,7 +33,7 @@ pub(crate) struct Inner {
     pub(crate) attempt: u32,
     pub(crate) server: String,
     pub(crate) cancelled: Flag,
-    pub(crate) stopping: CancellationToken,
+    pub(crate) stopping: Arc<CancellationToken>,
     pub(crate) progress: Mutex<Option<Progress>>,
 }
 
@@ -54,7 +54,7 @@ impl Run {
             attempt: 1,
             server: "detached".to_owned(),
             cancelled: Flag::default(),
-            stopping: CancellationToken::new(),
+            stopping: Arc::default(),
             progress: Mutex::default(),
         })
     }
