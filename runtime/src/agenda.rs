@@ -50,7 +50,7 @@ impl Agenda {
         agenda
     }
 
-    /// When the next tick is due.
+    /// When the next tick is due, after those that were taken have been followed up.
     pub(crate) fn next_due(&mut self) -> Option<Timestamp> {
         for (index, next) in std::mem::take(&mut self.taken) {
             self.set(index, next);

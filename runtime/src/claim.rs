@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singleton_jobs_policy::Missed;
+use singleton_jobs_policy::{Missed, Schedule};
 
 use crate::Timestamp;
 use crate::event::SkipReason;
@@ -171,7 +171,7 @@ fn tick_claim(job: &Job, ask: Ask) -> TickClaim {
         overlap: policy.overlap,
         takeovers: policy.allowed_takeovers(),
         missed,
-        schedule: policy.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
+        schedule: policy.schedule.as_ref().map(Schedule::as_str).unwrap_or_default().to_owned(),
         known_for: Duration::ZERO,
     }
 }

@@ -132,7 +132,8 @@ fn start_all_the_same(server: &Arc<Server>, error: &StartError) {
 pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Closed {
     let mut jobs: Vec<_> = server.jobs.values().cloned().collect();
     // Each server begins at another job: when many are due together, one server does not win them all.
-    let first = RandomState::new().hash_one(()) as usize % jobs.len().max(1);
+    let random = usize::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default();
+    let first = random % jobs.len().max(1);
     jobs.rotate_left(first);
     let tasks = [
         server.host.spawn(scheduler::schedule(server.clone(), jobs)),

@@ -35,7 +35,7 @@ pub(crate) struct Inner {
     pub(crate) server: String,
     pub(crate) instance: Instance,
     pub(crate) cancelled: Flag,
-    pub(crate) stopping: CancellationToken,
+    pub(crate) stopping: Arc<CancellationToken>,
     pub(crate) progress: Mutex<Option<Progress>>,
 }
 
@@ -57,7 +57,7 @@ impl Run {
             server: "detached".to_owned(),
             instance: Instance::default(),
             cancelled: Flag::default(),
-            stopping: CancellationToken::new(),
+            stopping: Arc::default(),
             progress: Mutex::default(),
         })
     }

@@ -49,8 +49,8 @@ pub(crate) struct Server {
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) remember: usize,
-    /// No further tick is claimed.
-    pub(crate) stop: CancellationToken,
+    /// No further tick is claimed. Every run has it: to clone the token itself takes a lock.
+    pub(crate) stop: Arc<CancellationToken>,
     /// Runs that still go on are cancelled.
     pub(crate) cancel_runs: CancellationToken,
     /// The scheduler itself has failed.
@@ -93,7 +93,7 @@ impl Server {
             held: HeldHere::default(),
             events: EventSender::new(),
             remember: setup.remember,
-            stop: CancellationToken::new(),
+            stop: Arc::default(),
             cancel_runs: CancellationToken::new(),
             failed: CancellationToken::new(),
             ticks: TaskTracker::new(),

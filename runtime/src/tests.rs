@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::clock_watch::watch_clock;
@@ -213,7 +214,7 @@ fn schedule(server: &Arc<Server>, job: Job) {
 
 fn schedule_all(server: &Arc<Server>, jobs: Vec<Job>) {
     let jobs = jobs.into_iter().map(Arc::new).collect();
-    let stop = server.stop.clone();
+    let stop = CancellationToken::clone(&server.stop);
     tokio::spawn(stop.run_until_cancelled_owned(scheduler::schedule(server.clone(), jobs)));
 }
 

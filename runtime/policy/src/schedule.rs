@@ -120,6 +120,11 @@ impl Schedule {
         ticks.windows(2).map(|pair| pair[1].since(pair[0])).min().unwrap_or(Duration::MAX)
     }
 
+    /// The schedule as it is shown: `0 3 * * * Europe/Berlin`, or `every 10m`.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
     /// The same time zone with another text, for a schedule that configuration overrides.
     pub fn overridden(&self, text: &str) -> Result<Self, ScheduleError> {
         Self::parse(text, self.tz.as_deref().filter(|_| is_cron(text)))
@@ -158,10 +163,9 @@ impl ScheduleError {
     }
 }
 
-/// `0 3 * * * Europe/Berlin`, or `every 10m`.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.as_str())
     }
 }
 
