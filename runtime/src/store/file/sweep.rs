@@ -30,7 +30,7 @@ impl Sweep {
             let name = entry.ok().and_then(|entry| entry.file_name().into_string().ok());
             let files = name.as_deref().and_then(|name| KeyFiles::of_state_file(folder, name));
             if let Some(files) = files.filter(|files| is_gone(files, now)) {
-                let _next_time = files.remove_if(|state, now| model::is_gone(state, now));
+                let _next_time = files.remove_if(model::is_gone);
             }
         }
     }
