@@ -3,15 +3,20 @@
 //! One machine has one clock, so what processes write down can be put into one order, and compared with what the store
 //! says. Long repetitions, and other stores than Redis, are in variables that `tests/run --soak` sets.
 #![cfg(unix)]
+#![allow(clippy::cast_precision_loss, reason = "rates of a few thousand")]
 
 mod support;
 
 #[path = "locks_under_load/ground.rs"]
 mod ground;
+#[path = "locks_under_load/judge.rs"]
+mod judge;
 #[path = "locks_under_load/leftovers.rs"]
 mod leftovers;
 #[path = "locks_under_load/process.rs"]
 mod process;
+#[path = "locks_under_load/semaphore.rs"]
+mod semaphore;
 #[path = "locks_under_load/witness.rs"]
 mod witness;
 

@@ -8,7 +8,7 @@ use jobs::store::Store;
 use redis::aio::MultiplexedConnection;
 
 use super::witness::Witness;
-use super::{ground, leftovers};
+use super::{ground, leftovers, semaphore};
 use crate::support::worker::setting;
 
 /// In a process that was started for it: does its part, and returns true.
@@ -17,6 +17,8 @@ pub fn begin() -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         match role.as_str() {
+            "semaphore" => semaphore::process().await,
+            "count, then add" => semaphore::naive_process().await,
             "hold" => leftovers::holder().await,
             "cancel" => leftovers::canceller().await,
             "forget" => leftovers::forgetter().await,
