@@ -11,6 +11,8 @@ mod support;
 mod ground;
 #[path = "locks_under_load/judge.rs"]
 mod judge;
+#[path = "locks_under_load/leader.rs"]
+mod leader;
 #[path = "locks_under_load/leftovers.rs"]
 mod leftovers;
 #[path = "locks_under_load/process.rs"]
