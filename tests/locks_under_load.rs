@@ -15,6 +15,8 @@ mod judge;
 mod leader;
 #[path = "locks_under_load/leftovers.rs"]
 mod leftovers;
+#[path = "locks_under_load/once.rs"]
+mod once;
 #[path = "locks_under_load/process.rs"]
 mod process;
 #[path = "locks_under_load/semaphore.rs"]

@@ -8,7 +8,7 @@ use jobs::store::Store;
 use redis::aio::MultiplexedConnection;
 
 use super::witness::Witness;
-use super::{ground, leader, leftovers, semaphore};
+use super::{ground, leader, leftovers, once, semaphore};
 use crate::support::worker::setting;
 
 /// In a process that was started for it: does its part, and returns true.
@@ -21,6 +21,7 @@ pub fn begin() -> bool {
             "count, then add" => semaphore::naive_process().await,
             "candidate" => leader::process().await,
             "careless candidate" => leader::naive_process().await,
+            "deliver" => once::process().await,
             "hold" => leftovers::holder().await,
             "cancel" => leftovers::canceller().await,
             "forget" => leftovers::forgetter().await,
