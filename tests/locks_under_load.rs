@@ -21,6 +21,8 @@ mod once;
 mod process;
 #[path = "locks_under_load/semaphore.rs"]
 mod semaphore;
+#[path = "locks_under_load/waiting.rs"]
+mod waiting;
 #[path = "locks_under_load/witness.rs"]
 mod witness;
 

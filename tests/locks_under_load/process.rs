@@ -8,7 +8,7 @@ use jobs::store::Store;
 use redis::aio::MultiplexedConnection;
 
 use super::witness::Witness;
-use super::{ground, leader, leftovers, once, semaphore};
+use super::{ground, leader, leftovers, once, semaphore, waiting};
 use crate::support::worker::setting;
 
 /// In a process that was started for it: does its part, and returns true.
@@ -22,6 +22,7 @@ pub fn begin() -> bool {
             "candidate" => leader::process().await,
             "careless candidate" => leader::naive_process().await,
             "deliver" => once::process().await,
+            "wait" => waiting::process().await,
             "hold" => leftovers::holder().await,
             "cancel" => leftovers::canceller().await,
             "forget" => leftovers::forgetter().await,
