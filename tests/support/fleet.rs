@@ -128,6 +128,11 @@ impl Worker {
         self.told.lock().unwrap().clone()
     }
 
+    /// What it told last.
+    pub fn newest(&self) -> String {
+        self.told.lock().unwrap().last().cloned().unwrap_or_default()
+    }
+
     /// What its runs reported so far.
     pub fn steps(&self) -> Vec<Step> {
         self.told().iter().filter_map(|line| Step::parse(line)).collect()
@@ -166,6 +171,11 @@ impl Worker {
     pub fn kill(&mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it ends");
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.try_wait().expect("its status").is_some()
     }
 
     /// Waits for its end.
