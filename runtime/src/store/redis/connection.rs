@@ -86,6 +86,7 @@ enum Place {
 
 impl Server {
     /// What connects to the server where it is now.
+    #[cfg_attr(not(feature = "sentinel"), allow(clippy::unused_async))]
     pub(super) async fn client(&self) -> RedisResult<Client> {
         match &self.place {
             Place::Fixed(client) => Ok(client.as_ref().clone()),
