@@ -136,9 +136,10 @@ impl Stage {
         Ok(Self { servers, campaigning, heard, terms: Vec::new(), following: BTreeMap::new() })
     }
 
+    /// Waits for both ends of the handover: the words of two processes arrive in any order.
     async fn next_leader(&mut self) -> anyhow::Result<String> {
         let known = self.terms.len();
-        while self.terms.len() == known {
+        while self.terms.len() == known || self.terms[..known].iter().any(|term| term.until.is_none()) {
             self.listen().await?;
         }
         Ok(self.terms[known].server.clone())
@@ -150,6 +151,8 @@ impl Stage {
         let others: Vec<_> = self.campaigning.iter().filter(|name| **name != leader).cloned().collect();
         while !others.iter().all(|name| self.following.get(name).is_some_and(|id| is_of(id, &leader))) {
             self.listen().await?;
+            let leading = self.terms.iter().filter(|term| term.until.is_none()).count();
+            ensure!(leading == 1, "another one leads, and nobody has ended the term of {leader}");
         }
         let held = jobs.locks().await?;
         let held = held.iter().find(|held| held.kind == Some(Kind::Leader)).context("nobody leads")?;
@@ -171,7 +174,7 @@ impl Stage {
         match word {
             Word::Leads { from, fence } => self.terms.push(Office { server, fence, from, until: None }),
             Word::Follows(leader) => drop(self.following.insert(server, leader)),
-            Word::Resigns(at) => self.terms.last_mut().context("it led")?.until = Some(at),
+            Word::Resigns(at) => self.end_term(&server, at)?,
             Word::Ended => ensure!(!self.campaigning.contains(&server), "{server} ended too early"),
         }
         Ok(())
@@ -181,7 +184,12 @@ impl Stage {
         self.campaigning.remove(leader);
         let mut process = self.servers.remove(leader).context("it runs")?;
         process.kill().await?;
-        self.terms.last_mut().context("it led")?.until = Some(now());
+        self.end_term(leader, now())
+    }
+
+    fn end_term(&mut self, leader: &str, at: i64) -> anyhow::Result<()> {
+        let term = self.terms.iter_mut().rfind(|term| term.server == leader);
+        term.with_context(|| format!("{leader} did not lead"))?.until = Some(at);
         Ok(())
     }
 
