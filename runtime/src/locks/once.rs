@@ -55,7 +55,6 @@ pub struct RunOnce {
 
 /// What became of work that is done once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Once<T> {
     /// It was done here and now, and this is what it returned.
     Ran(T),
