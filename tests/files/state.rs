@@ -87,6 +87,7 @@ async fn a_step_that_leaves_nothing_to_know_leaves_no_state_file() {
     store.set_paused("import", true).await.unwrap();
     assert!(store.state_file("import").exists());
     store.set_paused("import", false).await.unwrap();
+    assert_eq!(store.forget("import", Duration::ZERO).await.unwrap().reply, ForgetReply::Forgotten);
     assert!(!store.state_file("import").exists());
 }
 

@@ -2,9 +2,10 @@
 
 use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimReply, Store, StoreErrorKind};
+use jobs::testing::store::Subject;
 
 use crate::serve;
-use crate::support::bench::{LONG, claim_now};
+use crate::support::bench::{Bench, LONG, claim_now};
 use crate::support::fleet::{wait_for, wait_until};
 use crate::support::hand::Hand;
 use crate::support::redis_cluster::RedisCluster;
@@ -92,7 +93,7 @@ async fn a_claim_that_is_repeated_is_won_as_soon_as_a_replica_has_it() {
         (redis, replica)
     });
     let (_redis, replica) = replica.await.expect("a replica");
-    let won = store.claim("k", &claim).await.expect("an answer").reply.decision;
+    let won = Bench::with_key(&Subject::new(store), "k").claim(&claim).await;
     assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
     let token: String =
         redis::cmd("GET").arg("lock:k").query_async(&mut replica.client().await).await.expect("a copy");
@@ -106,13 +107,12 @@ async fn the_replicas_of_a_clusters_node_are_those_of_the_jobs_slot() {
     let open = |replicas| {
         RedisStore::open(&redis.url(""), Some("replicas")).expect("a URL").with_wait_replicas(replicas)
     };
-    let (one, two) = (open(1), open(2));
+    let (one, two) = (Subject::new(open(1)), open(2));
     for number in 0..10 {
         let key = format!("job{number}");
         let error = two.claim(&key, &claim_now("a", LONG)).await.expect_err("there is one replica");
         assert!(error.to_string().contains("only 1 of 2 replicas have the claim"), "{error}");
         let key = format!("another{number}");
-        let won = one.claim(&key, &claim_now("a", LONG)).await.expect("an answer").reply.decision;
-        assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
+        Bench::with_key(&one, &key).win(&claim_now("a", LONG)).await;
     }
 }

@@ -45,11 +45,12 @@ impl Lease {
 }
 
 /// What a lease is held for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
     /// A run of a job.
+    #[default]
     Run,
     /// A lock by hand.
     Lock,

@@ -58,6 +58,7 @@ pub struct Claimant {
     /// Where it runs.
     pub server: String,
     /// What it holds the key for.
+    #[serde(default)]
     pub kind: Kind,
     /// What it claimed: a tick, or `None` for now.
     pub tick: Option<Timestamp>,

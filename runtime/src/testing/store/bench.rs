@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::store::{
     Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Holder, Lease, Listener,
-    REMEMBERED, ReleaseReply, Requested, RunOutcome, RunRecord, RunRequest, Stamped, Store, Taken, TickClaim,
-    Verdict, What, Won,
+    REMEMBERED, ReleaseReply, Requested, RunOutcome, RunRecord, RunRequest, Stamped, Store, StoreErrorKind,
+    Taken, TickClaim, Verdict, What, Won,
 };
 use crate::{Missed, Overlap, Timestamp};
 
@@ -66,8 +66,14 @@ impl Bench {
         tick
     }
 
+    /// What was won and is not on all replicas yet is asked for again, as every server does.
     pub async fn answer(&self, claim: &Claim) -> Stamped<Verdict> {
-        self.store.claim(&self.key, claim).await.expect("claim")
+        loop {
+            match self.store.claim(&self.key, claim).await {
+                Err(error) if error.kind() == StoreErrorKind::NotReplicated => {}
+                answer => return answer.expect("claim"),
+            }
+        }
     }
 
     pub async fn verdict(&self, claim: &Claim) -> Verdict {

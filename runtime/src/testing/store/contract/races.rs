@@ -1,7 +1,5 @@
 //! Many servers at the same instant: a step that reads, waits and writes lets two of them in.
 
-use std::sync::Arc;
-
 use super::super::Subject;
 use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, lease};
 use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, TickClaim};
@@ -13,9 +11,9 @@ const ROUNDS: u32 = 10;
 async fn race(bench: &Bench, claims: Vec<Claim>) -> Lease {
     let mut racing = tokio::task::JoinSet::new();
     for claim in claims {
-        let (store, key) = (Arc::clone(&bench.store), bench.key.clone());
+        let bench = bench.clone();
         racing.spawn(async move {
-            let reply = store.claim(&key, &claim).await.expect("claim").reply.decision;
+            let reply = bench.claim(&claim).await;
             (claim, reply)
         });
     }
