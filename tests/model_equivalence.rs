@@ -11,7 +11,7 @@ use support::{file_subject, postgres_subject, subject, topology_subject};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_answers_as_the_model_does() {
-    random_operations(subject::redis().await, 6_000).await;
+    random_operations(subject::redis().await, 3_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
