@@ -222,8 +222,9 @@ impl Builder {
         };
         let jobs = if self.operates_only { Checked::default() } else { roster.check(&self.states)? };
         if self.operates_only && !self.store.is_named() {
-            let message = "name the store that the servers use: set JOBS_URL, or call `url`; a debug build's default is \
-                           a folder of each program's own";
+            let message = "name the store that the servers use, since there is no default for a program without jobs: set \
+                           JOBS_URL, as in JOBS_URL=redis://localhost:6379 or JOBS_URL=file:///var/lib/shop/jobs, or call \
+                           `url`";
             return Err(config("the builder's `without_jobs`", message.to_owned()));
         }
         let chosen = self.store.choose()?;

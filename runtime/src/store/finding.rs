@@ -37,6 +37,8 @@ pub enum FindingKind {
     NotDurable,
     /// A failover may lose the newest writes.
     LosesOnFailover,
+    /// The store has fewer replicas than a claim is to wait for.
+    TooFewReplicas,
     /// The store's version lacks what is needed.
     TooOld,
     /// The store takes no writes: a replica, a standby, read-only.

@@ -107,7 +107,10 @@ async fn about_server(mut connection: MultiplexedConnection, manner: Manner) -> 
         )]);
     }
     let mut findings: Vec<_> =
-        [info.too_old(), info.evicts(), info.loses_on_failover(manner)].into_iter().flatten().collect();
+        [info.too_old(), info.evicts(), info.loses_on_failover(manner), info.lacks_replicas(manner)]
+            .into_iter()
+            .flatten()
+            .collect();
     if info.is("aof_enabled", "0") {
         let save: Option<HashMap<String, String>> = ask(&mut connection, &["CONFIG", "GET", "save"]).await?;
         findings.extend(about_persistence(save.as_ref().and_then(|save| save.get("save"))));
@@ -206,6 +209,20 @@ impl<'a> Info<'a> {
         ))
     }
 
+    fn lacks_replicas(&self, manner: Manner) -> Option<Finding> {
+        let replicas = self.number("connected_slaves")?;
+        let wanted = manner.wait_replicas;
+        (usize::try_from(replicas).is_ok_and(|replicas| replicas < wanted)).then(|| {
+            Finding::warning(
+                FindingKind::TooFewReplicas,
+                format!(
+                    "wait_replicas={wanted}, but the Redis server has {replicas} replica(s): nothing starts before there are \
+                     enough; start them, or lower wait_replicas in the URL"
+                ),
+            )
+        })
+    }
+
     fn loses_on_failover(&self, manner: Manner) -> Option<Finding> {
         let replicas = self.number("connected_slaves").filter(|replicas| *replicas > 0)?;
         (manner.wait_replicas == 0).then(|| {
@@ -252,7 +269,9 @@ mod tests {
         let info = Info::read("role:master\r\nconnected_slaves:2\r\n");
         let waiting = Manner { wait_replicas: 1, whole_cluster: false };
         assert!(info.loses_on_failover(Manner { whole_cluster: false, wait_replicas: 0 }).is_some());
-        assert!(info.loses_on_failover(waiting).is_none());
+        assert!(info.loses_on_failover(waiting).is_none() && info.lacks_replicas(waiting).is_none());
+        let more = Manner { wait_replicas: 3, whole_cluster: false };
+        assert!(info.lacks_replicas(more).is_some_and(|finding| finding.kind == FindingKind::TooFewReplicas));
     }
 
     #[test]

@@ -44,7 +44,12 @@ impl Parameters {
         // A plus means a space only in forms.
         let query = query.replace('+', "%2B");
         let url = parse_redis_url(&format!("unix:///?{query}")).ok_or("its parameters cannot be read")?;
+        let mut seen = Vec::new();
         for (index, (name, value)) in url.query_pairs().enumerate() {
+            if known.contains(&name.as_ref()) && seen.contains(&name) {
+                return Err(format!("`{name}` is given twice"));
+            }
+            seen.push(name.clone());
             if !known.contains(&name.as_ref()) {
                 let (number, known) = (index + 1, known.join(", "));
                 return Err(format!("parameter number {number} is not known here; known are {known}"));
@@ -91,7 +96,13 @@ mod tests {
 
     #[test]
     fn an_unknown_parameter_is_refused_with_the_known_ones_and_not_repeated() {
-        for query in ["wait_replicas=1&secret=1", "secret", "wait_replicas=secret", "wait_replicas=-1"] {
+        for query in [
+            "wait_replicas=1&wait_replicas=0",
+            "wait_replicas=1&secret=1",
+            "secret",
+            "wait_replicas=secret",
+            "wait_replicas=-1",
+        ] {
             let error = Parameters::read(query, &[]).err().expect(query);
             assert!(!error.contains("secret") && error.contains("wait_replicas"), "{query}: {error}");
         }
