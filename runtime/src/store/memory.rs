@@ -81,7 +81,11 @@ impl MemoryStore {
     }
 
     fn ring(&self, key: &str) {
-        if let Some(bells) = self.contents().bells.get(self.full_key(key).as_ref()) {
+        let contents = self.contents();
+        if contents.bells.is_empty() {
+            return;
+        }
+        if let Some(bells) = contents.bells.get(self.full_key(key).as_ref()) {
             bells.iter().for_each(Bell::ring);
         }
     }
