@@ -1,7 +1,6 @@
 //! Which tick of which job is due next.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ use crate::{Missed, OnCrash, Policy, Schedule, Timestamp};
 /// The next tick of every job, the earliest first. Pure: the time is passed in.
 pub(crate) struct Agenda {
     entries: Vec<Entry>,
-    /// When each planned tick is due. What was planned anew since is left in, and passed over.
-    queue: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    /// When each planned tick is due.
+    queue: BTreeSet<(Timestamp, usize)>,
     /// The jobs whose ticks were taken, and the ticks to plan for them.
     taken: Vec<(usize, Option<Timestamp>)>,
 }
@@ -42,7 +41,7 @@ const JUST_BEFORE: Duration = Duration::from_micros(1);
 impl Agenda {
     pub(crate) fn new(jobs: Vec<Arc<Job>>, now: Timestamp) -> Self {
         let entries = jobs.into_iter().map(|job| Entry { job, planned: None });
-        let mut agenda = Self { entries: entries.collect(), queue: BinaryHeap::new(), taken: Vec::new() };
+        let mut agenda = Self { entries: entries.collect(), queue: BTreeSet::new(), taken: Vec::new() };
         for index in 0..agenda.entries.len() {
             let first = first_tick(&agenda.entries[index].job.policy, now);
             agenda.set(index, first);
@@ -55,23 +54,13 @@ impl Agenda {
         for (index, next) in std::mem::take(&mut self.taken) {
             self.set(index, next);
         }
-        self.earliest()
-    }
-
-    fn earliest(&mut self) -> Option<Timestamp> {
-        while let Some(Reverse((due, index))) = self.queue.peek() {
-            if self.entries[*index].due() == Some(*due) {
-                return Some(*due);
-            }
-            self.queue.pop();
-        }
-        None
+        self.queue.first().map(|(due, _)| *due)
     }
 
     /// Takes a tick that is due. The one after it is planned when the next one is asked for: not while others wait.
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<Due> {
-        self.earliest().filter(|due| *due <= now)?;
-        let Reverse((_, index)) = self.queue.pop()?;
+        self.queue.first().filter(|(due, _)| *due <= now)?;
+        let (_, index) = self.queue.pop_first()?;
         let entry = &mut self.entries[index];
         let policy = &entry.job.policy;
         let Planned { tick, next } = newest_due(policy, entry.planned.take()?, now)?;
@@ -92,7 +81,6 @@ impl Agenda {
     }
 
     pub(crate) fn plan_all_again(&mut self, now: Timestamp) {
-        self.queue.clear();
         for index in 0..self.entries.len() {
             self.plan_again(index, now);
         }
@@ -107,9 +95,12 @@ impl Agenda {
 
     fn set(&mut self, index: usize, tick: Option<Timestamp>) {
         let entry = &mut self.entries[index];
+        if let Some(due) = entry.due() {
+            self.queue.remove(&(due, index));
+        }
         entry.planned =
             tick.zip(entry.job.policy.schedule.as_ref()).map(|(tick, schedule)| Planned::at(tick, schedule));
-        self.queue.extend(entry.due().map(|due| Reverse((due, index))));
+        self.queue.extend(entry.due().map(|due| (due, index)));
     }
 }
 
