@@ -32,6 +32,13 @@ struct Confirmed {
     margin: Duration,
 }
 
+#[derive(PartialEq)]
+enum Worth {
+    Everything,
+    Doubtful,
+    Nothing,
+}
+
 impl Proof {
     pub(crate) fn new(
         wall: Arc<dyn Clock>,
@@ -79,19 +86,28 @@ impl Proof {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        let over = Instant::now() >= self.deadline() || (!self.kept_alive && self.slept());
-        self.lost.is_raised() || over
+        self.worth() == Worth::Nothing
     }
 
     /// The machine may have slept through the lease, and only the store can tell.
     pub(crate) fn is_doubtful(&self) -> bool {
-        self.kept_alive && self.slept()
+        self.worth() == Worth::Doubtful
     }
 
-    /// The wall clock ran ahead of the steady one, which stands still in a suspended machine.
-    fn slept(&self) -> bool {
+    fn worth(&self) -> Worth {
         let confirmed = *lock(&self.confirmed);
-        self.wall.now().since(confirmed.wall) > confirmed.at.elapsed() + confirmed.margin
+        let now = Instant::now();
+        if self.lost.is_raised() || now >= confirmed.deadline {
+            return Worth::Nothing;
+        }
+        // The steady clock stands still in a suspended machine, and the wall clock does not.
+        let passed = self.wall.now().since(confirmed.wall);
+        let slept = passed > now.duration_since(confirmed.at) + confirmed.margin;
+        match (slept, self.kept_alive) {
+            (false, _) => Worth::Everything,
+            (true, true) => Worth::Doubtful,
+            (true, false) => Worth::Nothing,
+        }
     }
 
     pub(crate) fn lose(&self) {
@@ -111,16 +127,16 @@ impl Proof {
 
     /// Before each poll of a job: `Ready(true)` to go on, `Ready(false)` to stop for good.
     pub(crate) fn poll_valid(&self, context: &Context<'_>) -> Poll<bool> {
-        if self.is_lost() {
-            return Poll::Ready(false);
+        match self.worth() {
+            Worth::Everything => Poll::Ready(true),
+            Worth::Nothing => Poll::Ready(false),
+            Worth::Doubtful => {
+                *lock(&self.waiting) = Some(context.waker().clone());
+                self.doubt.notify_one();
+                // Whoever decided between the two looks found nobody to wake.
+                if self.lost.is_raised() { Poll::Ready(false) } else { Poll::Pending }
+            }
         }
-        if self.is_doubtful() {
-            *lock(&self.waiting) = Some(context.waker().clone());
-            self.doubt.notify_one();
-            // Whoever decided between the two looks found nobody to wake.
-            return if self.lost.is_raised() { Poll::Ready(false) } else { Poll::Pending };
-        }
-        Poll::Ready(true)
     }
 
     fn wake(&self) {
