@@ -119,13 +119,13 @@ fn claim_of(start: Timestamp) -> Claim {
         overlap: Overlap::Skip,
         takeovers: 0,
         missed: Missed::Skip,
-        schedule: "1s".to_owned(),
+        schedule: "1s".into(),
         known_for: 20 * MINUTE,
     };
     let process = std::process::id();
     Claim {
-        token: format!("{process}-{}", start.as_micros()),
-        server: format!("worker-{process}"),
+        token: format!("{process}-{}", start.as_micros()).into(),
+        server: format!("worker-{process}").into(),
         ttl: MINUTE,
         what: What::Tick(tick),
         remember: REMEMBERED,

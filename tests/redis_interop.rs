@@ -58,7 +58,7 @@ async fn our_lock_excludes_a_plain_client_until_it_is_released() {
     let lease = bench.win(&claim_now("a", LONG)).await;
     let take = format!("SET {LOCK} theirs NX PX 1000");
     assert_eq!(raw::<Option<String>>(&mut plain, &take).await, None);
-    assert_eq!(raw::<String>(&mut plain, &format!("GET {LOCK}")).await, lease.token);
+    assert_eq!(raw::<String>(&mut plain, &format!("GET {LOCK}")).await, *lease.token);
     let left: i64 = raw(&mut plain, &format!("PTTL {LOCK}")).await;
     assert!((29_000..=30_000).contains(&left), "{left}");
 
@@ -192,7 +192,7 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
     // Even what vanished or was wiped is put back.
     let () = raw(&mut plain, &format!("DEL {LOCK}")).await;
     bench.keep(&mut lease).await;
-    assert_eq!(raw::<String>(&mut plain, &format!("GET {LOCK}")).await, lease.token);
+    assert_eq!(raw::<String>(&mut plain, &format!("GET {LOCK}")).await, *lease.token);
     let () = raw(&mut plain, "FLUSHALL").await;
     assert!(matches!(bench.extend(&lease).await, ExtendReply::Restored(_)));
     assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);

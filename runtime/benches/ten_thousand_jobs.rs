@@ -165,12 +165,12 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
         overlap: Overlap::Skip,
         takeovers: 0,
         missed: Missed::Skip,
-        schedule: String::new(),
+        schedule: "".into(),
         known_for: ttl,
     };
     let claim = Claim {
-        token: uuid::Uuid::new_v4().to_string(),
-        server: "bare".to_owned(),
+        token: uuid::Uuid::new_v4().to_string().into(),
+        server: "bare".into(),
         ttl,
         what: What::Tick(ask),
         remember: REMEMBERED,

@@ -69,11 +69,11 @@ async fn claim_and_run(
 ) -> Result<Option<RunNow>, StoreError> {
     let slot = tokio::select! {
         slot = server.slot(Some(server.time.now().plus(TRY_FOR))) => slot,
-        () = server.stop.cancelled() => return Err(stopping(server)),
+        () = server.stop.raised() => return Err(stopping(server)),
     };
     let Some(slot) = slot else { return Ok(Some(RunNow::Busy)) };
     if job.here.astray.load(Ordering::SeqCst) > 0 {
-        let holder = Holder { server: Some(server.id.clone()), since: None, remaining: None };
+        let holder = Holder { server: Some(server.id.to_string()), since: None, remaining: None };
         return Ok(Some(RunNow::Held(holder)));
     }
     let claim = Claim {
@@ -114,9 +114,9 @@ async fn claim_and_run(
         };
         let lease =
             HeldLease::won(server, &job.policy.key, job.policy.keep_alive, claim, won, sent, answer.at);
-        if lease.proof().is_lost() || server.stop.is_cancelled() {
-            lease.give_up(server).await;
-            return Err(if server.stop.is_cancelled() { stopping(server) } else { too_late(server) });
+        if lease.proof().is_lost() || server.stop.is_raised() {
+            lease.give_up(server);
+            return Err(if server.stop.is_raised() { stopping(server) } else { too_late(server) });
         }
         let win = Win { lease, slot, missed_after: None, usual: won.usual };
         let started = tick::start(server, job, win);
@@ -128,13 +128,13 @@ async fn claim_and_run(
 pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<RunNow, StoreError> {
     let within = Duration::from_secs(5);
     let id = Uuid::new_v4().simple().to_string();
-    let request = RunRequest { id, by: server.id.clone(), ttl: REQUEST_FOR };
+    let request = RunRequest { id, by: server.id.to_string(), ttl: REQUEST_FOR };
     let counts = server.ask("request", within, server.store.request(key, &request)).await?.reply;
     loop {
         tokio::select! {
             () = sleep(LOOK) => {}
             // The run is another server's: it may go on for hours.
-            () = server.stop.cancelled() => return Err(stopping(server)),
+            () = server.stop.raised() => return Err(stopping(server)),
         }
         let seen = match server.ask("history", within, server.store.history(key)).await {
             Ok(seen) => seen,

@@ -63,7 +63,7 @@ const WORTH_WAITING: Duration = Duration::from_secs(1);
 ///
 /// Every request carries the same token, so a request whose reply was lost can be repeated: it wins again,
 /// or learns that it lost. Once the token is released no request with it is sent.
-pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, token: String) -> Claimed {
+pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, token: Arc<str>) -> Claimed {
     let (server, job) = (&server, &job);
     let mut claim = Claim {
         token,
@@ -125,7 +125,7 @@ pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, tok
                         let (key, keep_alive) = (&job.policy.key, job.policy.keep_alive);
                         let lease = HeldLease::won(server, key, keep_alive, claim, won, sent, answer.at);
                         if let Some(why) = reason_not_to_start(server, &lease) {
-                            lease.give_up(server).await;
+                            lease.give_up(server);
                             return Err(why.into());
                         }
                         let Won { missed_after, usual, .. } = won;
@@ -171,7 +171,7 @@ fn tick_claim(job: &Job, ask: Ask) -> TickClaim {
         overlap: policy.overlap,
         takeovers: policy.allowed_takeovers(),
         missed,
-        schedule: policy.schedule.as_ref().map(Schedule::as_str).unwrap_or_default().to_owned(),
+        schedule: policy.schedule.as_ref().map(Schedule::text).unwrap_or_default(),
         known_for: Duration::ZERO,
     }
 }
@@ -183,7 +183,7 @@ pub(crate) fn request_timeout(ttl: Duration) -> Duration {
 
 /// A lease that cannot be used any more, or must not be, and why.
 fn reason_not_to_start(server: &Server, lease: &HeldLease) -> Option<SkipReason> {
-    if server.stop.is_cancelled() {
+    if server.stop.is_raised() {
         return Some(SkipReason::Stopping);
     }
     lease.proof().is_lost().then_some(SkipReason::WonTooLate)

@@ -16,7 +16,6 @@ use tokio::time::sleep;
 
 use crate::current;
 use crate::event::{EventKind, RunRef};
-use crate::extract::Context;
 use crate::job::Job;
 use crate::outcome::{cut, describe_error};
 use crate::proof::Proof;
@@ -28,12 +27,11 @@ use crate::store::{Ending, FailedTry, RunOutcome};
 
 /// The job's function on the application's runtime: `None` if it was not polled to its end because the lease
 /// was lost, and its error as text, since an error's own code may panic or block.
-pub(crate) type Running = JoinHandle<Option<Result<(), String>>>;
+pub(crate) type Task = JoinHandle<Option<Result<(), String>>>;
 
 /// Starts the job's function.
-pub(crate) fn start(server: &Server, job: &Arc<Job>, run: &Run, proof: &Arc<Proof>) -> Running {
-    let context = Context { run: run.clone(), states: server.states.clone() };
-    server.app.spawn(under_lease(job.clone(), context, proof.clone()))
+pub(crate) fn start(server: &Server, job: Arc<Job>, run: &Run, proof: Arc<Proof>) -> Task {
+    server.app.spawn(under_lease(job, run.clone(), proof))
 }
 
 /// A run that took less is not told of, however quick the job usually is.
@@ -57,7 +55,7 @@ type How = (RunOutcome, Option<String>);
 
 impl Execution<'_> {
     /// Watches over a run and repeats what failed. Returns only when its future is gone.
-    pub(crate) async fn watch(&self, run: &Run, first_try: Running) -> Ending {
+    pub(crate) async fn watch(&self, run: &Run, first_try: Task) -> Ending {
         let mut timeout = pin!(sleep_or_not(self.job.policy.timeout));
         let mut overrun = pin!(self.tell_overrun());
         let mut failed_tries = Vec::new();
@@ -76,14 +74,14 @@ impl Execution<'_> {
             let pause = retry::pause(self.job.policy.retry_delay, retry);
             let text = error.clone().unwrap_or_default();
             let (id, at) = (self.id, self.server.time.now());
-            if !self.server.stop.is_cancelled() {
+            if !self.server.stop.is_raised() {
                 self.tell(EventKind::Retrying { run: id, retry, error: text.clone(), pause });
             }
             let stopped_by = tokio::select! {
                 biased;
                 () = self.proof.lost() => Some(RunOutcome::LeaseLost),
                 // The tries that are left are for another server.
-                () = self.server.stop.cancelled() => Some(RunOutcome::Cancelled),
+                () = self.server.stop.raised() => Some(RunOutcome::Cancelled),
                 () = &mut timeout => Some(RunOutcome::TimedOut),
                 () = sleep(pause) => None,
             };
@@ -96,7 +94,7 @@ impl Execution<'_> {
                 failed_tries.remove(0);
             }
             run = run.next_try();
-            task = start(self.server, self.job, &run, self.proof);
+            task = start(self.server, self.job.clone(), &run, self.proof.clone());
         }
     }
 
@@ -104,7 +102,7 @@ impl Execution<'_> {
     async fn watch_try(
         &self,
         run: &Run,
-        mut task: Running,
+        mut task: Task,
         mut timeout: Pin<&mut impl Future<Output = ()>>,
         mut overrun: Pin<&mut impl Future<Output = Infallible>>,
     ) -> (Option<RunOutcome>, How) {
@@ -122,7 +120,7 @@ impl Execution<'_> {
                     return (None, (outcome, error));
                 }
                 () = self.proof.lost(), if astray.is_none() => RunOutcome::LeaseLost,
-                () = self.server.cancel_runs.cancelled() => RunOutcome::Cancelled,
+                () = self.server.cancel_runs.raised() => RunOutcome::Cancelled,
                 () = &mut timeout => RunOutcome::TimedOut,
                 never = &mut overrun => match never {},
             };
@@ -139,7 +137,7 @@ impl Execution<'_> {
     }
 
     /// Waits until a cancelled try is gone. One that blocks may outlive its lease.
-    async fn gone(&self, mut task: Running, mut astray: Option<Astray<'_>>) -> Ended {
+    async fn gone(&self, mut task: Task, mut astray: Option<Astray<'_>>) -> Ended {
         loop {
             tokio::select! {
                 ended = &mut task => return ended,
@@ -191,7 +189,7 @@ impl Drop for Astray<'_> {
 
 /// Polls the job only while its lease is proved. A process that was stopped or suspended may find its lease
 /// gone when it wakes, before anybody could tell it: the job must not go on even to its next `await`.
-async fn under_lease(job: Arc<Job>, context: Context, proof: Arc<Proof>) -> Option<Result<(), String>> {
+async fn under_lease(job: Arc<Job>, run: Run, proof: Arc<Proof>) -> Option<Result<(), String>> {
     let keeps_on = job.policy.on_lost == OnLost::Continue;
     let mut future: Option<JobFuture> = None;
     let ended = poll_fn(move |polling| {
@@ -202,8 +200,8 @@ async fn under_lease(job: Arc<Job>, context: Context, proof: Arc<Proof>) -> Opti
                 Poll::Pending => return Poll::Pending,
             }
         }
-        let _current = current::enter(&context.run);
-        future.get_or_insert_with(|| (job.call)(&context)).as_mut().poll(polling).map(Some)
+        let _current = current::enter(&run);
+        future.get_or_insert_with(|| (job.call)(&run)).as_mut().poll(polling).map(Some)
     })
     .await?;
     Some(ended.map_err(|error| describe_error(error.as_ref())))

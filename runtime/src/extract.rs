@@ -2,7 +2,6 @@
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::Run;
 
@@ -36,14 +35,7 @@ pub trait FromRun: Sized {
 
     /// Takes the parameter's value for one run.
     #[doc(hidden)]
-    fn from_context(context: &Context) -> Self;
-}
-
-/// Everything that one run's parameters are taken from.
-#[derive(Clone)]
-pub struct Context {
-    pub(crate) run: Run,
-    pub(crate) states: Arc<States>,
+    fn from_run(run: &Run) -> Self;
 }
 
 /// The state types that a job cannot do without.
@@ -81,8 +73,8 @@ impl States {
 impl FromRun for Run {
     fn needs(_: &mut Needs) {}
 
-    fn from_context(context: &Context) -> Self {
-        context.run.clone()
+    fn from_run(run: &Run) -> Self {
+        run.clone()
     }
 }
 
@@ -91,15 +83,15 @@ impl<T: Clone + Send + Sync + 'static> FromRun for State<T> {
         needs.0.push(Need { id: TypeId::of::<T>(), name: type_name::<T>() });
     }
 
-    fn from_context(context: &Context) -> Self {
-        Self(context.states.get().expect("start_all() refuses to start while a job's state is missing"))
+    fn from_run(run: &Run) -> Self {
+        Self(run.states().get().expect("start_all() refuses to start while a job's state is missing"))
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> FromRun for Option<State<T>> {
     fn needs(_: &mut Needs) {}
 
-    fn from_context(context: &Context) -> Self {
-        context.states.get().map(State)
+    fn from_run(run: &Run) -> Self {
+        run.states().get().map(State)
     }
 }

@@ -13,14 +13,14 @@ use crate::claim::{self, claim_tick};
 use crate::report;
 use crate::server::{NeverSilently, Server};
 use crate::takeover;
-use crate::tick::{self, Outcome};
+use crate::tick::{self, Outcome, Running, Startable, Started};
 
 /// So many ticks are claimed before the first of them starts. Woken for every single one, the application's runtime would
 /// fall asleep again in between; and the first waits half a millisecond for the last.
 const TOGETHER: usize = 256;
 
 type Claimed = (Due, claim::Claimed);
-type Started = (Due, tick::Begun);
+type Begun = (Due, tick::Begun);
 
 /// Ticks on their way, each as far as it gets without waiting. When this is dropped each becomes a task of its own,
 /// even if a defect ends the scheduler meanwhile.
@@ -29,16 +29,16 @@ pub(crate) struct Fired<'a> {
     not_due: &'a UnboundedSender<usize>,
     claimed: Vec<Claimed>,
     handed_over: Vec<Group>,
-    started: Vec<Started>,
+    begun: Vec<Begun>,
 }
 
 impl<'a> Fired<'a> {
     pub(crate) fn new(server: &'a Arc<Server>, not_due: &'a UnboundedSender<usize>) -> Self {
-        Self { server, not_due, claimed: Vec::new(), handed_over: Vec::new(), started: Vec::new() }
+        Self { server, not_due, claimed: Vec::new(), handed_over: Vec::new(), begun: Vec::new() }
     }
 
     /// Claims a tick. A store that does not answer at once is waited for in a task.
-    pub(crate) fn claim(&mut self, due: Due, token: String) {
+    pub(crate) fn claim(&mut self, due: Due, token: Arc<str>) {
         let (server, job) = (self.server.clone(), due.job.clone());
         let mut claim = Box::pin(claim_tick(server.clone(), job.clone(), due.ask, token));
         // Nobody need wake it: if it is not done, it becomes a task, and goes on there.
@@ -58,7 +58,11 @@ impl<'a> Fired<'a> {
 
     /// Starts what was won and was not handed over.
     pub(crate) fn start(&mut self) {
-        self.started.extend(start(self.server, take(&mut self.claimed)));
+        let start = |(due, claimed): Claimed| {
+            let begun = claimed.map(|win| tick::start(self.server, &due.job, win));
+            (due, begun)
+        };
+        self.begun.extend(take(&mut self.claimed).into_iter().map(start));
     }
 
     fn finish(&self, due: Due, begun: impl Future<Output = tick::Begun> + Send + 'static) {
@@ -72,7 +76,7 @@ impl Drop for Fired<'_> {
             let (server, not_due) = (self.server.clone(), self.not_due.clone());
             self.server.spawn(async move {
                 let _never_silently = NeverSilently(server.clone());
-                for (due, begun) in group.started(&server).await {
+                for (due, begun) in group.begun(&server).await {
                     finish(&server, &not_due, due, ready(begun));
                 }
             });
@@ -81,7 +85,7 @@ impl Drop for Fired<'_> {
             let (server, job) = (self.server.clone(), due.job.clone());
             self.finish(due, async move { claimed.map(|win| tick::start(&server, &job, win)) });
         }
-        for (due, begun) in take(&mut self.started) {
+        for (due, begun) in take(&mut self.begun) {
             self.finish(due, ready(begun));
         }
     }
@@ -90,40 +94,44 @@ impl Drop for Fired<'_> {
 /// Ticks that the application's runtime starts, while the scheduler claims the next ones. If it is blocked, the scheduler
 /// does it after all, since the leases have to be watched over.
 struct Group {
-    claimed: Arc<Mutex<Vec<Claimed>>>,
-    starting: JoinHandle<Vec<Started>>,
+    claimed: Vec<Claimed>,
+    startable: Arc<Mutex<Vec<Startable>>>,
+    starting: JoinHandle<Vec<Running>>,
 }
 
 impl Group {
     fn hand_over(server: &Arc<Server>, claimed: Vec<Claimed>) -> Self {
-        let claimed = Arc::new(Mutex::new(claimed));
-        let (app, theirs) = (server.clone(), claimed.clone());
+        let won = claimed.iter().filter_map(|(due, claimed)| Some((&due.job, claimed.as_ref().ok()?)));
+        let startable = won.map(|(job, win)| Startable::new(job, win)).collect();
+        let startable = Arc::new(Mutex::new(startable));
+        let (app, theirs) = (server.clone(), startable.clone());
         let starting = server.app.spawn(async move {
             let _never_silently = NeverSilently(app.clone());
-            start(&app, taken(&theirs))
+            start(&app, &theirs)
         });
-        Self { claimed, starting }
+        Self { claimed, startable, starting }
     }
 
-    async fn started(self, server: &Arc<Server>) -> Vec<Started> {
-        match taken(&self.claimed) {
-            claimed if claimed.is_empty() => self.starting.await.unwrap_or_default(),
-            claimed => start(server, claimed),
-        }
+    async fn begun(self, server: &Arc<Server>) -> impl Iterator<Item = Begun> {
+        let running = match start(server, &self.startable) {
+            running if running.is_empty() => self.starting.await.unwrap_or_default(),
+            running => running,
+        };
+        let mut running = running.into_iter();
+        self.claimed.into_iter().filter_map(move |(due, claimed)| {
+            let begun = match claimed {
+                Ok(win) => Ok(Started { win, running: running.next()? }),
+                Err(not_won) => Err(not_won),
+            };
+            Some((due, begun))
+        })
     }
 }
 
-fn taken(claimed: &Mutex<Vec<Claimed>>) -> Vec<Claimed> {
-    take(&mut *claimed.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Starts what was won.
-fn start(server: &Arc<Server>, claimed: Vec<Claimed>) -> Vec<Started> {
-    let start = |(due, claimed): Claimed| {
-        let begun = claimed.map(|win| tick::start(server, &due.job, win));
-        (due, begun)
-    };
-    claimed.into_iter().map(start).collect()
+/// Starts them, unless somebody else did.
+fn start(server: &Arc<Server>, startable: &Mutex<Vec<Startable>>) -> Vec<Running> {
+    let startable = take(&mut *startable.lock().unwrap_or_else(PoisonError::into_inner));
+    startable.into_iter().map(|startable| startable.start(server)).collect()
 }
 
 /// The rest of a tick, in a task.

@@ -93,7 +93,7 @@ impl Jobs {
 
     /// Whether jobs can start, for a readiness probe.
     pub fn health(&self) -> Health {
-        if self.closed.borrow().is_some() || self.server.stop.is_cancelled() {
+        if self.closed.borrow().is_some() || self.server.stop.is_raised() {
             return Health::Stopped;
         }
         self.server.health.get()
@@ -138,7 +138,7 @@ impl Jobs {
             let grace = self.shutdown_grace;
             tracing::info!(target: "jobs", keys, ?grace, "shutting down; waiting up to {grace:?} for {keys}");
         }
-        self.server.stop.cancel();
+        self.server.stop.raise();
         let patience = self.shutdown_grace.saturating_add(CANCELLED_WITHIN);
         if tokio::time::timeout(patience, self.closed()).await.is_err() {
             let keys = self.going_on();
@@ -292,18 +292,18 @@ impl Jobs {
 
 impl Drop for Jobs {
     fn drop(&mut self) {
-        if self.server.stop.is_cancelled() || self.closed.borrow().is_some() {
+        if self.server.stop.is_raised() || self.closed.borrow().is_some() {
             return;
         }
         if self.server.jobs.is_empty() && self.server.held.keys().is_empty() {
-            return self.server.stop.cancel();
+            return self.server.stop.raise();
         }
         tracing::warn!(
-            target: "jobs", server = self.server.id,
+            target: "jobs", server = &*self.server.id,
             "the handle to the jobs was dropped without `shutdown`: no further tick is claimed, runs are cancelled, and \
              locks are lost"
         );
-        self.server.stop.cancel();
-        self.server.cancel_runs.cancel();
+        self.server.stop.raise();
+        self.server.cancel_runs.raise();
     }
 }

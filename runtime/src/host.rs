@@ -106,7 +106,7 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
     }
     introduce(&server, &plan.chosen.source, &disabled);
     if ready.send(Ok((server.clone(), handle))).is_err() {
-        server.stop.cancel(); // `start_all` was dropped while it waited
+        server.stop.raise(); // `start_all` was dropped while it waited
     }
     serve(&server, plan.shutdown_grace).await
 }
@@ -141,8 +141,8 @@ pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Clo
     ];
     let announcing = server.host.spawn(presence::announce(server.clone()));
     tokio::select! {
-        () = server.stop.cancelled() => {}
-        () = server.failed.cancelled() => server.stop.cancel(),
+        () = server.stop.raised() => {}
+        () = server.failed.raised() => server.stop.raise(),
     }
     for task in tasks {
         task.abort();
@@ -150,7 +150,7 @@ pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Clo
     finish(server, shutdown_grace).await;
     announcing.abort();
     presence::leave(server).await;
-    if server.failed.is_cancelled() { Closed::Failed } else { Closed::ShutDown }
+    if server.failed.is_raised() { Closed::Failed } else { Closed::ShutDown }
 }
 
 async fn reach(server: &Server) -> Result<(), crate::StoreError> {
@@ -173,10 +173,10 @@ pub(crate) async fn finish(server: &Server, grace: Duration) {
     tokio::select! {
         () = all_gone(server) => {}
         () = tokio::time::sleep(grace) => {}
-        () = server.cancel_runs.cancelled() => {}
+        () = server.cancel_runs.raised() => {}
     }
     // Whoever waits for a lock is told, too.
-    server.cancel_runs.cancel();
+    server.cancel_runs.raise();
     all_gone(server).await;
 }
 
@@ -192,7 +192,7 @@ async fn all_gone(server: &Server) {
 
 fn introduce(server: &Server, source: &str, disabled: &[Job]) {
     let store = server.store.location();
-    tracing::info!(target: "jobs", server = server.id, "store {store}, from {source}");
+    tracing::info!(target: "jobs", server = &*server.id, "store {store}, from {source}");
     for job in server.jobs.values() {
         introduce_job(server, job);
     }

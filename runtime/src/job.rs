@@ -3,19 +3,21 @@
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicI64, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use singleton_jobs_policy::{Missed, OnCrash, OnLost, Overlap, Policy, Schedule, ScheduleError};
 
-use crate::extract::{Context, Need};
+use crate::extract::Need;
 use crate::outcome::IntoOutcome;
 use crate::registry::JobFuture;
+use crate::run::Home;
+use crate::server::Server;
 use crate::takeover::Watch;
 use crate::watched::Watched;
 use crate::{Run, Timestamp};
 
-pub(crate) type JobFn = Arc<dyn Fn(&Context) -> JobFuture + Send + Sync>;
+pub(crate) type JobFn = Arc<dyn Fn(&Run) -> JobFuture + Send + Sync>;
 
 /// A job that was built at run time, for schedules that come from configuration.
 ///
@@ -47,6 +49,7 @@ pub struct Job {
 /// What this server knows of a job's ticks and runs here.
 #[derive(Default)]
 pub(crate) struct Here {
+    home: OnceLock<Arc<Home>>,
     /// The newest tick that was fired, in microseconds.
     pub(crate) newest: Watched,
     /// How many runs were released.
@@ -76,6 +79,11 @@ impl Job {
     /// What names the job, and its lock, on every server.
     pub fn key(&self) -> &str {
         &self.policy.key
+    }
+
+    /// What its runs on this server share. A job is on one server only.
+    pub(crate) fn home(&self, server: &Arc<Server>) -> Arc<Home> {
+        self.here.home.get_or_init(|| Home::new(&self.policy.key, server)).clone()
     }
 
     /// Resolves when a newer tick was fired here: whoever still waits with an older one need not go on.
@@ -191,8 +199,8 @@ impl JobBuilder {
         F: Fn(Run) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: IntoOutcome> + Send + 'static,
     {
-        let call = move |context: &Context| -> JobFuture {
-            let future = function(context.run.clone());
+        let call = move |run: &Run| -> JobFuture {
+            let future = function(run.clone());
             Box::pin(async move { future.await.into_outcome() })
         };
         Job {

@@ -51,7 +51,7 @@ impl HeldLease {
         Self { key: key.to_owned(), kept_alive, lease, proof: Arc::new(proof) }
     }
 
-    /// A request without an answer may have won: releases whatever it won, beside everything else.
+    /// A request without an answer may have won: releases whatever it won.
     pub(crate) fn give_back(server: &Arc<Server>, key: &str, claim: Claim) {
         let unknown = Timestamp::default();
         let won = Won {
@@ -62,11 +62,7 @@ impl HeldLease {
             missed_after: None,
             usual: None,
         };
-        let held = Self::won(server, key, false, claim, won, server.time.moment(), unknown);
-        let server = server.clone();
-        server.clone().spawn(async move {
-            held.release(&server, None, &Ending::not_started(server.remember)).await;
-        });
+        Self::won(server, key, false, claim, won, server.time.moment(), unknown).give_up(server);
     }
 
     pub(crate) fn run_ref(&self) -> RunRef {
@@ -158,9 +154,10 @@ impl HeldLease {
         self.proof.set_ttl(server.time.moment(), margin(ttl), ttl);
     }
 
-    /// Ends a lease under which nothing was started.
-    pub(crate) async fn give_up(self, server: &Server) {
-        Box::pin(self.release(server, None, &Ending::not_started(server.remember))).await;
+    /// Ends a lease under which nothing was started, beside everything else.
+    pub(crate) fn give_up(self, server: &Arc<Server>) {
+        let here = server.clone();
+        server.spawn(async move { self.release(&here, None, &Ending::not_started(here.remember)).await });
     }
 
     /// Ends the lease and records its run. Only for a run whose future is gone.
@@ -216,7 +213,7 @@ impl HeldLease {
                     return Ok(ReleaseReply::Released);
                 }
                 Ok(answer) => return Ok(answer.reply),
-                Err(error) if Instant::now() >= give_up || (abandoned && server.stop.is_cancelled()) => {
+                Err(error) if Instant::now() >= give_up || (abandoned && server.stop.is_raised()) => {
                     return Err(error);
                 }
                 Err(_) => tokio::time::sleep(backoff.next()).await,

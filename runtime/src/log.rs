@@ -14,7 +14,7 @@ use crate::store::{Holder, Skip, Taken};
 /// Logs with the fields that every line about a job has.
 macro_rules! line {
     ($level:ident, $server:expr, $key:expr, $outcome:expr, $($rest:tt)+) => {
-        $level!(target: "jobs", key = $key, server = $server.id, outcome = $outcome, $($rest)+)
+        $level!(target: "jobs", key = $key, server = &*$server.id, outcome = $outcome, $($rest)+)
     };
 }
 
@@ -23,7 +23,7 @@ macro_rules! run {
     ($level:ident, $server:expr, $key:expr, $run:expr, $outcome:expr, $($rest:tt)+) => {
         $level!(
             target: "jobs",
-            key = $key, tick = $run.tick.map(tracing::field::display), server = $server.id, outcome = $outcome,
+            key = $key, tick = $run.tick.map(tracing::field::display), server = &*$server.id, outcome = $outcome,
             fence = $run.fence, $($rest)+
         )
     };
@@ -55,7 +55,7 @@ pub(crate) fn event(server: &Server, key: &str, kind: &EventKind) {
              out of date"
         ),
         EventKind::ClockDiffers { ahead_micros } => warn!(
-            target: "jobs", server = server.id, ahead_micros,
+            target: "jobs", server = &*server.id, ahead_micros,
             "this machine's clock differs from the store's by more than a second; ticks follow the store's"
         ),
         EventKind::StoreUnavailable { error } => {
@@ -169,7 +169,7 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
 /// A server asked before the tick was due by the store's clock.
 pub(crate) fn early(server: &Server, job: &Job, tick: Timestamp, wait: Duration) {
     let key = &job.policy.key;
-    debug!(target: "jobs", key, server = server.id, outcome = "early", %tick, ?wait, "[{key}] not due yet, waiting");
+    debug!(target: "jobs", key, server = &*server.id, outcome = "early", %tick, ?wait, "[{key}] not due yet, waiting");
 }
 
 fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
@@ -178,7 +178,7 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
             let holder = name_holder(server, holder);
             line!(info, server, key, "held", %tick, "[{key}] {holder}, skipping");
         }
-        SkipReason::Taken(Taken::Started { server: winner, .. }) if *winner == server.id => {
+        SkipReason::Taken(Taken::Started { server: winner, .. }) if **winner == *server.id => {
             line!(debug, server, key, "taken", %tick, "[{key}] already started here, skipping");
         }
         SkipReason::Taken(Taken::Started { server: winner, .. }) => {
@@ -240,7 +240,7 @@ fn name_holder(server: &Server, holder: &Holder) -> String {
         format!(" (its lease lasts {seconds:.1} s unless extended)")
     });
     match &holder.server {
-        Some(holder) if *holder == server.id => "the last run is still going on this server".to_owned(),
+        Some(holder) if **holder == *server.id => "the last run is still going on this server".to_owned(),
         Some(holder) => format!("the last run is still going on {holder}{left}"),
         None => format!("another program holds the lock{left}"),
     }

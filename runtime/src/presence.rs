@@ -34,11 +34,11 @@ pub(crate) async fn announce(server: Arc<Server>) {
     let mut differs = false;
     loop {
         let about = about(&server, &jobs).into();
-        let announcement = Announcement { server: server.id.clone(), about, ttl: COUNTS_FOR };
+        let announcement = Announcement { server: server.id.to_string(), about, ttl: COUNTS_FOR };
         let answer = server.ask("announce", ANSWER_WITHIN, server.store.announce(&announcement)).await;
         // A failure is noted in the server's health; the next announcement comes anyway.
         if let Ok(answer) = answer {
-            if !server.stop.is_cancelled() {
+            if !server.stop.is_raised() {
                 answer.reply.into_iter().for_each(|hint| by_hand::take_up(&server, hint));
             }
             tell_if_clock_differs(&server, &mut differs);

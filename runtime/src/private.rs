@@ -3,7 +3,7 @@
 pub use inventory;
 pub use singleton_jobs_policy::Settings;
 
-pub use crate::extract::{Context, FromRun, Needs};
+pub use crate::extract::{FromRun, Needs};
 pub use crate::locks::{Completion, Key, KeyPart, Locking, call, call_once};
 pub use crate::outcome::{BoxError, IntoOutcome};
 pub use crate::registry::{JobFuture, Registration};

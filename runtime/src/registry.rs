@@ -4,9 +4,10 @@ use std::pin::Pin;
 
 use singleton_jobs_policy::{Problem, Settings};
 
-use crate::extract::{Context, Needs};
+use crate::extract::Needs;
 use crate::job::Job;
 use crate::outcome::BoxError;
+use crate::run::Run;
 
 /// One run of a job's function, ready to be polled.
 pub type JobFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
@@ -28,7 +29,7 @@ pub struct Registration {
     /// Lists the state the parameters need.
     pub needs: fn(&mut Needs),
     /// Calls the function with its parameters.
-    pub call: fn(&Context) -> JobFuture,
+    pub call: fn(&Run) -> JobFuture,
 }
 
 inventory::collect!(Registration);

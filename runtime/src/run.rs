@@ -1,11 +1,13 @@
 //! What a job's function can learn about the run it is in.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio_util::sync::CancellationToken;
-
 use crate::Timestamp;
+use crate::event::RunRef;
+use crate::extract::States;
 use crate::locks::Instance;
+use crate::server::Server;
 use crate::store::Progress;
 use crate::watched::Flag;
 
@@ -20,46 +22,60 @@ use crate::watched::Flag;
 ///     println!("closing the books of {:?}, fence {}", run.tick(), run.fence());
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Run {
     inner: Arc<Inner>,
     retry: u32,
 }
 
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) key: String,
-    pub(crate) tick: Option<Timestamp>,
-    pub(crate) fence: i64,
-    pub(crate) attempt: u32,
-    pub(crate) server: String,
-    pub(crate) instance: Instance,
-    pub(crate) cancelled: Flag,
-    pub(crate) stopping: Arc<CancellationToken>,
-    pub(crate) progress: Mutex<Option<Progress>>,
+struct Inner {
+    home: Arc<Home>,
+    id: RunRef,
+    cancelled: Flag,
+    progress: Mutex<Option<Progress>>,
+}
+
+/// What all runs of a key on one server share: thousands that start together do not wait for each other to count
+/// references to it.
+pub(crate) struct Home {
+    key: String,
+    server: Arc<str>,
+    instance: Instance,
+    states: Arc<States>,
+    stopping: Arc<Flag>,
+}
+
+impl Home {
+    pub(crate) fn new(key: &str, server: &Arc<Server>) -> Arc<Self> {
+        Arc::new(Self {
+            key: key.to_owned(),
+            server: server.id.clone(),
+            instance: Instance::of(server),
+            states: server.states.clone(),
+            stopping: server.stop.clone(),
+        })
+    }
 }
 
 /// How much of a status is kept.
 const LONGEST_STATUS: usize = 200;
 
 impl Run {
-    pub(crate) fn new(inner: Inner) -> Self {
+    pub(crate) fn new(home: Arc<Home>, id: RunRef) -> Self {
+        let inner = Inner { home, id, cancelled: Flag::default(), progress: Mutex::default() };
         Self { inner: Arc::new(inner), retry: 0 }
     }
 
     /// A run outside any scheduler, for calling a job's function in a unit test. Its fence is 1.
     pub fn detached(key: impl Into<String>) -> Self {
-        Self::new(Inner {
+        let home = Home {
             key: key.into(),
-            tick: None,
-            fence: 1,
-            attempt: 1,
-            server: "detached".to_owned(),
+            server: "detached".into(),
             instance: Instance::default(),
-            cancelled: Flag::default(),
+            states: Arc::default(),
             stopping: Arc::default(),
-            progress: Mutex::default(),
-        })
+        };
+        Self::new(Arc::new(home), RunRef { tick: None, fence: 1, attempt: 1 })
     }
 
     /// The run that this code is in, however deep; `None` outside of jobs, and in tasks and threads that a job
@@ -70,13 +86,13 @@ impl Run {
 
     /// The job's key.
     pub fn key(&self) -> &str {
-        &self.inner.key
+        &self.inner.home.key
     }
 
     /// The scheduled instant this run is for: the same on whichever server it runs, however late it starts.
     /// `None` for a run by hand.
     pub fn tick(&self) -> Option<Timestamp> {
-        self.inner.tick
+        self.inner.id.tick
     }
 
     /// A number greater than that of every earlier run of this job. Send it along with writes, and let
@@ -84,12 +100,12 @@ impl Run {
     /// overtaken cannot spoil its successor's work. It is positive and below 2⁵³: exact in SQL, in JSON
     /// and in Lua.
     pub fn fence(&self) -> i64 {
-        self.inner.fence
+        self.inner.id.fence
     }
 
     /// 1 for a tick's first run, 2 when another server took it over, and so on.
     pub fn attempt(&self) -> u32 {
-        self.inner.attempt
+        self.inner.id.attempt
     }
 
     /// 0 for the first try, 1 for the first retry under the same lease, and so on.
@@ -99,7 +115,7 @@ impl Run {
 
     /// The server this run is on.
     pub fn server(&self) -> &str {
-        &self.inner.server
+        &self.inner.home.server
     }
 
     /// Whether this run has been told to stop: its lease is lost, its time is over, or the server is
@@ -116,13 +132,13 @@ impl Run {
 
     /// Whether the server has begun to shut down. A job that works through a list asks between two items.
     pub fn is_stopping(&self) -> bool {
-        self.inner.stopping.is_cancelled()
+        self.inner.home.stopping.is_raised()
     }
 
     /// Waits until the server begins to shut down. The run may go on for the shutdown's grace: time to
     /// reach a good place to stop.
     pub async fn stopping(&self) {
-        self.inner.stopping.cancelled().await;
+        self.inner.home.stopping.raised().await;
     }
 
     /// Says how far this run is, for [`Jobs::history`](crate::Jobs::history) on every server. A `total` of 0
@@ -156,10 +172,27 @@ impl Run {
     }
 
     pub(crate) fn instance(&self) -> &Instance {
-        &self.inner.instance
+        &self.inner.home.instance
+    }
+
+    pub(crate) fn states(&self) -> &States {
+        &self.inner.home.states
     }
 
     pub(crate) fn cancel(&self) {
         self.inner.cancelled.raise();
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("key", &self.key())
+            .field("tick", &self.tick())
+            .field("fence", &self.fence())
+            .field("attempt", &self.attempt())
+            .field("retry", &self.retry)
+            .field("server", &self.server())
+            .finish_non_exhaustive()
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
         fired.start();
     }
     if !server.jobs.is_empty() {
-        tracing::info!(target: "jobs", server = server.id, "no job has a further tick");
+        tracing::info!(target: "jobs", server = &*server.id, "no job has a further tick");
     }
 }
 

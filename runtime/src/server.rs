@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -24,12 +23,13 @@ use crate::place::Place;
 use crate::running::Running;
 use crate::store::{Stamped, Store, StoreError, StoreErrorKind, StoreFuture};
 use crate::store_time::StoreTime;
+use crate::watched::Flag;
 
 /// A place among the runs of a server; `None` where there is no limit.
 pub(crate) type Slot = Option<OwnedSemaphorePermit>;
 
 pub(crate) struct Server {
-    pub(crate) id: String,
+    pub(crate) id: Arc<str>,
     pub(crate) begun: Instant,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) time: StoreTime,
@@ -49,12 +49,12 @@ pub(crate) struct Server {
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) remember: usize,
-    /// No further tick is claimed. Every run has it: to clone the token itself takes a lock.
-    pub(crate) stop: Arc<CancellationToken>,
+    /// No further tick is claimed. Every run has it.
+    pub(crate) stop: Arc<Flag>,
     /// Runs that still go on are cancelled.
-    pub(crate) cancel_runs: CancellationToken,
+    pub(crate) cancel_runs: Flag,
     /// The scheduler itself has failed.
-    pub(crate) failed: CancellationToken,
+    pub(crate) failed: Flag,
     /// Every tick from its claim to its release.
     pub(crate) ticks: TaskTracker,
 }
@@ -78,7 +78,7 @@ impl Server {
         setup.jobs.sort_by(|one, other| one.policy.key.cmp(&other.policy.key));
         let jobs = setup.jobs.into_iter().map(|job| (job.policy.key.clone(), Arc::new(job)));
         Self {
-            id: setup.id,
+            id: setup.id.into(),
             begun: Instant::now(),
             health: HealthCell::default(),
             store: setup.store,
@@ -94,8 +94,8 @@ impl Server {
             events: EventSender::new(),
             remember: setup.remember,
             stop: Arc::default(),
-            cancel_runs: CancellationToken::new(),
-            failed: CancellationToken::new(),
+            cancel_runs: Flag::default(),
+            failed: Flag::default(),
             ticks: TaskTracker::new(),
         }
     }
@@ -153,9 +153,9 @@ impl Server {
 
     /// Ends this server, loudly.
     pub(crate) fn fail(&self, why: &str) {
-        if !self.stop.is_cancelled() && !self.failed.is_cancelled() {
-            tracing::error!(target: "jobs", server = self.id, "the scheduler cannot go on, and stops: {why}");
-            self.failed.cancel();
+        if !self.stop.is_raised() && !self.failed.is_raised() {
+            tracing::error!(target: "jobs", server = &*self.id, "the scheduler cannot go on, and stops: {why}");
+            self.failed.raise();
         }
     }
 

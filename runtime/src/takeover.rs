@@ -19,14 +19,14 @@ pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfin
         let ttl = job.policy.ttl;
         tokio::select! {
             () = tokio::time::sleep(remaining.unwrap_or(ttl).min(ttl) + slack(ttl)) => {}
-            () = server.stop.cancelled() => return,
+            () = server.stop.raised() => return,
         }
         job.here.watch.asks();
         let ask = Ask { tick, grace: Duration::ZERO, purpose: Purpose::TakeOver };
         let claimed = claim_tick(server.clone(), job.clone(), ask, token()).await;
         let started = claimed.map(|win| tick::start(server, job, win));
         let still = tick::finish(server, job, ask, started).await.1;
-        if server.stop.is_cancelled() {
+        if server.stop.is_raised() {
             return;
         }
         next = still.or_else(|| job.here.watch.end());

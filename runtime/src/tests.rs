@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::clock_watch::watch_clock;
@@ -214,8 +213,14 @@ fn schedule(server: &Arc<Server>, job: Job) {
 
 fn schedule_all(server: &Arc<Server>, jobs: Vec<Job>) {
     let jobs = jobs.into_iter().map(Arc::new).collect();
-    let stop = CancellationToken::clone(&server.stop);
-    tokio::spawn(stop.run_until_cancelled_owned(scheduler::schedule(server.clone(), jobs)));
+    let (server, stop) = (server.clone(), server.stop.clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            biased;
+            () = stop.raised() => {}
+            () = scheduler::schedule(server, jobs) => {}
+        }
+    });
 }
 
 fn job(every: &str, ttl_secs: u64) -> JobBuilder {

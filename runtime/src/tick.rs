@@ -6,15 +6,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::claim::{Ask, NotWon, Win};
-use crate::event::{EventKind, SkipReason};
+use crate::event::{EventKind, RunRef, SkipReason};
 use crate::execute::{self, Execution};
 use crate::job::Job;
-use crate::locks::Instance;
+use crate::proof::Proof;
 use crate::report;
-use crate::run::{self, Run};
+use crate::run::Run;
 use crate::server::Server;
 use crate::store::{RunOutcome, RunRecord, Unfinished};
-use crate::watched::Flag;
 
 /// What became of a tick on this server.
 pub(crate) enum Outcome {
@@ -29,29 +28,40 @@ pub(crate) enum Outcome {
 /// A run that has begun, or why none did.
 pub(crate) type Begun = Result<Started, NotWon>;
 
-/// A run that has begun.
+/// A run that has begun, under its lease.
 pub(crate) struct Started {
-    win: Win,
+    pub(crate) win: Win,
+    pub(crate) running: Running,
+}
+
+pub(crate) struct Running {
     run: Run,
-    first_try: execute::Running,
+    first_try: execute::Task,
+}
+
+/// All that it takes to start a run. The rest of a win need not go along to another thread.
+pub(crate) struct Startable {
+    job: Arc<Job>,
+    id: RunRef,
+    proof: Arc<Proof>,
+}
+
+impl Startable {
+    pub(crate) fn new(job: &Arc<Job>, win: &Win) -> Self {
+        Self { job: job.clone(), id: win.lease.run_ref(), proof: win.lease.proof().clone() }
+    }
+
+    pub(crate) fn start(self, server: &Arc<Server>) -> Running {
+        let run = Run::new(self.job.home(server), self.id);
+        let first_try = execute::start(server, self.job, &run, self.proof);
+        Running { run, first_try }
+    }
 }
 
 /// Starts the run of a tick that was won. Nothing else is done before: others may be due at the same time.
 pub(crate) fn start(server: &Arc<Server>, job: &Arc<Job>, win: Win) -> Started {
-    let id = win.lease.run_ref();
-    let run = Run::new(run::Inner {
-        key: job.policy.key.clone(),
-        tick: id.tick,
-        fence: id.fence,
-        attempt: id.attempt,
-        server: server.id.clone(),
-        instance: Instance::of(server),
-        cancelled: Flag::default(),
-        stopping: server.stop.clone(),
-        progress: std::sync::Mutex::default(),
-    });
-    let first_try = execute::start(server, job, &run, win.lease.proof());
-    Started { win, run, first_try }
+    let running = Startable::new(job, &win).start(server);
+    Started { win, running }
 }
 
 /// What becomes of a tick that was claimed here, and a tick that is unfinished afterwards.
@@ -77,7 +87,8 @@ pub(crate) async fn finish(
 
 /// A run, from its start to its record.
 pub(crate) async fn under_lease(server: &Server, job: &Arc<Job>, started: Started) -> RunRecord {
-    let Started { win: Win { mut lease, slot, missed_after, usual }, run, first_try } = started;
+    let Started { win, running: Running { run, first_try } } = started;
+    let Win { mut lease, slot, missed_after, usual } = win;
     let id = lease.run_ref();
     let _running = server.running.enter(job, id.fence);
     let proof = lease.proof().clone();
@@ -97,7 +108,7 @@ pub(crate) async fn under_lease(server: &Server, job: &Arc<Job>, started: Starte
     drop(slot);
     let record = RunRecord {
         tick: id.tick,
-        server: server.id.clone(),
+        server: server.id.to_string(),
         fence: id.fence,
         attempt: id.attempt,
         started: lease.since(),

@@ -1,9 +1,11 @@
 //! Tokens: what a claim is known by, and what proves a lease.
 
+use std::sync::Arc;
+
 use uuid::{Builder, Uuid};
 
 /// A token that nobody can guess.
-pub(crate) fn token() -> String {
+pub(crate) fn token() -> Arc<str> {
     Tokens::default().next()
 }
 
@@ -16,13 +18,13 @@ const DRAWN: usize = 64;
 pub(crate) struct Tokens(Vec<[u8; 16]>);
 
 impl Tokens {
-    pub(crate) fn next(&mut self) -> String {
+    pub(crate) fn next(&mut self) -> Arc<str> {
         if self.0.is_empty() {
             let mut random = [[0; 16]; DRAWN];
             getrandom::fill(random.as_flattened_mut()).expect("the system has random numbers");
             self.0.extend(random);
         }
         let token = Builder::from_random_bytes(self.0.pop().unwrap_or_default()).into_uuid();
-        token.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
+        Arc::from(&*token.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
     }
 }

@@ -46,7 +46,7 @@ async fn a_claim_that_loses_writes_only_what_is_new() {
         claim_of(jobs::Timestamp::now().minus(LONG), LONG),
         with(&tick, |ask| ask.tick = ask.tick.plus(LONG)),
         with(&tick, |_| {}),
-        with(&tick, |ask| ask.schedule = "@hourly UTC".to_owned()),
+        with(&tick, |ask| ask.schedule = "@hourly UTC".into()),
     ];
     for loser in losers {
         let reply = store.claim("import", &loser).await.unwrap().reply;

@@ -17,7 +17,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// when nobody has won with it.
 async fn run(bench: &Bench, schedule: &str, known_for: Duration) -> (String, Timestamp) {
     let tick = bench.tick_now().await;
-    let ask = TickClaim { known_for, schedule: schedule.to_owned(), ..ask(tick) };
+    let ask = TickClaim { known_for, schedule: schedule.into(), ..ask(tick) };
     bench.finish(&claim_with("a", LONG, ask)).await;
     let registered = bench.history().await.registered.expect("one of them");
     (registered.schedule, registered.used)

@@ -97,7 +97,7 @@ async fn a_claim_that_is_repeated_is_won_as_soon_as_a_replica_has_it() {
     assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
     let token: String =
         redis::cmd("GET").arg("lock:k").query_async(&mut replica.client().await).await.expect("a copy");
-    assert_eq!(token, claim.token);
+    assert_eq!(*token, *claim.token);
 }
 
 /// Each node of a cluster has one replica: it can confirm one, and never two.

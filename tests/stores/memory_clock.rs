@@ -89,7 +89,7 @@ async fn a_schedule_that_nobody_follows_any_more_gives_way_to_an_older_server() 
     for minutes in [30, 61, 90] {
         let now = NOON.plus(Duration::from_secs(minutes * 60));
         clock.0.store(now.as_micros(), Ordering::Relaxed);
-        let other = TickClaim { known_for: 3 * HOUR, schedule: "other".to_owned(), ..ask(now) };
+        let other = TickClaim { known_for: 3 * HOUR, schedule: "other".into(), ..ask(now) };
         bench.finish(&claim_with("older", LONG, other)).await;
         replaced.push(bench.history().await.registered.expect("one of them").schedule == "other");
     }

@@ -47,11 +47,11 @@ impl Tamper for FileHand {
     fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>> {
         let gone = |lock: &Lock| lock.until.is_some_and(|until| until <= Timestamp::now());
         let lock = self.read(key).lock.filter(|lock| !gone(lock));
-        Box::pin(std::future::ready(lock.map(|lock| lock.token)))
+        Box::pin(std::future::ready(lock.map(|lock| lock.token.to_string())))
     }
 
     fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a> {
-        let lock = Lock { token: token.to_owned(), until };
+        let lock = Lock { token: token.into(), until };
         self.change(key, |state| state.lock = Some(lock));
         Box::pin(std::future::ready(()))
     }

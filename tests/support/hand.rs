@@ -115,7 +115,7 @@ impl Hand {
         }
         if let Some(state) = self.file(key) {
             let is_held = |lock: &Lock| lock.until.is_none_or(|until| until > Timestamp::now());
-            return state.lock.filter(is_held).map(|lock| lock.token);
+            return state.lock.filter(is_held).map(|lock| lock.token.to_string());
         }
         self.say(&format!("GET {}", self.lock_key(key)))
     }

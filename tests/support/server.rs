@@ -22,12 +22,12 @@ pub fn claim_of(tick: Timestamp, ttl: Duration) -> Claim {
         overlap: Overlap::Queue,
         takeovers: 0,
         missed: Missed::Skip,
-        schedule: "* * * * * UTC".to_owned(),
+        schedule: "* * * * * UTC".into(),
         known_for: Duration::from_secs(3600),
     };
     Claim {
-        token: format!("{:016x}", random()),
-        server: std::process::id().to_string(),
+        token: format!("{:016x}", random()).into(),
+        server: std::process::id().to_string().into(),
         ttl,
         what: What::Tick(ask),
         remember: REMEMBERED,

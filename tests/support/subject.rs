@@ -28,13 +28,14 @@ pub struct MemoryHand(pub MemoryStore);
 impl Tamper for MemoryHand {
     fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>> {
         let expired = |lock: &Lock| lock.until.is_some_and(|until| until <= Timestamp::now());
-        let read =
-            |state: &mut State| state.lock.clone().filter(|lock| !expired(lock)).map(|lock| lock.token);
+        let read = |state: &mut State| {
+            state.lock.clone().filter(|lock| !expired(lock)).map(|lock| lock.token.to_string())
+        };
         Box::pin(std::future::ready(self.0.tamper(key, read)))
     }
 
     fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a> {
-        let lock = Lock { token: token.to_owned(), until };
+        let lock = Lock { token: token.into(), until };
         self.0.tamper(key, |state| state.lock = Some(lock));
         Box::pin(std::future::ready(()))
     }

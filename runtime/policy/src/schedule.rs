@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cron::Cron;
@@ -19,7 +20,7 @@ use crate::{Timestamp, parse_duration};
 #[derive(Clone)]
 pub struct Schedule {
     /// With its time zone, as it is shown. Stores compare it at every tick.
-    text: String,
+    text: Arc<str>,
     tz: Option<String>,
     kind: Kind,
 }
@@ -75,7 +76,7 @@ impl Schedule {
             Kind::Interval(_) => format!("every {}", text.trim()),
             Kind::Cron(_) => format!("{} {}", text.trim(), tz.unwrap_or("UTC")),
         };
-        let schedule = Self { text: shown, tz: tz.map(str::to_owned), kind };
+        let schedule = Self { text: shown.into(), tz: tz.map(str::to_owned), kind };
         if schedule.next_after(REFERENCE).is_none() {
             return Err(ScheduleError {
                 argument: "every",
@@ -123,6 +124,11 @@ impl Schedule {
     /// The schedule as it is shown: `0 3 * * * Europe/Berlin`, or `every 10m`.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// The same, to be kept.
+    pub fn text(&self) -> Arc<str> {
+        self.text.clone()
     }
 
     /// The same time zone with another text, for a schedule that configuration overrides.

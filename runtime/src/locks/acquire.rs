@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use super::LockError;
 use super::claiming::Claiming;
@@ -21,6 +20,7 @@ use crate::Timestamp;
 use crate::lease::HeldLease;
 use crate::server::NeverSilently;
 use crate::store::{Claim, Holder, What};
+use crate::token::token;
 
 /// What is wanted.
 #[derive(Clone)]
@@ -100,7 +100,7 @@ impl Ask {
         on_held: impl Fn(&Holder),
     ) -> Result<Decision<HeldLease>, Stop> {
         let Checked { server, key, wait, .. } = &self.options;
-        if server.cancel_runs.is_cancelled() {
+        if server.cancel_runs.is_raised() {
             return Err(Stop::Because(LockError::ended(key)));
         }
         let mut gone = pin!(gone);
@@ -120,7 +120,7 @@ impl Ask {
                 biased;
                 ear = line.first.lock() => Some(ear),
                 () = gone.as_mut() => return Err(Stop::Gone),
-                () = server.cancel_runs.cancelled() => return Err(Stop::Because(LockError::ended(key))),
+                () = server.cancel_runs.raised() => return Err(Stop::Because(LockError::ended(key))),
                 () = tokio::time::sleep_until(patience.ends) => match line.holder() {
                     Some(holder) => return Ok(Decision::Held { holder, waited: patience.begun.elapsed() }),
                     None => None,
@@ -133,7 +133,7 @@ impl Ask {
     /// A claim with a token of its own.
     pub(super) fn claim(&self) -> Claim {
         Claim {
-            token: Uuid::new_v4().to_string(),
+            token: token(),
             server: self.options.server.id.clone(),
             ttl: self.options.ttl,
             what: self.what.clone(),

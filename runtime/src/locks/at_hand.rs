@@ -53,7 +53,7 @@ pub(crate) fn find(key: &str) -> Result<Arc<Server>, LockError> {
     let alive: Vec<_> = started.iter().filter_map(Instance::get).collect();
     drop(started);
     // One that is about to end steps back behind one that was started in its place.
-    let staying: Vec<_> = alive.iter().filter(|server| !server.stop.is_cancelled()).collect();
+    let staying: Vec<_> = alive.iter().filter(|server| !server.stop.is_raised()).collect();
     match (staying.as_slice(), alive.as_slice()) {
         ([only], _) => Ok(Arc::clone(only)),
         ([], [only]) => Ok(only.clone()),

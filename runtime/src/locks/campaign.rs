@@ -163,7 +163,7 @@ async fn run(ask: Ask, announced: Announced, mut resigned: oneshot::Receiver<Rep
     let mut end = async |how: &mut Option<Option<Reply>>| {
         if how.is_none() {
             *how = Some(tokio::select! {
-                () = server.stop.cancelled() => None,
+                () = server.stop.raised() => None,
                 reply = &mut resigned => reply.ok(),
             });
         }
@@ -193,7 +193,7 @@ async fn run(ask: Ask, announced: Announced, mut resigned: oneshot::Receiver<Rep
             // A campaign waits for ever.
             Ok(Decision::Done(_) | Decision::Held { .. }) => continue,
         };
-        if how.is_some() || server.stop.is_cancelled() {
+        if how.is_some() || server.stop.is_raised() {
             let office = term.guard();
             let result = office.end(office.ending(RunOutcome::NotStarted)).await;
             if let Some(reply) = how.flatten() {

@@ -87,7 +87,7 @@ impl<'a> Claiming<'a> {
             let stop = tokio::select! {
                 biased;
                 () = gone.as_mut() => Some(Stop::Gone),
-                () = cancel_runs.cancelled() => Some(Stop::Because(LockError::ended(self.key))),
+                () = cancel_runs.raised() => Some(Stop::Because(LockError::ended(self.key))),
                 () = self.line.freed.exceeds(freed) => None,
                 () = hear(self.ear.as_deref_mut()) => None,
                 () = sleep_until(wake) => None,
@@ -129,7 +129,7 @@ impl<'a> Claiming<'a> {
     fn won(&mut self, won: Won, sent: Moment, at: Timestamp) -> Next {
         let keep_alive = self.ask.options.keep_alive;
         let lease = HeldLease::won(self.server, self.key, keep_alive, self.claim.clone(), won, sent, at);
-        let ends = self.server.cancel_runs.is_cancelled();
+        let ends = self.server.cancel_runs.is_raised();
         if !ends && !lease.proof().is_lost() {
             self.line.set_holder(None);
             return Next::Decided(Decision::Won(lease));

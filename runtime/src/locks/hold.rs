@@ -12,9 +12,8 @@ use super::guard::Guard;
 use super::held_here::Counted;
 use crate::event::EventKind;
 use crate::lease::HeldLease;
-use crate::locks::Instance;
 use crate::proof::Proof;
-use crate::run::{self, Run};
+use crate::run::{Home, Run};
 use crate::server::Server;
 use crate::store::{Ending, Kind, RunOutcome};
 use crate::watched::Flag;
@@ -63,18 +62,7 @@ impl Holding {
     pub(super) fn begin(ask: &Ask, lease: HeldLease) -> (Guard, Self) {
         let server = ask.options.server.clone();
         let key = ask.options.key.clone();
-        let id = lease.run_ref();
-        let run = Run::new(run::Inner {
-            key: key.clone(),
-            tick: None,
-            fence: id.fence,
-            attempt: id.attempt,
-            server: server.id.clone(),
-            instance: Instance::of(&server),
-            cancelled: Flag::default(),
-            stopping: server.stop.clone(),
-            progress: std::sync::Mutex::default(),
-        });
+        let run = Run::new(Home::new(&key, &server), lease.run_ref());
         let (orders, received) = mpsc::unbounded_channel();
         let stopped = Arc::<Flag>::default();
         let (proof, remember) = (lease.proof().clone(), server.remember);
@@ -121,7 +109,7 @@ impl Holding {
                 Some(Happened::Shutdown) => {
                     let key = &self.key;
                     return tracing::warn!(
-                        target: "jobs", key, server = self.server.id,
+                        target: "jobs", key, server = &*self.server.id,
                         "[{key}] the lock is still held at the end of the shutdown: its holder is told, and it expires by \
                          itself"
                     );
@@ -158,7 +146,7 @@ impl Holding {
             tokio::select! {
                 biased;
                 order = orders.recv() => Happened::Ordered(order),
-                () = cancel_runs.cancelled(), if !knows => Happened::Shutdown,
+                () = cancel_runs.raised(), if !knows => Happened::Shutdown,
             }
         };
         if self.told_lost {

@@ -99,7 +99,7 @@ fn claim_requested(state: &mut State, now: Timestamp, claim: &Claim, id: &str) -
     let reply = state.claimed_by_hand(now, claim);
     let answer = match &reply {
         ClaimReply::Held(holder) => RequestAnswer::Held { server: holder.server.clone() },
-        _ => RequestAnswer::Started { server: claim.server.clone(), fence: state.fence },
+        _ => RequestAnswer::Started { server: claim.server.to_string(), fence: state.fence },
     };
     if let Some(request) = &mut state.request {
         request.answer = Some(answer);
@@ -198,7 +198,7 @@ pub fn history(state: &State, now: Timestamp) -> History {
     let current = match &state.claimant {
         Some(run) if !run.released && run.until > now => Some(CurrentRun {
             tick: run.tick,
-            server: run.server.clone(),
+            server: run.server.to_string(),
             fence: state.fence,
             attempt: run.attempt,
             started: run.since,

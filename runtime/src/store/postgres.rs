@@ -222,7 +222,7 @@ impl Store for PostgresStore {
                 "release",
                 "jobs_slot_release_v1",
                 key,
-                |call| call.text(&lease.token).number(lease.fence),
+                |call| call.text(&*lease.token).number(lease.fence),
             ));
         }
         Box::pin(self.job_step::<ReleaseAnswer, _>("release", "jobs_release_v1", key, |call| {

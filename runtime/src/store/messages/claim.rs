@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,9 +10,9 @@ use super::{Kind, SkipRecord};
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Unguessable, and the same through every retry of this claim.
-    pub token: String,
+    pub token: Arc<str>,
     /// Who asks.
-    pub server: String,
+    pub server: Arc<str>,
     /// How long the lease lasts without an extension.
     pub ttl: Duration,
     /// What for.
@@ -71,7 +72,7 @@ pub struct TickClaim {
     /// Whether it may start after its grace, if nobody could start it before.
     pub missed: Missed,
     /// The schedule that the tick comes from, as text.
-    pub schedule: String,
+    pub schedule: Arc<str>,
     /// For how long the asking server has been scheduling the job.
     pub known_for: Duration,
 }

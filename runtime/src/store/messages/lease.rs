@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,9 +10,9 @@ use super::{Claim, RunOutcome, What, Won};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The claim's token: proof of ownership.
-    pub token: String,
+    pub token: Arc<str>,
     /// The holder.
-    pub server: String,
+    pub server: Arc<str>,
     /// How long each extension lasts.
     pub ttl: Duration,
     /// What it is held for.

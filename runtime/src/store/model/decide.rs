@@ -33,7 +33,7 @@ impl State {
     pub(super) fn holder(&self, now: Timestamp) -> Option<Holder> {
         let claimant = self.claimant.as_ref().filter(|c| !c.released && c.until > now);
         let ours = claimant.map(|claimant| Holder {
-            server: Some(claimant.server.clone()),
+            server: Some(claimant.server.to_string()),
             since: Some(claimant.since),
             remaining: Some(claimant.until.since(now)),
         });
@@ -121,10 +121,10 @@ impl State {
         }
         Some(ClaimReply::Taken(match mark.skip {
             Some(reason) => {
-                Taken::Skipped(SkipRecord { tick, reason, server: mark.server.clone(), at: mark.at })
+                Taken::Skipped(SkipRecord { tick, reason, server: mark.server.to_string(), at: mark.at })
             }
             None => Taken::Started {
-                server: mark.server.clone(),
+                server: mark.server.to_string(),
                 since: mark.at,
                 finished: self.started.is_some_and(|started| started.tick == tick && started.finished),
             },
@@ -137,7 +137,7 @@ impl State {
     pub(super) fn register(&mut self, now: Timestamp, claim: &Claim, ask: &TickClaim) -> Option<Registered> {
         let begun = now.minus(ask.known_for);
         let new = || {
-            let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
+            let (schedule, server) = (ask.schedule.to_string(), claim.server.to_string());
             Registered { schedule, at: now, server, begun, used: now }
         };
         let Some(known) = &mut self.registered else {
@@ -148,7 +148,7 @@ impl State {
         known.at = known.at.min(now);
         known.begun = known.begun.min(now);
         known.used = known.used.min(now);
-        if known.schedule == ask.schedule {
+        if *known.schedule == *ask.schedule {
             return None;
         }
         let replaces = begun > known.begun || known.used.plus(ABANDONED) < now;
@@ -157,7 +157,7 @@ impl State {
 
     /// Whether the store knew the job, with this schedule, before this tick.
     pub(super) fn registered_before(&self, ask: &TickClaim) -> bool {
-        let same = self.registered.as_ref().filter(|registered| registered.schedule == ask.schedule);
+        let same = self.registered.as_ref().filter(|registered| *registered.schedule == *ask.schedule);
         same.is_some_and(|registered| registered.at < ask.tick)
     }
 

@@ -36,7 +36,7 @@ impl State {
         });
         self.lock = Some(Lock { token: claim.token.clone(), until: Some(until) });
         if let (What::Tick(ask), Some(registered)) = (&claim.what, &mut self.registered)
-            && registered.schedule == ask.schedule
+            && *registered.schedule == *ask.schedule
         {
             registered.used = now;
         }
@@ -79,7 +79,7 @@ impl State {
 
     pub(super) fn skip(&mut self, now: Timestamp, claim: &Claim, tick: Timestamp, reason: Skip) {
         self.mark = Some(Mark { tick, skip: Some(reason), server: claim.server.clone(), at: now });
-        self.skips.push_front(SkipRecord { tick, reason, server: claim.server.clone(), at: now });
+        self.skips.push_front(SkipRecord { tick, reason, server: claim.server.to_string(), at: now });
         self.skips.truncate(claim.remember);
     }
 
@@ -94,7 +94,7 @@ impl State {
         self.count(ended, run, end.outcome);
         self.runs.push_front(RunRecord {
             tick: run.tick,
-            server: run.server.clone(),
+            server: run.server.to_string(),
             fence: self.fence,
             attempt: run.attempt,
             started: run.since,

@@ -2,6 +2,8 @@
 //!
 //! They share nothing with the key's lock, and leave no records.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
@@ -27,9 +29,9 @@ pub struct Slots {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
     /// Its holder's proof of ownership.
-    pub token: String,
+    pub token: Arc<str>,
     /// Where the holder is.
-    pub server: String,
+    pub server: Arc<str>,
     /// Of how many, when it was won or last extended.
     pub of: u32,
     /// Orders the slots.
@@ -151,7 +153,7 @@ impl Slot {
 
     fn holder(&self, now: Timestamp) -> Holder {
         Holder {
-            server: Some(self.server.clone()),
+            server: Some(self.server.to_string()),
             since: Some(self.since),
             remaining: Some(self.until.since(now)),
         }

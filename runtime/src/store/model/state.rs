@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
@@ -54,9 +55,9 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimant {
     /// Its proof of ownership.
-    pub token: String,
+    pub token: Arc<str>,
     /// Where it runs.
-    pub server: String,
+    pub server: Arc<str>,
     /// What it holds the key for.
     #[serde(default)]
     pub kind: Kind,
@@ -93,7 +94,7 @@ pub struct Mark {
     /// Why it was skipped; `None` if it was started.
     pub skip: Option<Skip>,
     /// The server whose claim decided it.
-    pub server: String,
+    pub server: Arc<str>,
     /// When.
     pub at: Timestamp,
 }
@@ -111,7 +112,7 @@ pub struct Done {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
     /// Ours if it is a claimant's.
-    pub token: String,
+    pub token: Arc<str>,
     /// When it vanishes, if ever.
     pub until: Option<Timestamp>,
 }

@@ -53,7 +53,7 @@ impl<'a> Call<'a> {
 
     pub(super) fn claim(self, claim: &'a Claim) -> Self {
         let Claim { token, server, ttl, what, remember, waits } = claim;
-        let call = self.text(token).text(server).duration(*ttl).number(count(*remember)).flag(*waits);
+        let call = self.text(&**token).text(&**server).duration(*ttl).number(count(*remember)).flag(*waits);
         let (what, request, ask) = match what {
             What::Now => ("now", None, None),
             What::Requested(id) => ("requested", Some(id), None),
@@ -68,18 +68,18 @@ impl<'a> Call<'a> {
             .flag(ask.is_some_and(|ask| ask.overlap == Overlap::Skip))
             .number(ask.map(|ask| i64::from(ask.takeovers)))
             .flag(ask.is_some_and(|ask| ask.missed == Missed::RunOnce))
-            .text(ask.map(|ask| &ask.schedule))
+            .text(ask.map(|ask| &*ask.schedule))
             .number(ask.map(|ask| micros(ask.known_for)))
     }
 
     pub(super) fn slot_claim(self, claim: &'a Claim, of: u32) -> Self {
         let Claim { token, server, ttl, waits, .. } = claim;
-        self.text(token).text(server).duration(*ttl).number(i64::from(of)).flag(*waits)
+        self.text(&**token).text(&**server).duration(*ttl).number(i64::from(of)).flag(*waits)
     }
 
     pub(super) fn lease(self, lease: &'a Lease) -> Self {
-        self.text(&lease.token)
-            .text(&lease.server)
+        self.text(&*lease.token)
+            .text(&*lease.server)
             .duration(lease.ttl)
             .text(lease.kind.as_str())
             .number(lease.tick.map(Timestamp::as_micros))
@@ -91,8 +91,8 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn slot(self, lease: &'a Lease, of: u32) -> Self {
-        self.text(&lease.token)
-            .text(&lease.server)
+        self.text(&*lease.token)
+            .text(&*lease.server)
             .duration(lease.ttl)
             .number(i64::from(of))
             .number(lease.fence)

@@ -9,7 +9,7 @@ use crate::Timestamp;
 
 pub(super) fn of_claim(claim: &Claim) -> Vec<String> {
     let Claim { token, server, ttl, what, remember, waits } = claim;
-    let mut args = vec![token.clone(), server.clone(), micros(*ttl), count(*remember), flag(*waits)];
+    let mut args = vec![token.to_string(), server.to_string(), micros(*ttl), count(*remember), flag(*waits)];
     match what {
         What::Now => args.push("now".to_owned()),
         What::Lock | What::Once | What::Leader | What::Slot(_) => args.push(what.kind().as_str().to_owned()),
@@ -22,7 +22,7 @@ pub(super) fn of_claim(claim: &Claim) -> Vec<String> {
             flag(ask.overlap == Overlap::Skip),
             ask.takeovers.to_string(),
             flag(ask.missed == Missed::RunOnce),
-            ask.schedule.clone(),
+            ask.schedule.to_string(),
             micros(ask.known_for),
         ]),
     }
@@ -31,8 +31,8 @@ pub(super) fn of_claim(claim: &Claim) -> Vec<String> {
 
 pub(super) fn of_lease(lease: &Lease) -> Vec<String> {
     vec![
-        lease.token.clone(),
-        lease.server.clone(),
+        lease.token.to_string(),
+        lease.server.to_string(),
         micros(lease.ttl),
         lease.tick.map(instant).unwrap_or_default(),
         lease.attempt.to_string(),
@@ -46,17 +46,17 @@ pub(super) fn of_lease(lease: &Lease) -> Vec<String> {
 
 pub(super) fn of_slot_claim(claim: &Claim, of: u32) -> Vec<String> {
     let Claim { token, server, ttl, waits, .. } = claim;
-    vec![token.clone(), server.clone(), micros(*ttl), of.to_string(), flag(*waits)]
+    vec![token.to_string(), server.to_string(), micros(*ttl), of.to_string(), flag(*waits)]
 }
 
 pub(super) fn of_slot(lease: &Lease, of: u32) -> Vec<String> {
     let Lease { token, server, ttl, fence, since, until, .. } = lease;
     let (fence, since, until) = (fence.to_string(), instant(*since), instant(*until));
-    vec![token.clone(), server.clone(), micros(*ttl), of.to_string(), fence, since, until]
+    vec![token.to_string(), server.to_string(), micros(*ttl), of.to_string(), fence, since, until]
 }
 
 pub(super) fn of_slot_release(lease: &Lease) -> Vec<String> {
-    vec![lease.token.clone(), lease.fence.to_string()]
+    vec![lease.token.to_string(), lease.fence.to_string()]
 }
 
 pub(super) fn of_ending(end: &Ending) -> Vec<String> {

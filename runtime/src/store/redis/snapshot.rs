@@ -37,8 +37,8 @@ struct Fields(BTreeMap<String, String>);
 impl Fields {
     fn claimant(&self) -> Option<Claimant> {
         Some(Claimant {
-            token: self.text("token")?,
-            server: self.text("server")?,
+            token: self.get("token")?.into(),
+            server: self.get("server")?.into(),
             kind: reply::lock_kind(self.get("kind")?)?,
             tick: if self.get("tick")?.is_empty() { None } else { Some(self.instant("tick")?) },
             attempt: self.number("attempt")?,
@@ -68,7 +68,7 @@ impl Fields {
                 "" => None,
                 reason => Some(reply::skip_reason(reason)?),
             },
-            server: self.text("mark_server")?,
+            server: self.get("mark_server")?.into(),
             at: self.instant("mark_at")?,
         })
     }

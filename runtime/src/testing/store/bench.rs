@@ -232,7 +232,7 @@ pub fn ask(tick: Timestamp) -> TickClaim {
         overlap: Overlap::Skip,
         takeovers: 0,
         missed: Missed::Skip,
-        schedule: SCHEDULE.to_owned(),
+        schedule: SCHEDULE.into(),
         known_for: DAY,
     }
 }
@@ -253,12 +253,12 @@ pub fn claim_requested(server: &str, id: &str) -> Claim {
 
 /// A claim for whatever there is.
 pub fn claim_what(server: &str, ttl: Duration, what: What) -> Claim {
-    Claim { token: token(server), server: server.to_owned(), ttl, what, remember: REMEMBERED, waits: false }
+    Claim { token: token(server), server: server.into(), ttl, what, remember: REMEMBERED, waits: false }
 }
 
-fn token(server: &str) -> String {
+fn token(server: &str) -> Arc<str> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("{server}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("{server}-{}", COUNT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
 /// The lease that a server knows after it won.

@@ -29,7 +29,7 @@ pub(super) async fn odd_keys_are_keys_of_their_own(subject: &Subject) {
     ];
     for key in keys {
         let lease = Bench::with_key(subject, key).win(&claim_now(key, LONG)).await;
-        assert_eq!(lease.server, key);
+        assert_eq!(*lease.server, *key);
     }
     for key in keys {
         let held = holder(Bench::with_key(subject, key).claim(&claim_now("late", LONG)).await);

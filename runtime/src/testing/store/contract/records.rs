@@ -23,7 +23,7 @@ pub(super) async fn a_release_records_its_run_in_the_same_step(subject: &Subject
 fn record(lease: &Lease, outcome: RunOutcome, ended: crate::Timestamp) -> RunRecord {
     RunRecord {
         tick: lease.tick,
-        server: lease.server.clone(),
+        server: lease.server.to_string(),
         fence: lease.fence,
         attempt: lease.attempt,
         started: lease.since,

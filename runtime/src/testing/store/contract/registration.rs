@@ -15,12 +15,12 @@ const OTHER: &str = "30 * * * * Europe/Berlin";
 /// A server that has just started asks for a tick.
 fn newcomer(server: &str, schedule: &str, tick: Timestamp) -> Claim {
     let known_for = Duration::ZERO;
-    claim_with(server, LONG, TickClaim { known_for, schedule: schedule.to_owned(), ..ask(tick) })
+    claim_with(server, LONG, TickClaim { known_for, schedule: schedule.into(), ..ask(tick) })
 }
 
 /// A server that has been there for long asks for a tick.
 fn veteran(server: &str, schedule: &str, tick: Timestamp) -> Claim {
-    claim_with(server, LONG, TickClaim { schedule: schedule.to_owned(), ..ask(tick) })
+    claim_with(server, LONG, TickClaim { schedule: schedule.into(), ..ask(tick) })
 }
 
 fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) -> Registered {
@@ -116,7 +116,7 @@ pub(super) async fn a_newer_server_counts_although_it_began_before_the_older_one
     let bench = Bench::of(subject);
     bench.register().await;
     let tick = bench.tick_now().await;
-    let newer = TickClaim { known_for: DAY / 2, schedule: OTHER.to_owned(), ..ask(tick) };
+    let newer = TickClaim { known_for: DAY / 2, schedule: OTHER.into(), ..ask(tick) };
     bench.verdict(&claim_with("newer", LONG, newer)).await;
     assert_eq!(bench.history().await.registered.expect("it is").schedule, OTHER);
 }
@@ -127,7 +127,7 @@ pub(super) async fn a_changed_schedule_has_missed_nothing(subject: &Subject) {
     let before = bench.tick_now().await;
     let missed = |schedule: &str, tick| {
         let policy = TickClaim { missed: Missed::RunOnce, grace: Duration::ZERO, ..ask(tick) };
-        let ask = TickClaim { known_for: Duration::ZERO, schedule: schedule.to_owned(), ..policy };
+        let ask = TickClaim { known_for: Duration::ZERO, schedule: schedule.into(), ..policy };
         claim_with("new", LONG, ask)
     };
     assert_eq!(bench.claim(&missed(OTHER, before)).await, ClaimReply::Unregistered);

@@ -1,6 +1,7 @@
 //! One sequence, sent to the store and to the model in lock step.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ struct Comparison<'a> {
     model: State,
     /// The lock as it was last seen in the model; it may have expired since.
     last_lock: Option<Lock>,
-    tokens: [Option<String>; SERVERS.len()],
+    tokens: [Option<Arc<str>>; SERVERS.len()],
     claims: u32,
     leases: Vec<Lease>,
 }
@@ -71,7 +72,7 @@ impl<'a> Comparison<'a> {
         match *step {
             Step::Claim { server, again, ref wants, ttl, remember, waits } => {
                 let (token, what) = (self.token(server, again), message::what(self.start, wants));
-                let (server, ttl) = (SERVERS[server].to_owned(), Duration::from_millis(ttl));
+                let (server, ttl) = (SERVERS[server].into(), Duration::from_millis(ttl));
                 self.claim(&Claim { token, server, ttl, what, remember, waits }).await
             }
             Step::Extend { lease, twist, progress } => self.extend(lease, twist, progress).await,
@@ -113,11 +114,11 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    fn token(&mut self, server: usize, again: bool) -> String {
+    fn token(&mut self, server: usize, again: bool) -> Arc<str> {
         let known = self.tokens[server].clone().filter(|_| again);
         let token = known.unwrap_or_else(|| {
             self.claims += 1;
-            format!("{}-token-{}", self.key, self.claims)
+            format!("{}-token-{}", self.key, self.claims).into()
         });
         self.tokens[server].insert(token).clone()
     }
@@ -226,7 +227,7 @@ impl<'a> Comparison<'a> {
 
     async fn set_lock(&mut self, to: Locker, lasts: Option<u64>) -> Result<(), Verdict> {
         let token = match to {
-            Locker::Stranger => "stranger".to_owned(),
+            Locker::Stranger => "stranger".into(),
             Locker::HolderOf(lease) => match self.message(lease, Twist::None, None) {
                 Some(lease) => lease.token,
                 None => return Ok(()),
@@ -284,7 +285,7 @@ impl<'a> Comparison<'a> {
             return Ok(());
         }
         let expected = self.model.lock.as_ref().filter(|lock| lock.until.is_none_or(|until| until > after));
-        let expected = expected.map(|lock| lock.token.clone());
+        let expected = expected.map(|lock| lock.token.to_string());
         if lock == expected { Ok(()) } else { Err(different("the lock", after, &lock, &expected)) }
     }
 }

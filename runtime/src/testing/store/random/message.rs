@@ -27,7 +27,7 @@ fn tick_claim(start: Timestamp, ask: &Ask) -> TickClaim {
         overlap: if ask.queue { Overlap::Queue } else { Overlap::Skip },
         takeovers: ask.takeovers,
         missed: if ask.run_once { Missed::RunOnce } else { Missed::Skip },
-        schedule: SCHEDULES[ask.schedule].to_owned(),
+        schedule: SCHEDULES[ask.schedule].into(),
         known_for: Duration::from_millis(ask.known_for),
     }
 }
