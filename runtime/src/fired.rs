@@ -9,27 +9,24 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::agenda::Due;
-use crate::claim::{self, claim_tick};
+use crate::claim::{Claimed, claim_tick};
 use crate::report;
 use crate::server::{NeverSilently, Server};
 use crate::takeover;
-use crate::tick::{self, Outcome, Running, Startable, Started};
+use crate::tick::{self, Begun, FirstTry, Outcome, Startable, Started};
 
 /// So many ticks are claimed before the first of them starts. Woken for every single one, the application's runtime would
 /// fall asleep again in between; and the first waits half a millisecond for the last.
 const TOGETHER: usize = 256;
-
-type Claimed = (Due, claim::Claimed);
-type Begun = (Due, tick::Begun);
 
 /// Ticks on their way, each as far as it gets without waiting. When this is dropped each becomes a task of its own,
 /// even if a defect ends the scheduler meanwhile.
 pub(crate) struct Fired<'a> {
     server: &'a Arc<Server>,
     not_due: &'a UnboundedSender<usize>,
-    claimed: Vec<Claimed>,
+    claimed: Vec<(Due, Claimed)>,
     handed_over: Vec<Group>,
-    begun: Vec<Begun>,
+    begun: Vec<(Due, Begun)>,
 }
 
 impl<'a> Fired<'a> {
@@ -58,14 +55,13 @@ impl<'a> Fired<'a> {
 
     /// Starts what was won and was not handed over.
     pub(crate) fn start(&mut self) {
-        let start = |(due, claimed): Claimed| {
+        for (due, claimed) in take(&mut self.claimed) {
             let begun = claimed.map(|win| tick::start(self.server, &due.job, win));
-            (due, begun)
-        };
-        self.begun.extend(take(&mut self.claimed).into_iter().map(start));
+            self.begun.push((due, begun));
+        }
     }
 
-    fn finish(&self, due: Due, begun: impl Future<Output = tick::Begun> + Send + 'static) {
+    fn finish(&self, due: Due, begun: impl Future<Output = Begun> + Send + 'static) {
         finish(self.server, self.not_due, due, begun);
     }
 }
@@ -94,44 +90,41 @@ impl Drop for Fired<'_> {
 /// Ticks that the application's runtime starts, while the scheduler claims the next ones. If it is blocked, the scheduler
 /// does it after all, since the leases have to be watched over.
 struct Group {
-    claimed: Vec<Claimed>,
-    startable: Arc<Mutex<Vec<Startable>>>,
-    starting: JoinHandle<Vec<Running>>,
+    claimed: Vec<(Due, Claimed)>,
+    won: Arc<Mutex<Option<Vec<Startable>>>>,
+    starting: JoinHandle<Option<Vec<FirstTry>>>,
 }
 
 impl Group {
-    fn hand_over(server: &Arc<Server>, claimed: Vec<Claimed>) -> Self {
-        let won = claimed.iter().filter_map(|(due, claimed)| Some((&due.job, claimed.as_ref().ok()?)));
-        let startable = won.map(|(job, win)| Startable::new(job, win)).collect();
-        let startable = Arc::new(Mutex::new(startable));
-        let (app, theirs) = (server.clone(), startable.clone());
+    fn hand_over(server: &Arc<Server>, claimed: Vec<(Due, Claimed)>) -> Self {
+        let wins = claimed.iter().filter_map(|(due, claimed)| Some((&due.job, claimed.as_ref().ok()?)));
+        let won = wins.map(|(job, win)| Startable::new(job, win)).collect();
+        let won = Arc::new(Mutex::new(Some(won)));
+        let (app, theirs) = (server.clone(), won.clone());
         let starting = server.app.spawn(async move {
             let _never_silently = NeverSilently(app.clone());
-            start(&app, &theirs)
+            start_unless_started(&app, &theirs)
         });
-        Self { claimed, startable, starting }
+        Self { claimed, won, starting }
     }
 
-    async fn begun(self, server: &Arc<Server>) -> impl Iterator<Item = Begun> {
-        let running = match start(server, &self.startable) {
-            running if running.is_empty() => self.starting.await.unwrap_or_default(),
-            running => running,
+    async fn begun(self, server: &Arc<Server>) -> impl Iterator<Item = (Due, Begun)> {
+        let first_tries = match start_unless_started(server, &self.won) {
+            Some(first_tries) => first_tries,
+            None => self.starting.await.ok().flatten().unwrap_or_default(),
         };
-        let mut running = running.into_iter();
-        self.claimed.into_iter().filter_map(move |(due, claimed)| {
-            let begun = match claimed {
-                Ok(win) => Ok(Started { win, running: running.next()? }),
-                Err(not_won) => Err(not_won),
-            };
-            Some((due, begun))
+        let mut first_tries = first_tries.into_iter();
+        self.claimed.into_iter().filter_map(move |(due, claimed)| match claimed {
+            Ok(win) => Some((due, Ok(Started { win, first_try: first_tries.next()? }))),
+            Err(not_won) => Some((due, Err(not_won))),
         })
     }
 }
 
-/// Starts them, unless somebody else did.
-fn start(server: &Arc<Server>, startable: &Mutex<Vec<Startable>>) -> Vec<Running> {
-    let startable = take(&mut *startable.lock().unwrap_or_else(PoisonError::into_inner));
-    startable.into_iter().map(|startable| startable.start(server)).collect()
+/// `None` if somebody else did, or is about to.
+fn start_unless_started(server: &Arc<Server>, won: &Mutex<Option<Vec<Startable>>>) -> Option<Vec<FirstTry>> {
+    let won = won.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    Some(won.into_iter().map(|startable| startable.start(server)).collect())
 }
 
 /// The rest of a tick, in a task.
@@ -139,7 +132,7 @@ fn finish(
     server: &Arc<Server>,
     not_due: &UnboundedSender<usize>,
     due: Due,
-    begun: impl Future<Output = tick::Begun> + Send + 'static,
+    begun: impl Future<Output = Begun> + Send + 'static,
 ) {
     let (server, not_due) = (server.clone(), not_due.clone());
     server.clone().spawn(async move {

@@ -28,15 +28,16 @@ pub(crate) enum Outcome {
 /// A run that has begun, or why none did.
 pub(crate) type Begun = Result<Started, NotWon>;
 
-/// A run that has begun, under its lease.
+/// A run that has begun, and its lease.
 pub(crate) struct Started {
     pub(crate) win: Win,
-    pub(crate) running: Running,
+    pub(crate) first_try: FirstTry,
 }
 
-pub(crate) struct Running {
+/// A run on the application's runtime.
+pub(crate) struct FirstTry {
     run: Run,
-    first_try: execute::Task,
+    task: execute::Task,
 }
 
 /// All that it takes to start a run. The rest of a win need not go along to another thread.
@@ -51,17 +52,17 @@ impl Startable {
         Self { job: job.clone(), id: win.lease.run_ref(), proof: win.lease.proof().clone() }
     }
 
-    pub(crate) fn start(self, server: &Arc<Server>) -> Running {
+    pub(crate) fn start(self, server: &Arc<Server>) -> FirstTry {
         let run = Run::new(self.job.home(server), self.id);
-        let first_try = execute::start(server, self.job, &run, self.proof);
-        Running { run, first_try }
+        let task = execute::start(server, self.job, &run, self.proof);
+        FirstTry { run, task }
     }
 }
 
 /// Starts the run of a tick that was won. Nothing else is done before: others may be due at the same time.
 pub(crate) fn start(server: &Arc<Server>, job: &Arc<Job>, win: Win) -> Started {
-    let running = Startable::new(job, &win).start(server);
-    Started { win, running }
+    let first_try = Startable::new(job, &win).start(server);
+    Started { win, first_try }
 }
 
 /// What becomes of a tick that was claimed here, and a tick that is unfinished afterwards.
@@ -87,7 +88,7 @@ pub(crate) async fn finish(
 
 /// A run, from its start to its record.
 pub(crate) async fn under_lease(server: &Server, job: &Arc<Job>, started: Started) -> RunRecord {
-    let Started { win, running: Running { run, first_try } } = started;
+    let Started { win, first_try: FirstTry { run, task } } = started;
     let Win { mut lease, slot, missed_after, usual } = win;
     let id = lease.run_ref();
     let _running = server.running.enter(job, id.fence);
@@ -99,7 +100,7 @@ pub(crate) async fn under_lease(server: &Server, job: &Arc<Job>, started: Starte
     let ended = Notify::new();
     let (ending, _) = tokio::join!(
         async {
-            let ending = execution.watch(&run, first_try).await;
+            let ending = execution.watch(&run, task).await;
             ended.notify_one();
             ending
         },

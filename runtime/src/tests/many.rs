@@ -111,6 +111,25 @@ async fn leases_of_many_are_kept_while_the_application_is_blocked_and_they_start
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_that_others_won_are_dealt_with_while_the_application_is_blocked() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let app = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    app.spawn(async move { wait.recv() });
+    let place = Place::runtime(app.handle().clone());
+    let blocked = Arc::new(Server::new(Setup { app: place, ..setup("blocked", &link, clock.clone()) }));
+    let starts = Starts::default();
+    schedule_all(&server("first", &link, clock), starts.jobs());
+    schedule_all(&blocked, starts.jobs());
+    seconds(3700).await;
+    assert_eq!(starts.seen(), (JOBS, 1), "the first has won them all");
+    assert!(blocked.ticks.is_empty(), "{} ticks wait", blocked.ticks.len());
+    drop(let_go);
+    app.shutdown_background();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_defect_in_one_claim_ends_the_scheduler_and_not_the_runs_that_had_begun() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
