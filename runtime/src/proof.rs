@@ -89,6 +89,11 @@ impl Proof {
         self.worth() == Worth::Nothing
     }
 
+    /// Neither lost nor in doubt.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.worth() == Worth::Everything
+    }
+
     /// The machine may have slept through the lease, and only the store can tell.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.worth() == Worth::Doubtful

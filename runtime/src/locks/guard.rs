@@ -79,7 +79,7 @@ impl Guard {
     ///
     /// This is final, but for a machine that was suspended: there it is `true` until the store has confirmed the lock.
     pub fn is_lost(&self) -> bool {
-        self.proof.is_lost() || self.proof.is_doubtful()
+        !self.proof.is_certain()
     }
 
     pub(super) fn is_over(&self) -> bool {
