@@ -13,8 +13,8 @@ use crate::job::Job;
 use crate::lease::HeldLease;
 use crate::server::Server;
 use crate::store::{
-    Claim, ClaimReply, Holder, RequestAnswer, RequestHint, RunRecord, RunRequest, StoreError, StoreErrorKind,
-    What,
+    Claim, ClaimReply, Ending, Holder, RequestAnswer, RequestHint, RunRecord, RunRequest, StoreError,
+    StoreErrorKind, What,
 };
 use crate::tick;
 use crate::token::token;
@@ -115,7 +115,8 @@ async fn claim_and_run(
         let lease =
             HeldLease::won(server, &job.policy.key, job.policy.keep_alive, claim, won, sent, answer.at);
         if lease.proof().is_lost() || server.stop.is_raised() {
-            lease.give_up(server);
+            // Whoever asks again after this error must not find it held by itself.
+            lease.release(server, None, &Ending::not_started(server.remember)).await;
             return Err(if server.stop.is_raised() { stopping(server) } else { too_late(server) });
         }
         let win = Win { lease, slot, missed_after: None, usual: won.usual };

@@ -10,7 +10,7 @@ use crate::backoff::Backoff;
 use crate::claim::request_timeout;
 use crate::event::RunRef;
 use crate::proof::Proof;
-use crate::server::Server;
+use crate::server::{NeverSilently, Server};
 use crate::store::model::UNKNOWN_FENCE;
 use crate::store::{Claim, Ending, ExtendReply, Lease, ReleaseReply, StoreError, Won};
 use crate::store_time::Moment;
@@ -156,8 +156,11 @@ impl HeldLease {
 
     /// Ends a lease under which nothing was started, beside everything else.
     pub(crate) fn give_up(self, server: &Arc<Server>) {
-        let here = server.clone();
-        server.spawn(async move { self.release(&here, None, &Ending::not_started(here.remember)).await });
+        let server = server.clone();
+        server.clone().spawn(async move {
+            let _never_silently = NeverSilently(server.clone());
+            self.release(&server, None, &Ending::not_started(server.remember)).await;
+        });
     }
 
     /// Ends the lease and records its run. Only for a run whose future is gone.
