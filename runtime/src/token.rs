@@ -6,7 +6,9 @@ use uuid::{Builder, Uuid};
 
 /// A token that nobody can guess.
 pub(crate) fn token() -> Arc<str> {
-    Tokens::default().next()
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).expect(NO_RANDOM);
+    written(random)
 }
 
 /// So many are drawn with one call to the system.
@@ -21,10 +23,16 @@ impl Tokens {
     pub(crate) fn next(&mut self) -> Arc<str> {
         if self.0.is_empty() {
             let mut random = [[0; 16]; DRAWN];
-            getrandom::fill(random.as_flattened_mut()).expect("the system has random numbers");
+            getrandom::fill(random.as_flattened_mut()).expect(NO_RANDOM);
             self.0.extend(random);
         }
-        let token = Builder::from_random_bytes(self.0.pop().unwrap_or_default()).into_uuid();
-        Arc::from(&*token.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+        written(self.0.pop().unwrap_or_default())
     }
+}
+
+const NO_RANDOM: &str = "the system has random numbers";
+
+fn written(random: [u8; 16]) -> Arc<str> {
+    let token = Builder::from_random_bytes(random).into_uuid();
+    Arc::from(&*token.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }
