@@ -32,9 +32,9 @@ use crate::job::Job;
 //                     <State<Db> as FromRun>::needs(needs);
 //                     <Run as FromRun>::needs(needs);
 //                 },
-//                 call: |run| {
-//                     let arg0 = <State<Db> as FromRun>::from_run(run);
-//                     let arg1 = <Run as FromRun>::from_run(run);
+//                 call: |run, states| {
+//                     let arg0 = <State<Db> as FromRun>::from_run(run, states);
+//                     let arg1 = <Run as FromRun>::from_run(run, states);
 //                     let function = import_products;
 //                     let future = function(arg0, arg1);
 //                     boxed(future, <anyhow::Result<()> as IntoOutcome>::into_outcome)
@@ -120,7 +120,7 @@ fn call(job: &Job, private: &TokenStream) -> TokenStream {
         let argument = format_ident!("__arg{index}");
         values.extend(quote_spanned! {ty.span()=>
             #conditions
-            let #argument = <#ty as #private::FromRun>::from_run(__run);
+            let #argument = <#ty as #private::FromRun>::from_run(__run, __states);
         });
         arguments.extend(quote!(#conditions #argument,));
     }
@@ -130,8 +130,8 @@ fn call(job: &Job, private: &TokenStream) -> TokenStream {
     // What cannot be sent to another thread is the function's future: that is where rustc shall point.
     let future = Ident::new("__future", function.span());
     quote! {
-        |__run| {
-            let _ = &__run;
+        |__run, __states| {
+            let _ = (&__run, &__states);
             #values
             #function_as_value
             let #future = __function(#arguments);

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 use crate::current;
 use crate::event::{EventKind, RunRef};
+use crate::extract::States;
 use crate::job::Job;
 use crate::outcome::{cut, describe_error};
 use crate::proof::Proof;
@@ -31,7 +32,7 @@ pub(crate) type Task = JoinHandle<Option<Result<(), String>>>;
 
 /// Starts the job's function.
 pub(crate) fn start(server: &Server, job: Arc<Job>, run: &Run, proof: Arc<Proof>) -> Task {
-    server.app.spawn(under_lease(job, run.clone(), proof))
+    server.app.spawn(under_lease(job, run.clone(), server.states.clone(), proof))
 }
 
 /// A run that took less is not told of, however quick the job usually is.
@@ -189,7 +190,12 @@ impl Drop for Astray<'_> {
 
 /// Polls the job only while its lease is proved. A process that was stopped or suspended may find its lease
 /// gone when it wakes, before anybody could tell it: the job must not go on even to its next `await`.
-async fn under_lease(job: Arc<Job>, run: Run, proof: Arc<Proof>) -> Option<Result<(), String>> {
+async fn under_lease(
+    job: Arc<Job>,
+    run: Run,
+    states: Arc<States>,
+    proof: Arc<Proof>,
+) -> Option<Result<(), String>> {
     let keeps_on = job.policy.on_lost == OnLost::Continue;
     let mut future: Option<JobFuture> = None;
     let ended = poll_fn(move |polling| {
@@ -201,7 +207,7 @@ async fn under_lease(job: Arc<Job>, run: Run, proof: Arc<Proof>) -> Option<Resul
             }
         }
         let _current = current::enter(&run);
-        future.get_or_insert_with(|| (job.call)(&run)).as_mut().poll(polling).map(Some)
+        future.get_or_insert_with(|| (job.call)(&run, &states)).as_mut().poll(polling).map(Some)
     })
     .await?;
     Some(ended.map_err(|error| describe_error(error.as_ref())))

@@ -35,7 +35,7 @@ pub trait FromRun: Sized {
 
     /// Takes the parameter's value for one run.
     #[doc(hidden)]
-    fn from_run(run: &Run) -> Self;
+    fn from_run(run: &Run, states: &States) -> Self;
 }
 
 /// The state types that a job cannot do without.
@@ -73,7 +73,7 @@ impl States {
 impl FromRun for Run {
     fn needs(_: &mut Needs) {}
 
-    fn from_run(run: &Run) -> Self {
+    fn from_run(run: &Run, _: &States) -> Self {
         run.clone()
     }
 }
@@ -83,15 +83,15 @@ impl<T: Clone + Send + Sync + 'static> FromRun for State<T> {
         needs.0.push(Need { id: TypeId::of::<T>(), name: type_name::<T>() });
     }
 
-    fn from_run(run: &Run) -> Self {
-        Self(run.states().get().expect("start_all() refuses to start while a job's state is missing"))
+    fn from_run(_: &Run, states: &States) -> Self {
+        Self(states.get().expect("start_all() refuses to start while a job's state is missing"))
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> FromRun for Option<State<T>> {
     fn needs(_: &mut Needs) {}
 
-    fn from_run(run: &Run) -> Self {
-        run.states().get().map(State)
+    fn from_run(_: &Run, states: &States) -> Self {
+        states.get().map(State)
     }
 }

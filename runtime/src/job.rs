@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use singleton_jobs_policy::{Missed, OnCrash, OnLost, Overlap, Policy, Schedule, ScheduleError};
 
-use crate::extract::Need;
+use crate::extract::{Need, States};
 use crate::outcome::IntoOutcome;
 use crate::registry::JobFuture;
 use crate::run::Home;
@@ -17,7 +17,7 @@ use crate::takeover::Watch;
 use crate::watched::Watched;
 use crate::{Run, Timestamp};
 
-pub(crate) type JobFn = Arc<dyn Fn(&Run) -> JobFuture + Send + Sync>;
+pub(crate) type JobFn = Arc<dyn Fn(&Run, &States) -> JobFuture + Send + Sync>;
 
 /// A job that was built at run time, for schedules that come from configuration.
 ///
@@ -49,6 +49,7 @@ pub struct Job {
 /// What this server knows of a job's ticks and runs here.
 #[derive(Default)]
 pub(crate) struct Here {
+    /// Where its runs are.
     home: OnceLock<Arc<Home>>,
     /// The newest tick that was fired, in microseconds.
     pub(crate) newest: Watched,
@@ -81,9 +82,11 @@ impl Job {
         &self.policy.key
     }
 
-    /// What its runs on this server share. A job is on one server only.
+    /// Where its runs are. A job is on one server only.
     pub(crate) fn home(&self, server: &Arc<Server>) -> Arc<Home> {
-        self.here.home.get_or_init(|| Home::new(&self.policy.key, server)).clone()
+        let home = self.here.home.get_or_init(|| Home::new(&self.policy.key, server));
+        debug_assert!(home.is_on(server));
+        home.clone()
     }
 
     /// Resolves when a newer tick was fired here: whoever still waits with an older one need not go on.
@@ -199,7 +202,7 @@ impl JobBuilder {
         F: Fn(Run) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: IntoOutcome> + Send + 'static,
     {
-        let call = move |run: &Run| -> JobFuture {
+        let call = move |run: &Run, _: &States| -> JobFuture {
             let future = function(run.clone());
             Box::pin(async move { future.await.into_outcome() })
         };

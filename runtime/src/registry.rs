@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use singleton_jobs_policy::{Problem, Settings};
 
-use crate::extract::Needs;
+use crate::extract::{Needs, States};
 use crate::job::Job;
 use crate::outcome::BoxError;
 use crate::run::Run;
@@ -29,7 +29,7 @@ pub struct Registration {
     /// Lists the state the parameters need.
     pub needs: fn(&mut Needs),
     /// Calls the function with its parameters.
-    pub call: fn(&Run) -> JobFuture,
+    pub call: fn(&Run, &States) -> JobFuture,
 }
 
 inventory::collect!(Registration);

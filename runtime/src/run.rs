@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Timestamp;
 use crate::event::RunRef;
-use crate::extract::States;
 use crate::locks::Instance;
 use crate::server::Server;
 use crate::store::Progress;
@@ -35,13 +34,12 @@ struct Inner {
     progress: Mutex<Option<Progress>>,
 }
 
-/// What all runs of a key on one server share: thousands that start together do not wait for each other to count
-/// references to it.
+/// Where a run is. All runs of a job on a server share one, so that thousands of jobs that start together do not count
+/// references to the same things.
 pub(crate) struct Home {
     key: String,
     server: Arc<str>,
     instance: Instance,
-    states: Arc<States>,
     stopping: Arc<Flag>,
 }
 
@@ -51,9 +49,12 @@ impl Home {
             key: key.to_owned(),
             server: server.id.clone(),
             instance: Instance::of(server),
-            states: server.states.clone(),
             stopping: server.stop.clone(),
         })
+    }
+
+    pub(crate) fn is_on(&self, server: &Server) -> bool {
+        self.server == server.id
     }
 }
 
@@ -72,7 +73,6 @@ impl Run {
             key: key.into(),
             server: "detached".into(),
             instance: Instance::default(),
-            states: Arc::default(),
             stopping: Arc::default(),
         };
         Self::new(Arc::new(home), RunRef { tick: None, fence: 1, attempt: 1 })
@@ -173,10 +173,6 @@ impl Run {
 
     pub(crate) fn instance(&self) -> &Instance {
         &self.inner.home.instance
-    }
-
-    pub(crate) fn states(&self) -> &States {
-        &self.inner.home.states
     }
 
     pub(crate) fn cancel(&self) {
