@@ -11,7 +11,7 @@ use crate::{Missed, OnCrash, Policy, Schedule, Timestamp};
 /// The next tick of every job, the earliest first. Pure: the time is passed in.
 pub(crate) struct Agenda {
     entries: Vec<Entry>,
-    /// When each planned tick is due.
+    /// When each planned tick is due: an entry is in here exactly while it has one.
     queue: BTreeSet<(Timestamp, usize)>,
     /// The jobs whose ticks were taken, and the ticks to plan for them.
     taken: Vec<(usize, Option<Timestamp>)>,
@@ -100,7 +100,9 @@ impl Agenda {
         }
         entry.planned =
             tick.zip(entry.job.policy.schedule.as_ref()).map(|(tick, schedule)| Planned::at(tick, schedule));
-        self.queue.extend(entry.due().map(|due| (due, index)));
+        if let Some(due) = entry.due() {
+            self.queue.insert((due, index));
+        }
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Server {
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) remember: usize,
-    /// No further tick is claimed. Every run has it.
+    /// No further tick is claimed. Runs can see it.
     pub(crate) stop: Arc<Flag>,
     /// Runs that still go on are cancelled.
     pub(crate) cancel_runs: Flag,
@@ -180,7 +180,7 @@ impl Server {
     }
 }
 
-/// Held by every task of the scheduler: if one of them panics, the scheduler ends loudly instead of going on
+/// Held by the tasks that do the scheduler's work: if one of them panics, the scheduler ends loudly instead of going on
 /// without it.
 pub(crate) struct NeverSilently(pub(crate) Arc<Server>);
 

@@ -1,4 +1,4 @@
-//! What changes often, and what hardly anybody waits for: no allocation and no lock of its own.
+//! What is looked at more often than it is waited for: a look takes no lock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
