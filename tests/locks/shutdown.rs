@@ -1,8 +1,9 @@
 //! Locks in a shutdown.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jobs::{LockError, RunOutcome};
+use jobs::{Job, LockError, RunOutcome};
 use tokio::time::Instant;
 
 use super::kit::{secs, servers};
@@ -142,4 +143,29 @@ async fn a_lock_outlives_code_that_blocks_the_runtime() {
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
     jobs.shutdown().await;
+}
+
+#[tokio::test]
+async fn neither_a_run_nor_a_guard_that_outlives_the_shutdown_keeps_the_state_alive() {
+    let (state, kept) = (Arc::new(()), Arc::new(Mutex::new(None)));
+    let keeping = kept.clone();
+    let job = Job::new("job").every("100ms").unwrap().run(move |run| {
+        *keeping.lock().unwrap() = Some(run);
+        std::future::ready(())
+    });
+    let builder = jobs::builder().without_annotated().url("memory://outlived").state(state.clone()).job(job);
+    let jobs = builder.shutdown_grace(Duration::from_millis(10)).start_all().await.unwrap();
+    let guard = jobs.lock("k").acquire().await.unwrap();
+    while kept.lock().unwrap().is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(Arc::strong_count(&state) > 1);
+    jobs.shutdown().await;
+    let gone = async {
+        while Arc::strong_count(&state) > 1 {
+            tokio::time::sleep(Duration::from_millis(10)).await; // the scheduler's thread is about to end
+        }
+    };
+    tokio::time::timeout(secs(10), gone).await.expect("nobody keeps it");
+    drop((guard, kept));
 }
