@@ -23,6 +23,8 @@ mod redial;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "postgres", feature = "redis"))]
+mod rival;
+#[cfg(any(feature = "postgres", feature = "redis"))]
 mod shared;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod timeouts;

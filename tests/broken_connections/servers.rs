@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jobs::store::ClaimReply;
-use jobs::{Job, Jobs, Run, Timestamp};
+use jobs::{Job, Jobs, Run, RunNow, RunOutcome, Timestamp};
 use tokio::task::JoinSet;
 
 use super::site::{Kind, Site};
@@ -145,6 +145,26 @@ pub async fn two_servers_survive_every_fault_at_every_position(kind: Kind) {
     while let Some(endured) = faults.join_next().await {
         endured.expect("every promise is kept");
     }
+}
+
+/// A reset at the first extension, and silence from the next connection on: there is no time to wait for long.
+pub async fn a_set_up_that_falls_silent_costs_no_run_its_lease(kind: Kind) {
+    let site = Site::new(kind).await;
+    let job = Job::new(KEY).ttl(2 * TTL).run(|_| tokio::time::sleep(3 * TTL));
+    let builder = jobs::builder().without_annotated().url(site.url(site.proxy.port()));
+    let jobs = builder.namespace(&site.namespace).job(job).start_all().await.expect("the store answers");
+    for silence in [Fault::LostRequest, Fault::LostAnswer, Fault::StuckAnswer] {
+        let asked = Instant::now();
+        let strike = async {
+            tokio::time::sleep(TTL / 2).await; // it has begun, and was not extended yet
+            site.proxy.strike(&[(Fault::ResetBeforeAnswer, 1), (silence, 2)]);
+        };
+        let (ran, ()) = tokio::join!(jobs.run_now(KEY), strike);
+        let RunNow::Ran(record) = ran.expect("the store answers") else { panic!("it did not run") };
+        assert_eq!(record.outcome, RunOutcome::Succeeded, "{silence:?}, after {:?}", asked.elapsed());
+        assert!(site.proxy.struck().is_some(), "{silence:?} did not happen");
+    }
+    jobs.shutdown().await;
 }
 
 /// The control: two servers that share no lock do what [`judge`] is there to notice.

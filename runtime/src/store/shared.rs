@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::redial::Redial;
+use super::rival::first_of_two;
 
 /// How a client opens a connection, and which errors speak against one.
 pub(super) trait Dial: Clone + Send + 'static {
@@ -135,7 +136,7 @@ impl<D: Dial> Shared<D> {
         let dial = dial.clone();
         // In a task of its own, so that it survives a caller who gives up.
         tokio::spawn(async move {
-            let result = dial.dial().await;
+            let result = first_of_two(move || dial.clone().dial()).await;
             let _nobody_waits_any_longer = opened.send(Some(result));
         });
         line.current = Some((opening.clone(), Instant::now()));
