@@ -36,6 +36,39 @@ impl Starts {
     }
 }
 
+/// An application whose only thread is blocked.
+struct BlockedApp {
+    runtime: Option<tokio::runtime::Runtime>,
+    blocked: Option<std::sync::mpsc::Sender<()>>,
+}
+
+impl BlockedApp {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (blocked, wait) = std::sync::mpsc::channel::<()>();
+        runtime.spawn(async move { wait.recv() });
+        Self { runtime: Some(runtime), blocked: Some(blocked) }
+    }
+
+    /// A server whose jobs run there.
+    fn server(&self, name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
+        let app = Place::runtime(self.runtime.as_ref().unwrap().handle().clone());
+        Arc::new(Server::new(Setup { app, ..setup(name, link, clock) }))
+    }
+
+    fn let_go(&mut self) {
+        self.blocked = None;
+    }
+}
+
+impl Drop for BlockedApp {
+    fn drop(&mut self) {
+        self.let_go();
+        // In a test of Tokio's a runtime must not be waited for.
+        self.runtime.take().unwrap().shutdown_background();
+    }
+}
+
 async fn histories(link: &Link) -> Vec<History> {
     let mut histories = Vec::new();
     for n in 0..JOBS {
@@ -90,43 +123,34 @@ async fn among_many_that_are_due_together_no_more_run_than_may() {
 async fn leases_of_many_are_kept_while_the_application_is_blocked_and_they_start_afterwards() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let (let_go, wait) = std::sync::mpsc::channel::<()>();
-    app.spawn(async move { wait.recv() });
-    let place = Place::runtime(app.handle().clone());
-    let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock.clone()) }));
+    let mut app = BlockedApp::new();
+    let server = app.server("server", &link, clock.clone());
     let starts = Starts::default();
     schedule_all(&server, starts.jobs());
     seconds(3600 + 300).await;
     assert_eq!(starts.seen(), (0, 0));
     let held = |history: &History| history.current.as_ref().is_some_and(|run| run.until > clock.now());
     assert!(histories(&link).await.iter().all(held), "ten times their ttl later");
-    drop(let_go);
+    app.let_go();
     let give_up = std::time::Instant::now() + Duration::from_secs(60);
     while starts.seen() != (JOBS, 1) && std::time::Instant::now() < give_up {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(starts.seen(), (JOBS, 1));
-    app.shutdown_background();
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_that_others_won_are_dealt_with_while_the_application_is_blocked() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let (let_go, wait) = std::sync::mpsc::channel::<()>();
-    app.spawn(async move { wait.recv() });
-    let place = Place::runtime(app.handle().clone());
-    let blocked = Arc::new(Server::new(Setup { app: place, ..setup("blocked", &link, clock.clone()) }));
+    let app = BlockedApp::new();
+    let blocked = app.server("blocked", &link, clock.clone());
     let starts = Starts::default();
     schedule_all(&server("first", &link, clock), starts.jobs());
     schedule_all(&blocked, starts.jobs());
     seconds(3700).await;
     assert_eq!(starts.seen(), (JOBS, 1), "the first has won them all");
     assert!(blocked.ticks.is_empty(), "{} ticks wait", blocked.ticks.len());
-    drop(let_go);
-    app.shutdown_background();
 }
 
 #[tokio::test(start_paused = true)]
