@@ -70,22 +70,28 @@ async fn a_node_that_hangs_delays_no_job_in_another_slot_and_is_left_once_it_is_
     let on_first = |key: &&String| redis.master_of(redis.slot_of(&format!("lock:{key}"))) == Some(0);
     let (there, elsewhere): (Vec<_>, Vec<_>) =
         tokio::task::block_in_place(|| keys.iter().partition(on_first));
-    let store = RedisStore::open(&redis.url(""), None).expect("a URL");
+    // Also for a server whose URL names no other node.
+    let urls = [redis.url(""), format!("redis+cluster://127.0.0.1:{}", redis.nodes[0].port())];
+    let stores = urls.map(|url| RedisStore::open(&url, None).expect("a URL"));
     for key in &keys {
-        let won = store.claim(key, &claim_now("a", LONG)).await.expect("an answer").reply.decision;
+        let won = stores[0].claim(key, &claim_now("a", LONG)).await.expect("an answer").reply.decision;
         assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
+        stores[1].history(key).await.expect("an answer");
     }
     tokio::task::block_in_place(|| redis.wait_until_copied(0));
     let stopped = tokio::task::block_in_place(|| Hand::on(&redis.nodes[0]).stop_server());
-    let hung = tokio::time::timeout(Duration::from_secs(5), store.history(there[0])).await;
-    assert!(hung.is_ok_and(|answer| answer.is_err()), "a node that hangs has answered");
-    for key in elsewhere {
-        let answer = tokio::time::timeout(Duration::from_millis(900), store.history(key)).await;
-        answer.expect("no delay").expect("an answer");
-    }
+    let ask_those_that_do_not_hang = async |store: &RedisStore| {
+        let hung = tokio::time::timeout(Duration::from_secs(5), store.history(there[0])).await;
+        assert!(hung.is_ok_and(|answer| answer.is_err()), "a node that hangs has answered");
+        for key in &elsewhere {
+            let answer = tokio::time::timeout(Duration::from_millis(900), store.history(key)).await;
+            answer.expect("no delay").expect("an answer");
+        }
+    };
+    tokio::join!(ask_those_that_do_not_hang(&stores[0]), ask_those_that_do_not_hang(&stores[1]));
     let begun = Instant::now();
     loop {
-        match store.history(there[0]).await {
+        match stores[0].history(there[0]).await {
             Ok(history) => {
                 assert!(history.reply.current.is_some(), "the replica had the claim");
                 break;

@@ -154,7 +154,7 @@ impl Nodes {
     }
 
     /// Asks those nodes for the slots.
-    async fn ask(&self, nodes: Vec<Node>) -> Option<RedisResult<Slots>> {
+    async fn ask(&self, nodes: BTreeSet<Node>) -> Option<RedisResult<Slots>> {
         let asked = nodes.into_iter().map(|node| {
             let nodes = self.clone();
             async move {
@@ -184,16 +184,10 @@ impl Dial for Nodes {
     const IF_ABANDONED: Blame = Blame::Broken;
 
     async fn dial(self) -> RedisResult<Arc<Slots>> {
-        let named: Vec<_> = self.named.iter().filter_map(address::host_and_port).collect();
-        let others = self.open().keys().filter(|node| !named.contains(node)).cloned().collect();
-        let slots = match self.ask(named.clone()).await {
-            Some(Ok(slots)) => slots,
-            // The nodes that the URL names may have been replaced since.
-            failed => match self.ask(others).await {
-                Some(Ok(slots)) => slots,
-                _ => return Err(failed.and_then(Result::err).unwrap_or_else(Self::abandoned)),
-            },
-        };
+        // Those that the URL names may have been replaced since, and any of them may hang: what most say counts.
+        let named: BTreeSet<_> = self.named.iter().filter_map(address::host_and_port).collect();
+        let known = self.open().keys().cloned().chain(named.clone()).collect();
+        let slots = self.ask(known).await.unwrap_or_else(|| Err(Self::abandoned()))?;
         self.open().retain(|node, _| named.contains(node) || slots.nodes().any(|known| known == node));
         Ok(Arc::new(slots))
     }
