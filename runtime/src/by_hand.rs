@@ -112,8 +112,15 @@ async fn claim_and_run(
             // An earlier request had won, and its lease was over before its reply came, or before it could be used.
             _ => return Err(unused.unwrap_or_else(|| too_late(server))),
         };
-        let lease =
-            HeldLease::won(server, &job.policy.key, job.policy.keep_alive, claim, won, sent, answer.at);
+        let lease = HeldLease::won(
+            server,
+            job.home(server).key(),
+            job.policy.keep_alive,
+            claim,
+            won,
+            sent,
+            answer.at,
+        );
         if lease.proof().is_lost() || server.stop.is_raised() {
             // Whoever asks again after this error must not find it held by itself.
             lease.release(server, None, &Ending::not_started(server.remember)).await;

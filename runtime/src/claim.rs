@@ -122,7 +122,7 @@ pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, tok
                 };
                 match (decision, wait) {
                     (ClaimReply::Won(won), _) => {
-                        let (key, keep_alive) = (&job.policy.key, job.policy.keep_alive);
+                        let (key, keep_alive) = (job.home(server).key(), job.policy.keep_alive);
                         let lease = HeldLease::won(server, key, keep_alive, claim, won, sent, answer.at);
                         if let Some(why) = reason_not_to_start(server, &lease) {
                             lease.give_up(server);

@@ -36,16 +36,18 @@ impl<'a> Fired<'a> {
 
     /// Claims a tick. A store that does not answer at once is waited for in a task.
     pub(crate) fn claim(&mut self, due: Due, token: Arc<str>) {
-        let (server, job) = (self.server.clone(), due.job.clone());
-        let mut claim = Box::pin(claim_tick(server.clone(), job.clone(), due.ask, token));
+        let mut claim = Box::pin(claim_tick(self.server.clone(), due.job.clone(), due.ask, token));
         // Nobody need wake it: if it is not done, it becomes a task, and goes on there.
         match claim.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(claimed) => self.claimed.push((due, claimed)),
-            Poll::Pending => self.finish(due, async move {
-                let begun = claim.await.map(|win| tick::start(&server, &job, win));
-                yield_now().await; // the answers for others may be there, too
-                begun
-            }),
+            Poll::Pending => {
+                let (server, job) = (self.server.clone(), due.job.clone());
+                self.finish(due, async move {
+                    let begun = claim.await.map(|win| tick::start(&server, &job, win));
+                    yield_now().await; // the answers for others may be there, too
+                    begun
+                });
+            }
         }
         if self.claimed.len() == TOGETHER {
             let claimed = replace(&mut self.claimed, Vec::with_capacity(TOGETHER));

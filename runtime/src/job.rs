@@ -83,10 +83,10 @@ impl Job {
     }
 
     /// Where its runs are. A job is on one server only.
-    pub(crate) fn home(&self, server: &Arc<Server>) -> Arc<Home> {
+    pub(crate) fn home(&self, server: &Arc<Server>) -> &Arc<Home> {
         let home = self.here.home.get_or_init(|| Home::new(&self.policy.key, server));
         debug_assert!(home.is_on(server));
-        home.clone()
+        home
     }
 
     /// Resolves when a newer tick was fired here: whoever still waits with an older one need not go on.

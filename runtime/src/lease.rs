@@ -17,7 +17,7 @@ use crate::store_time::Moment;
 use crate::{Run, Timestamp};
 
 pub(crate) struct HeldLease {
-    key: String,
+    key: Arc<str>,
     kept_alive: bool,
     lease: Lease,
     proof: Arc<Proof>,
@@ -38,7 +38,7 @@ impl HeldLease {
     /// A claim was won, by the answer to a request that was sent then.
     pub(crate) fn won(
         server: &Server,
-        key: &str,
+        key: impl Into<Arc<str>>,
         kept_alive: bool,
         claim: Claim,
         won: Won,
@@ -48,7 +48,7 @@ impl HeldLease {
         let lease = Lease::won(claim, won);
         let remaining = won.until.since(at);
         let proof = Proof::new(server.time.wall().clone(), kept_alive, margin(lease.ttl), sent, remaining);
-        Self { key: key.to_owned(), kept_alive, lease, proof: Arc::new(proof) }
+        Self { key: key.into(), kept_alive, lease, proof: Arc::new(proof) }
     }
 
     /// A request without an answer may have won: releases whatever it won.
@@ -131,7 +131,7 @@ impl HeldLease {
     pub(crate) async fn extend(&mut self, server: &Server) -> Result<bool, StoreError> {
         let sent = server.time.moment();
         let within = request_timeout(self.lease.ttl).min(self.proof.deadline().duration_since(sent.steady));
-        let key = &self.key;
+        let key = &*self.key;
         let answer = server.ask("extend", within, server.store.extend(key, &self.lease)).await?;
         let until = match answer.reply {
             ExtendReply::Kept(until) => until,
@@ -166,7 +166,7 @@ impl HeldLease {
     /// Ends the lease and records its run. Only for a run whose future is gone.
     pub(crate) async fn release(mut self, server: &Server, run: Option<&Run>, ending: &Ending) {
         self.lease.progress = run.and_then(Run::said);
-        let key = &self.key;
+        let key = &*self.key;
         // Of a claim that may have won nobody needs a record: after a ttl there is nothing left to release.
         let abandoned = self.lease.fence == UNKNOWN_FENCE;
         let patience = if abandoned { self.lease.ttl } else { RELEASE_FOR };

@@ -37,7 +37,7 @@ struct Inner {
 /// Where a run is. All runs of a job on a server share one, so that thousands of jobs that start together do not count
 /// references to the same things.
 pub(crate) struct Home {
-    key: String,
+    key: Arc<str>,
     server: Arc<str>,
     instance: Instance,
     stopping: Arc<Flag>,
@@ -46,11 +46,15 @@ pub(crate) struct Home {
 impl Home {
     pub(crate) fn new(key: &str, server: &Arc<Server>) -> Arc<Self> {
         Arc::new(Self {
-            key: key.to_owned(),
+            key: key.into(),
             server: server.id.clone(),
             instance: Instance::of(server),
             stopping: server.stop.clone(),
         })
+    }
+
+    pub(crate) fn key(&self) -> Arc<str> {
+        self.key.clone()
     }
 
     pub(crate) fn is_on(&self, server: &Server) -> bool {
@@ -70,7 +74,7 @@ impl Run {
     /// A run outside any scheduler, for calling a job's function in a unit test. Its fence is 1.
     pub fn detached(key: impl Into<String>) -> Self {
         let home = Home {
-            key: key.into(),
+            key: key.into().into(),
             server: "detached".into(),
             instance: Instance::default(),
             stopping: Arc::default(),

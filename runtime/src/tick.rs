@@ -53,7 +53,7 @@ impl Startable {
     }
 
     pub(crate) fn start(self, server: &Arc<Server>) -> FirstTry {
-        let run = Run::new(self.job.home(server), self.id);
+        let run = Run::new(self.job.home(server).clone(), self.id);
         let task = execute::start(server, self.job, &run, self.proof);
         FirstTry { run, task }
     }
