@@ -154,6 +154,7 @@ fn croner_alone_fires_twice_on_the_spring_day_in_new_york() {
     let midnight = jiff::civil::date(2024, 3, 10).at(0, 0, 0, 0);
     let zone = jiff::tz::TimeZoneDatabase::bundled().get("America/New_York").unwrap();
     let midnight = zone.to_zoned(midnight).unwrap();
+    // An error would end the series early, and the count would show it.
     let next = |after: &jiff::Zoned| pattern.find_next_occurrence(after, false).ok();
     let fired = std::iter::successors(next(&midnight), next);
     assert_eq!(fired.take_while(|at| at.date() == midnight.date()).count(), 2);

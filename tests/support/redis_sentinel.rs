@@ -91,6 +91,7 @@ impl RedisSentinel {
             named.iter().filter(|port| **port == server.port()).count() * 2 > named.len()
         };
         let master = self.servers.iter().position(is_named)?;
+        // One that cannot be asked is not the master, or not yet.
         let role: Option<String> = Hand::on(&self.servers[master]).try_say("INFO replication").ok();
         role.filter(|role| role.contains("role:master")).map(|_| master)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Most connections are open by then, and a lease of a second and a half has not ended.
+/// Most connections are open by then, and a lease of two seconds has not ended.
 const LONG: Duration = Duration::from_millis(300);
 
 /// The attempt that succeeds first; the second is made when the first takes long. If both fail, the first one's error.
