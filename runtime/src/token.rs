@@ -6,9 +6,7 @@ use uuid::{Builder, Uuid};
 
 /// A token that nobody can guess.
 pub(crate) fn token() -> Arc<str> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random).expect(NO_RANDOM);
-    written(random)
+    written(Uuid::new_v4())
 }
 
 /// So many are drawn with one call to the system.
@@ -23,16 +21,13 @@ impl Tokens {
     pub(crate) fn next(&mut self) -> Arc<str> {
         if self.0.is_empty() {
             let mut random = [[0; 16]; DRAWN];
-            getrandom::fill(random.as_flattened_mut()).expect(NO_RANDOM);
+            getrandom::fill(random.as_flattened_mut()).expect("the system has random numbers");
             self.0.extend(random);
         }
-        written(self.0.pop().unwrap_or_default())
+        written(Builder::from_random_bytes(self.0.pop().unwrap_or_default()).into_uuid())
     }
 }
 
-const NO_RANDOM: &str = "the system has random numbers";
-
-fn written(random: [u8; 16]) -> Arc<str> {
-    let token = Builder::from_random_bytes(random).into_uuid();
+fn written(token: Uuid) -> Arc<str> {
     Arc::from(&*token.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }
