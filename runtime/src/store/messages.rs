@@ -4,10 +4,10 @@ mod lease;
 mod operator;
 mod record;
 
-pub use claim::{Claim, ClaimReply, Holder, Registered, Taken, TickClaim, Unfinished, Verdict, What, Won};
-pub use fleet::{Announcement, JobInfo, RunningInfo, ServerInfo};
+pub use claim::{Claim, ClaimReply, Gap, Holder, Registered, Taken, TickClaim, Unfinished, Verdict, What, Won};
+pub use fleet::{JobInfo, RunningInfo, ServerInfo};
 pub use lease::{Ending, ExtendReply, FailedTry, Kind, Lease, Progress, ReleaseReply};
-pub use operator::{ForgetReply, HeldLock, RequestAnswer, RequestHint, Requested, RunRequest};
+pub use operator::{Cancelled, ForgetReply, HeldLock, RequestAnswer, RequestHint, Requested, RunRequest};
 pub use record::{CurrentRun, History, RunOutcome, RunRecord, Skip, SkipRecord, Stats};
 
 /// How many runs, and how many skips, a store keeps on record unless it is told otherwise.

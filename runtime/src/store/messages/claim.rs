@@ -19,8 +19,6 @@ pub struct Claim {
     pub what: What,
     /// How many runs, and how many skips, the store keeps on record.
     pub remember: usize,
-    /// The asker waits if the key is held: who frees it should tell, if the store [can](super::super::Store::listen).
-    pub waits: bool,
 }
 
 /// What a claim is for.
@@ -32,7 +30,7 @@ pub enum What {
     Now,
     /// The same, on behalf of a server that left the [request](super::RunRequest) with this id, because it
     /// does not have the job.
-    Requested(String),
+    Requested(Arc<str>),
     /// A lock by hand. What the store knows of such a key goes away by itself, unless a job has it, too.
     Lock,
     /// The same, for work that is done once: refused while it is marked as done.
@@ -61,6 +59,8 @@ impl What {
 pub struct TickClaim {
     /// The scheduled instant.
     pub tick: Timestamp,
+    /// The scheduled instant before it; `None` if there is none, or for a takeover.
+    pub previous: Option<Timestamp>,
     /// How long after its tick the job starts.
     pub delay: Duration,
     /// How late it may still start.
@@ -117,6 +117,18 @@ pub struct Registered {
     pub begun: Timestamp,
     /// When a tick was last won with it: any server replaces one that nobody follows any more.
     pub used: Timestamp,
+    /// Since when missed ticks are run once, if they are: one that was missed before stays missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_missed_since: Option<Timestamp>,
+}
+
+/// Ticks that no server ran or skipped: those after `after` and before `before`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The last instant before them that was decided, or at which the job was registered.
+    pub after: Timestamp,
+    /// The tick that was decided next.
+    pub before: Timestamp,
 }
 
 /// The store's answer to a claim.
@@ -151,7 +163,7 @@ pub enum ClaimReply {
 }
 
 /// A lease that was won.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Won {
     /// Greater than that of every earlier lease of the key.
     pub fence: i64,
@@ -161,9 +173,8 @@ pub struct Won {
     pub since: Timestamp,
     /// When it ends unless extended, by the store's clock.
     pub until: Timestamp,
-    /// Ticks after this instant and before the one that was won were run, and skipped, by nobody. `None` for a
-    /// takeover, a run by hand, and a repeated claim.
-    pub missed_after: Option<Timestamp>,
+    /// Ticks before this one that no server ran, skipped, or reported as missed. Only for a claim of a tick.
+    pub missed: Vec<Gap>,
     /// The mean duration of the job's successful runs, if there are enough to tell.
     pub usual: Option<Duration>,
 }

@@ -1,19 +1,5 @@
-use std::sync::Arc;
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
-
-/// A server's word that it is there.
-#[derive(Clone, Debug)]
-pub struct Announcement {
-    /// Who.
-    pub server: String,
-    /// A [`ServerInfo`] as JSON: stores need not look inside.
-    pub about: Arc<str>,
-    /// How long it counts.
-    pub ttl: Duration,
-}
 
 /// A server as it announced itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

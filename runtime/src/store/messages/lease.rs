@@ -21,6 +21,10 @@ pub struct Lease {
     pub tick: Option<Timestamp>,
     /// Which attempt at the tick this is.
     pub attempt: u32,
+    /// How many attempts beyond the first the tick gets.
+    pub takeovers: u32,
+    /// The id of the request that it answers.
+    pub request: Option<Arc<str>>,
     /// Orders the leases of a key.
     pub fence: i64,
     /// When it began, by the store's clock.
@@ -29,19 +33,36 @@ pub struct Lease {
     pub until: Timestamp,
     /// How far the run is, as its function said last.
     pub progress: Option<Progress>,
+    /// Missed ticks before this instant were reported by the holder.
+    pub reported: Option<Timestamp>,
 }
 
 impl Lease {
     /// The lease that a claim has won.
-    pub fn won(claim: Claim, won: Won) -> Self {
+    pub fn won(claim: Claim, won: &Won) -> Self {
         let kind = claim.what.kind();
-        let tick = match claim.what {
-            What::Tick(ask) => Some(ask.tick),
-            _ => None,
+        let (tick, takeovers, request) = match claim.what {
+            What::Tick(ask) => (Some(ask.tick), ask.takeovers, None),
+            What::Requested(id) => (None, 0, Some(id)),
+            _ => (None, 0, None),
         };
         let (token, server, ttl) = (claim.token, claim.server, claim.ttl);
-        let Won { fence, attempt, since, until, .. } = won;
-        Self { token, server, ttl, kind, tick, attempt, fence, since, until, progress: None }
+        let Won { fence, attempt, since, until, .. } = *won;
+        Self {
+            token,
+            server,
+            ttl,
+            kind,
+            tick,
+            attempt,
+            takeovers,
+            request,
+            fence,
+            since,
+            until,
+            progress: None,
+            reported: None,
+        }
     }
 }
 
@@ -91,15 +112,23 @@ pub struct Progress {
 }
 
 /// The store's answer to an extension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExtendReply {
     /// The lease lasts until this instant of the store's clock.
-    Kept(Timestamp),
-    /// The store had lost the lease, and it was put back.
+    Kept {
+        /// The new expiry.
+        until: Timestamp,
+        /// The server of an operator who wants the run cancelled.
+        cancelled_by: Option<Arc<str>>,
+    },
+    /// The store had lost the lease, and it was restored until this instant.
     Restored(Timestamp),
     /// The lease is over. This is final.
-    Lost,
+    Lost {
+        /// The server of the operator who broke it, if that is how it ended.
+        broken_by: Option<Arc<str>>,
+    },
 }
 
 /// How a run ended, for the record.

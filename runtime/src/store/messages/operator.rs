@@ -46,8 +46,6 @@ pub enum RequestAnswer {
     Started {
         /// Which one.
         server: String,
-        /// The fence of its lease, by which its record is found.
-        fence: i64,
     },
     /// The key was held, so nothing was started.
     Held {
@@ -82,4 +80,21 @@ pub struct HeldLock {
     pub fence: Option<i64>,
     /// Who holds it, since when, and for how long unless it is extended.
     pub holder: Holder,
+}
+
+/// The answer to an operator who wants a run cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cancelled {
+    /// The server that runs the job was asked to cancel it; it sees the request at its next extension.
+    Asked {
+        /// The server that runs the job.
+        server: String,
+        /// The fence of the run.
+        fence: i64,
+        /// When its lease ends unless it is extended.
+        until: Timestamp,
+    },
+    /// No run of the job is in progress.
+    NotRunning,
 }

@@ -88,6 +88,9 @@ pub struct RunRecord {
     pub failed_tries: Vec<FailedTry>,
     /// How far it said it was.
     pub progress: Option<Progress>,
+    /// The id of the request that it answered, for a manual run that another server asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
 }
 
 impl RunRecord {
@@ -114,6 +117,8 @@ pub struct CurrentRun {
     pub until: Timestamp,
     /// How far it said it was, when its lease was last extended.
     pub progress: Option<Progress>,
+    /// The id of the request that it answers, for a manual run that another server asked for.
+    pub request: Option<String>,
 }
 
 /// One tick that was skipped for all servers.

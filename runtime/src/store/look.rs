@@ -1,0 +1,268 @@
+//! The two verbs of a store as data: what a look shows, and what a swap changes.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use singleton_jobs_policy::Timestamp;
+
+use super::{RunRecord, SkipRecord, State};
+
+/// A key as the store shows it at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// The version of the key's record; `None` if there is no record.
+    pub version: Option<Version>,
+    /// The fence of the newest lease; 0 if there is no record.
+    pub fence: i64,
+    /// The record's state; the default if there is no record.
+    pub state: Arc<State>,
+    /// The lock that other programs see; always `None` on a store without one.
+    pub lock: Option<Lock>,
+}
+
+impl Look {
+    /// A key of which the store knows nothing.
+    pub fn nothing(now: Timestamp) -> Self {
+        Self { now, version: None, fence: 0, state: Arc::default(), lock: None }
+    }
+}
+
+/// Identifies one write of a record: the store's clock at the swap, joined with the swap's nonce. Never reused, not even
+/// by a store that was wiped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Version {
+    /// The store's clock at the swap.
+    pub at: Timestamp,
+    /// The swap's [nonce](Swap::nonce).
+    pub nonce: u64,
+}
+
+/// As stores keep it: `1800014400000000-0123456789abcdef`.
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:016x}", self.at.as_micros(), self.nonce)
+    }
+}
+
+impl FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (at, nonce) = text.rsplit_once('-')?;
+            let nonce = u64::from_str_radix(nonce, 16).ok()?;
+            Some(Self { at: Timestamp::from_micros(at.parse().ok()?), nonce })
+        };
+        parse().ok_or_else(|| format!("{text:?} is not the version of a record"))
+    }
+}
+
+/// The lock that other programs share: on Redis, the string `lock:<key>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// The token of its holder: ours, or whatever another program wrote.
+    pub token: Arc<str>,
+    /// When it expires; `None` if never.
+    pub until: Option<Timestamp>,
+}
+
+/// A conditional write of one key's record. All of it is applied in one atomic step, or nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Swap {
+    /// The version that the record must have; `None`: there must be no record.
+    pub expected: Option<Version>,
+    /// The token that the [lock](Look::lock) must have; `None`: there must be no lock.
+    pub expected_lock: Option<Arc<str>>,
+    /// Random; becomes part of the new [`Version`].
+    pub nonce: u64,
+    /// What is written.
+    pub change: Change,
+}
+
+/// What a [`Swap`] writes, and when it may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// The swap is refused while the store's clock is before this instant.
+    pub not_before: Option<Timestamp>,
+    /// The swap is refused once the store's clock is after this instant.
+    pub not_after: Option<Timestamp>,
+    /// The new state; `None` deletes the record, with the key's run and skip records.
+    pub state: Option<Arc<State>>,
+    /// What becomes of the fence.
+    pub fence: FenceChange,
+    /// What becomes of the lock that other programs see. A store without one ignores it.
+    pub lock: LockChange,
+    /// Records to append. The store keeps the newest `keep` of each kind.
+    pub records: Vec<JobRecord>,
+    /// How many run records, and how many skip records, the store keeps.
+    pub keep: usize,
+    /// The key may have come free: those who [listen](super::Store::listen) are notified.
+    pub notify: bool,
+    /// The swap grants or extends a lease. A store that can lose acknowledged writes confirms it before it answers, as far
+    /// as it is configured to.
+    pub grants_lease: bool,
+}
+
+/// What a swap does to the fence of a record. No swap lowers it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FenceChange {
+    /// Leaves it as it is.
+    #[default]
+    Keep,
+    /// A new lease: the greater of the stored fence + 1 and the store's clock in microseconds.
+    Next,
+    /// Raises it to at least this: a lease that the store had lost.
+    AtLeast(i64),
+}
+
+impl FenceChange {
+    /// The fence that a store writes.
+    pub fn apply(self, stored: i64, now: Timestamp) -> i64 {
+        match self {
+            Self::Keep => stored,
+            Self::Next => stored.saturating_add(1).max(now.as_micros()),
+            Self::AtLeast(fence) => stored.max(fence),
+        }
+    }
+}
+
+/// What a swap does to the lock that other programs see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LockChange {
+    /// Leaves it as it is.
+    #[default]
+    Leave,
+    /// Deletes it.
+    Delete,
+    /// Sets it.
+    Set {
+        /// Its value.
+        token: Arc<str>,
+        /// When it expires: whole milliseconds.
+        until: Timestamp,
+    },
+}
+
+/// A record that a swap appends beside the state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobRecord {
+    /// A run that ended.
+    Run(RunRecord),
+    /// A tick that was skipped for all servers.
+    Skip(SkipRecord),
+}
+
+/// The answer to a [`Swap`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SwapReply {
+    /// All of it was applied.
+    Swapped(Swapped),
+    /// Nothing was applied, and this is what the key is like now.
+    Changed(Look),
+}
+
+impl SwapReply {
+    /// The store's clock at the answer.
+    pub fn now(&self) -> Timestamp {
+        match self {
+            Self::Swapped(swapped) => swapped.now,
+            Self::Changed(look) => look.now,
+        }
+    }
+}
+
+/// A swap that was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swapped {
+    /// The store's clock at the swap.
+    pub now: Timestamp,
+    /// The record's version from now on. Of a deleted record, nothing has it.
+    pub version: Version,
+    /// The record's fence from now on.
+    pub fence: i64,
+}
+
+/// The run and skip records of a key, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobRecords {
+    /// Runs that ended.
+    pub runs: Vec<RunRecord>,
+    /// Ticks that were skipped for all servers.
+    pub skips: Vec<SkipRecord>,
+}
+
+/// A page of the keys of which the store knows something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The keys, each with a look. A key may appear on more than one page.
+    pub keys: Vec<(String, Look)>,
+    /// Where the next page begins, in the store's own notation; `None` after the last one.
+    pub next: Option<String>,
+}
+
+/// What a [note](Note) is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// Servers that are alive, by their id.
+    Servers,
+    /// Requests for manual runs, by the job's key.
+    Requests,
+}
+
+impl Topic {
+    /// The topic in one word, as stores keep it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Servers => "servers",
+            Self::Requests => "requests",
+        }
+    }
+}
+
+/// A text that expires by itself. Nothing is decided by notes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What names it within its topic. A later note of the same name replaces it.
+    pub name: String,
+    /// What it says.
+    pub text: Arc<str>,
+}
+
+/// The notes of a topic, and the store's time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// Those that have not expired, in the order of their names.
+    pub notes: Vec<Note>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_survives_its_text() {
+        for at in [i64::MIN, -1, 0, 1_800_014_400_000_000, i64::MAX] {
+            for nonce in [0, 1, u64::MAX] {
+                let version = Version { at: Timestamp::from_micros(at), nonce };
+                assert_eq!(version.to_string().parse(), Ok(version));
+            }
+        }
+        assert!("17".parse::<Version>().is_err());
+    }
+
+    #[test]
+    fn fence_never_goes_down() {
+        let now = Timestamp::from_micros(100);
+        assert_eq!(FenceChange::Next.apply(0, now), 100);
+        assert_eq!(FenceChange::Next.apply(100, now), 101);
+        assert_eq!(FenceChange::Next.apply(500, now), 501);
+        assert_eq!(FenceChange::AtLeast(7).apply(500, now), 500);
+        assert_eq!(FenceChange::AtLeast(700).apply(500, now), 700);
+        assert_eq!(FenceChange::Keep.apply(500, now), 500);
+    }
+}

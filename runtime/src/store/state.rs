@@ -1,0 +1,302 @@
+//! What a record says of its key.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use singleton_jobs_policy::Timestamp;
+
+use super::messages::{Gap, Kind, Progress, Registered, Requested, Skip, Stats};
+
+/// The version of [`State`] that this crate writes, and the only one that it reads.
+pub const FORMAT: u32 = 2;
+
+/// The state of one key: what claims are decided by. A store keeps it as it is, and decides nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Who won the key last. Its fence is the record's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimant: Option<Claimant>,
+    /// The tick that was started last. Skips and manual claims leave it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Started>,
+    /// The newest tick that was claimed or skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Mark>,
+    /// Whether ticks are skipped until the job is resumed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub paused: bool,
+    /// The schedule of the newest server that claimed, and since when the store knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered: Option<Registered>,
+    /// The last request for a manual run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Requested>,
+    /// Missed ticks that no server has reported yet, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<Gap>,
+    /// The record's fence at the last [reset](super::decide::reset): what older leases say of the mark counts no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_fence: Option<i64>,
+    /// Counts over all runs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stats: Stats,
+    /// That the key's work was done, for callers that want it once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Done>,
+    /// Until when a lease that an operator broke may still try to come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_until: Option<Timestamp>,
+    /// Who holds slots of the key.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub slots: Slots,
+    /// When the record expires by itself; `None` if a job has the key: then it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+}
+
+/// The last winner of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimant {
+    /// Its proof of ownership.
+    pub token: Arc<str>,
+    /// The server that holds it.
+    pub server: Arc<str>,
+    /// What it holds the key for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kind: Kind,
+    /// The tick that it claimed; `None` for a manual claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Timestamp>,
+    /// The attempt at the tick.
+    pub attempt: u32,
+    /// The id of the request that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Arc<str>>,
+    /// When it won.
+    pub since: Timestamp,
+    /// When its lease ends.
+    pub until: Timestamp,
+    /// How long each extension lasts, in microseconds.
+    pub ttl_micros: u64,
+    /// Whether the lease was ended, by its holder or by an operator.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub released: bool,
+    /// The server of the operator who broke it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_by: Option<Arc<str>>,
+    /// The server of an operator who wants the run cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<Arc<str>>,
+    /// The run's progress at the last extension.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+}
+
+impl Claimant {
+    /// Whether the lease holds the key at this instant.
+    pub fn holds(&self, now: Timestamp) -> bool {
+        !self.released && self.until > now
+    }
+}
+
+/// The last started tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The tick.
+    pub tick: Timestamp,
+    /// How many servers have started it.
+    pub attempt: u32,
+    /// Whether a run of it ended by itself. Never becomes false again.
+    pub finished: bool,
+    /// How many attempts beyond the first it gets, by the policy under which it was first started.
+    #[serde(default)]
+    pub takeovers: u32,
+}
+
+/// The high-water mark of a job's ticks, and how it was reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The newest tick that was decided.
+    pub tick: Timestamp,
+    /// Why it was skipped; `None` if it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip: Option<Skip>,
+    /// The server whose claim decided it.
+    pub server: Arc<str>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// That a key's work was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// When.
+    pub at: Timestamp,
+    /// Until when that counts.
+    pub until: Timestamp,
+}
+
+/// The slots of a key: several may be held at once, each by a lease of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slots {
+    /// In the order in which they were won. A slot that has expired is free, though it may still be listed.
+    pub held: Vec<Slot>,
+    /// When the store began to keep the slots: it has lost what is older.
+    pub begun: Timestamp,
+}
+
+/// One slot, and its holder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// Its holder's proof of ownership.
+    pub token: Arc<str>,
+    /// The server of the holder.
+    pub server: Arc<str>,
+    /// The number of slots, when it was won or last extended.
+    pub of: u32,
+    /// Orders the slots. `None` for the newest one: its fence is the record's, and the next swap writes it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
+    /// When it was won.
+    pub since: Timestamp,
+    /// When it ends unless it is extended.
+    pub until: Timestamp,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            format: FORMAT,
+            claimant: None,
+            started: None,
+            mark: None,
+            paused: false,
+            registered: None,
+            request: None,
+            missed: Vec::new(),
+            reset_fence: None,
+            stats: Stats::default(),
+            done: None,
+            broken_until: None,
+            slots: Slots::default(),
+            // Nothing is known, and that has expired already.
+            expires: Some(Timestamp::from_micros(0)),
+        }
+    }
+}
+
+impl State {
+    /// The lease that holds the key at this instant, slots aside.
+    pub fn holder(&self, now: Timestamp) -> Option<&Claimant> {
+        self.claimant.as_ref().filter(|claimant| claimant.holds(now))
+    }
+
+    /// The state that [`to_json`](Self::to_json) wrote, unless another version of this crate did that.
+    pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, UnreadableState> {
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let parsed: Result<Self, _> = serde_json::from_slice(json.as_ref());
+        let why = match parsed {
+            Ok(state) if state.format == FORMAT => return Ok(state),
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        Err(UnreadableState::new(match serde_json::from_slice(json.as_ref()) {
+            Ok(Format { format }) if format != FORMAT => {
+                format!("has format {format}, and this version reads format {FORMAT}")
+            }
+            _ => format!("is not the state of a key ({why})"),
+        }))
+    }
+
+    /// As text: JSON in ASCII only, so that a database of any encoding can keep it.
+    ///
+    /// # Panics
+    ///
+    /// Never: a state is plain data.
+    pub fn to_json(&self) -> String {
+        to_ascii_json(self)
+    }
+}
+
+/// JSON in ASCII only: a text of any script passes through a database of any encoding.
+///
+/// # Panics
+///
+/// Never for plain data.
+pub fn to_ascii_json<T: Serialize>(value: &T) -> String {
+    let json = serde_json::to_string(value).expect("plain data");
+    if json.is_ascii() { json } else { escaped(&json) }
+}
+
+fn escaped(json: &str) -> String {
+    use std::fmt::Write;
+    let mut ascii = String::with_capacity(json.len() * 2);
+    for c in json.chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            // Outside of ASCII there are only characters of strings.
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(ascii, "\\u{unit:04x}").expect("a string takes every write");
+            }
+        }
+    }
+    ascii
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Why a state cannot be read, to follow the name of what holds it: `has format 3, and …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableState(String);
+
+impl UnreadableState {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl fmt::Display for UnreadableState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for UnreadableState {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_is_stored_in_ascii() {
+        let progress = Progress { done: 1, total: 2, status: "Grüße, 世界 🎉 \"\\\n\0".to_owned() };
+        let json = to_ascii_json(&progress);
+        assert!(json.is_ascii(), "{json}");
+        assert_eq!(serde_json::from_str::<Progress>(&json).unwrap(), progress);
+    }
+
+    #[test]
+    fn state_of_another_format_is_refused_by_its_number() {
+        let refused = |json: &str| State::from_json(json).unwrap_err().to_string();
+        assert_eq!(refused(r#"{"format":1,"claimant":7}"#), "has format 1, and this version reads format 2");
+        assert_eq!(refused(r#"{"format":3}"#), "has format 3, and this version reads format 2");
+        assert!(refused("hello").starts_with("is not the state of a key"));
+        assert!(refused("{}").starts_with("is not the state of a key"));
+        let state = State::default();
+        assert_eq!(State::from_json(state.to_json()), Ok(state));
+    }
+}
