@@ -92,8 +92,9 @@ WHERE namespace = $1 AND job_name = ANY ($2) AND NOT state LIKE ANY ($3) ORDER B
 
 /// The words that stand for a longer expression in the texts above and in the files.
 fn fill(template: &str, schema: &str) -> String {
+    let schema = format!("\"{schema}\"");
     let words = [
-        ("$schema", format!("\"{schema}\"").as_str()),
+        ("$schema", schema.as_str()),
         ("$clock", "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
         // A statement that waits for another session keeps all others of the shared connection waiting, too.
         ("$brief_wait", "set_config('lock_timeout', '50ms', true)"),
@@ -102,8 +103,7 @@ fn fill(template: &str, schema: &str) -> String {
             "$fence",
             "CASE WHEN $7 THEN greatest(least(c.fence, 9223372036854775806) + 1, now) ELSE greatest(c.fence, $8) END",
         ),
-    ]
-    .map(|(word, expression)| (word, expression.to_owned()));
+    ];
     let without_comments: Vec<_> =
         template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
     words.iter().fold(without_comments.join("\n"), |text, (word, expression)| text.replace(word, expression))
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_word_is_left_unfilled() {
+    fn statements_are_filled_and_in_ascii() {
         let Statements { update_and_append, insert_and_append, delete, sweep, notes, .. } =
             Statements::of("my-jobs");
         for text in [update_and_append, insert_and_append, delete, sweep, notes, tables("my-jobs")] {
@@ -124,6 +124,7 @@ mod tests {
                 rest = after;
             }
             assert!(text.contains("\"my-jobs\".job_"), "{text}");
+            assert!(text.is_ascii(), "a database of any encoding takes it: {text}");
         }
     }
 }
