@@ -5,13 +5,13 @@ use std::path::Path;
 
 use super::super::StoreErrorKind;
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
-use super::disk::KeyFiles;
+use super::key_files::KeyFiles;
 
-/// Looks at the folder, and at the states of these jobs. What cannot be read is found by the first step.
+/// Looks at the folder, and at the records of these jobs. A folder that cannot be used is found by the first look.
 pub(super) fn look(folder: &Path, jobs: &[String]) -> Vec<Finding> {
     let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
     let is_unreadable = |job: &&String| {
-        let read = KeyFiles::new(folder, job).read();
+        let read = KeyFiles::new(folder, job).read(job);
         read.is_err_and(|failure| failure.kind == StoreErrorKind::Unreadable)
     };
     let unreadable: Vec<_> = looked_at.iter().filter(is_unreadable).cloned().collect();

@@ -8,10 +8,11 @@ use uuid::Uuid;
 use uuid::fmt::Simple;
 
 use super::disk::{Failure, sync_folder, temporary};
-use super::fleet;
+use super::notes::NoteFolder;
+use crate::store::Topic;
 
-/// No step takes this long between creating its temporary file and renaming it; a stopped process that
-/// still does loses its write, gets an error, and harms nobody.
+/// No step takes this long between creating its temporary file and renaming it. A process that was stopped for so long
+/// loses its write and gets an error.
 const ABANDONED: Duration = Duration::from_secs(60);
 /// Bounds on the clean-up, so that a huge folder does not delay the start.
 const MOST_LOOKED_AT: usize = 100_000;
@@ -25,7 +26,7 @@ pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
         // Only a folder that may be listed can be flushed, and a parent need not be.
         let _ = sync_folder(parent);
     }
-    let probe = temporary(folder, "probe");
+    let probe = temporary(&folder.join("probe"));
     let usable = File::create_new(&probe).and_then(|file| {
         let locked = file.try_lock();
         fs::remove_file(&probe)?;
@@ -34,13 +35,14 @@ pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
     usable
         .and_then(|()| sync_folder(folder))
         .map_err(|error| Failure::io("write to and lock files in the folder", folder, &error))?;
-    for folder in [folder, fleet::servers(folder).folder(), fleet::requests(folder).folder()] {
-        remove_abandoned(folder);
+    remove_abandoned(folder);
+    for topic in [Topic::Servers, Topic::Requests] {
+        remove_abandoned(NoteFolder::new(folder, topic).path());
     }
     Ok(())
 }
 
-/// Removes what killed processes left behind. Whatever fails here is left for the next start.
+/// Removes what killed processes left behind. What fails is left for the next start.
 fn remove_abandoned(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let temporary = entries.take(MOST_LOOKED_AT).flatten().filter(|entry| is_temporary(&entry.path()));
