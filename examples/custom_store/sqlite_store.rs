@@ -11,7 +11,7 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::store::{
     JobRecords, Look, Note, Notes, Page, Record, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
-    SwapReply, Topic,
+    SwapReply, Topic, UnreadableState,
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
@@ -76,7 +76,7 @@ impl Store for SqliteStore {
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
         let key = key.to_owned();
         self.step("look", move |database| {
-            let record = text_of(database, &key)?.map(|text| first_line(&key, &text)).transpose()?;
+            let record = read(database, &key, first_line)?;
             Ok(Record::look(record.as_ref(), Timestamp::now()))
         })
     }
@@ -85,7 +85,7 @@ impl Store for SqliteStore {
         let (key, swap) = (key.to_owned(), swap.clone());
         self.step("swap", move |database| {
             let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let mut record = read(&transaction, &key)?;
+            let mut record = read(&transaction, &key, Record::from_text)?;
             let reply = Record::swap(&mut record, Timestamp::now(), &swap);
             // A refused swap leaves the record as it was, and writes nothing.
             match (&reply, record) {
@@ -114,8 +114,7 @@ impl Store for SqliteStore {
             let next = rows.last().filter(|_| rows.len() == PAGE).map(|(key, _)| key.clone());
             // A record that cannot be read does not hide the others.
             let looks = rows.into_iter().filter_map(|(key, text)| {
-                let look = Record::look(Some(&first_line(&key, &text).ok()?), Timestamp::now());
-                Some((key, look))
+                Some((key, Record::look(Some(&first_line(&text).ok()?), Timestamp::now())))
             });
             Ok(Page { keys: looks.collect(), next })
         })
@@ -124,7 +123,7 @@ impl Store for SqliteStore {
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         let key = key.to_owned();
         self.step("records", move |database| {
-            Ok(read(database, &key)?.map(|record| record.records()).unwrap_or_default())
+            Ok(read(database, &key, Record::from_text)?.map(|record| record.records()).unwrap_or_default())
         })
     }
 
@@ -159,20 +158,19 @@ impl Store for SqliteStore {
     }
 }
 
-fn text_of(database: &Connection, key: &str) -> Result<Option<String>, Failure> {
+fn read(
+    database: &Connection,
+    key: &str,
+    parse: impl FnOnce(&str) -> Result<Record, UnreadableState>,
+) -> Result<Option<Record>, Failure> {
     let row = database.query_row("SELECT record FROM job WHERE key = ?1", [key], |row| row.get(0));
-    Ok(row.optional()?)
-}
-
-fn read(database: &Connection, key: &str) -> Result<Option<Record>, Failure> {
-    let record = text_of(database, key)?.map(|text| Record::from_text(&text));
-    record.transpose().map_err(|why| Failure::unreadable(key, why))
+    let record = row.optional()?.map(|text: String| parse(&text)).transpose();
+    record.map_err(|why| Failure::new(StoreErrorKind::Unreadable, format!("the record of {key} {why}")))
 }
 
 /// All that a look needs.
-fn first_line(key: &str, text: &str) -> Result<Record, Failure> {
-    let line = text.lines().next().unwrap_or_default();
-    Record::from_first_line(line).map_err(|why| Failure::unreadable(key, why))
+fn first_line(text: &str) -> Result<Record, UnreadableState> {
+    Record::from_first_line(text.lines().next().unwrap_or_default())
 }
 
 /// A failed step, before the store adds the step's name and its location.
@@ -184,10 +182,6 @@ struct Failure {
 impl Failure {
     fn new(kind: StoreErrorKind, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind, cause: cause.into() }
-    }
-
-    fn unreadable(key: &str, why: impl std::fmt::Display) -> Self {
-        Self::new(StoreErrorKind::Unreadable, format!("the record of {key} {why}"))
     }
 
     fn during(self, step: &'static str, location: &str) -> StoreError {

@@ -1,6 +1,5 @@
 //! A store in a folder: for servers on one machine, without anything to install.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +8,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use self::disk::Failure;
-use self::key_files::KeyFiles;
-use self::notes::NoteFolder;
+use self::folder::Folder;
 use self::queue::{Lane, Queue};
-use self::sweep::Sweep;
 use super::{
     Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
     SwapReply, Topic,
@@ -25,14 +22,13 @@ mod folder;
 mod key_files;
 mod name;
 mod notes;
+mod prepare;
 mod queue;
 mod sweep;
 
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
-/// Keys on a page of the list.
-const PAGE: usize = 1_000;
 
 /// A folder on a local disk that every server on this machine opens.
 ///
@@ -47,17 +43,9 @@ const PAGE: usize = 1_000;
 /// Its methods need a Tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct FileStore {
-    folder: Arc<Path>,
+    folder: Arc<Folder>,
     lock_timeout: Duration,
-    shared: Arc<Shared>,
-}
-
-/// What the clones of a store share.
-struct Shared {
-    queue: Queue,
-    keys: Sweep,
-    servers: Sweep,
-    requests: Sweep,
+    queue: Arc<Queue>,
 }
 
 impl FileStore {
@@ -65,14 +53,13 @@ impl FileStore {
     pub fn open(folder: impl Into<PathBuf>, namespace: Option<&str>) -> Result<Self, StoreError> {
         let given = folder.into();
         // A later change of the working directory must not move the store.
-        let mut folder = std::path::absolute(&given).unwrap_or(given);
+        let mut path = std::path::absolute(&given).unwrap_or(given);
         if let Some(namespace) = namespace {
-            folder.push(format!("{}.namespace", name::encode(namespace)));
+            path.push(format!("{}.namespace", name::encode(namespace)));
         }
-        let [keys, servers, requests] = Default::default();
-        let shared = Arc::new(Shared { queue: Queue::new(), keys, servers, requests });
-        let store = Self { folder: folder.into(), lock_timeout: LOCK_TIMEOUT, shared };
-        match folder::prepare(&store.folder) {
+        let folder = Arc::new(Folder::new(path.into()));
+        let store = Self { folder, lock_timeout: LOCK_TIMEOUT, queue: Arc::new(Queue::new()) };
+        match prepare::prepare(&store.folder.path) {
             Ok(()) => Ok(store),
             Err(failure) => Err(store.error("open", failure)),
         }
@@ -87,7 +74,7 @@ impl FileStore {
 
     /// The file that holds the record of a key; it appears with the first swap.
     pub fn state_file(&self, key: &str) -> PathBuf {
-        KeyFiles::new(&self.folder, key).record
+        self.folder.key(key).record
     }
 
     fn error(&self, step: &'static str, Failure { kind, cause }: Failure) -> StoreError {
@@ -98,14 +85,13 @@ impl FileStore {
     fn unlocked<'a, T: Send + 'static>(
         &'a self,
         name: &'static str,
-        step: impl FnOnce(&Path, &Shared) -> Result<T, Failure> + Send + 'static,
+        step: impl FnOnce(&Folder) -> Result<T, Failure> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            let room = self.shared.queue.room(Lane::Looks).await;
-            let (folder, shared) = (Arc::clone(&self.folder), Arc::clone(&self.shared));
+            let (room, folder) = (self.queue.room(Lane::Looks).await, Arc::clone(&self.folder));
             let done = on_a_thread(move || {
                 let _room = room;
-                step(&folder, &shared)
+                step(&folder)
             });
             done.await.map_err(|failure| self.error(name, failure))
         })
@@ -114,27 +100,26 @@ impl FileStore {
     /// Each attempt finds the lock free and does all its work on one blocking thread, or gives the thread back: the lock
     /// of a stopped process blocks no thread of the others.
     async fn locked(&self, key: &str, swap: &Swap) -> Result<SwapReply, Failure> {
-        let (queue, lane) = (&self.shared.queue, Lane::of(swap));
-        let lock = KeyFiles::new(&self.folder, key).lock;
-        let request = Arc::new((key.to_owned(), swap.clone()));
+        let (lane, lock) = (Lane::of(swap), self.folder.key(key).lock);
         let mut deadline = Instant::now() + self.lock_timeout;
-        let turn = queue.turn(lane, key, self.lock_timeout).await;
-        let mut turn = turn.ok_or_else(|| still_locked(&lock))?;
+        let turn = self.queue.turn(lane, key, self.lock_timeout).await;
+        // What goes along to the thread, and comes back with "busy". If the caller is gone, the turn lasts as long as the
+        // work.
+        let mut work = (key.to_owned(), swap.clone(), turn.ok_or_else(|| still_locked(&lock))?);
         let mut pause = SHORTEST_PAUSE;
         loop {
             let queued = Instant::now();
-            let room = queue.room(lane).await;
+            let room = self.queue.room(lane).await;
             // A crowd on this server's disk says nothing about the lock.
             deadline += queued.elapsed();
-            let (store, request) = (self.clone(), Arc::clone(&request));
-            // Turn and room go along: if the caller is gone, they last as long as the work.
+            let folder = Arc::clone(&self.folder);
             let attempt = move || {
                 let _room = room;
-                Ok((store.attempt(&request.0, &request.1)?, turn))
+                Ok((folder.swap(&work.0, &work.1)?, work))
             };
             match on_a_thread(attempt).await? {
                 (Some(reply), _) => return Ok(reply),
-                (None, kept) => turn = kept,
+                (None, back) => work = back,
             }
             if Instant::now() >= deadline {
                 return Err(still_locked(&lock));
@@ -142,15 +127,6 @@ impl FileStore {
             sleep(pause.min(deadline - Instant::now())).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
-    }
-
-    /// `None` if another process has the lock. A new key pays for the removal of old ones.
-    fn attempt(&self, key: &str, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
-        let reply = KeyFiles::new(&self.folder, key).swap(key, swap)?;
-        if swap.expected.is_none() && matches!(reply, Some(SwapReply::Swapped(_))) {
-            self.shared.keys.sweep_keys(&self.folder, Timestamp::now());
-        }
-        Ok(reply)
     }
 }
 
@@ -173,26 +149,14 @@ fn still_locked(lock: &Path) -> Failure {
     Failure { kind: StoreErrorKind::TimedOut, cause }
 }
 
-fn list(folder: &Path, page: Option<&str>) -> Result<Page, Failure> {
-    let entries = fs::read_dir(folder).map_err(|error| Failure::io("open", folder, &error))?;
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let files = names.filter_map(|name| KeyFiles::of_record_file(folder, &name));
-    let mut files: Vec<_> = files.filter(|files| page.is_none_or(|last| files.name() > last)).collect();
-    files.sort_by(|a, b| a.name().cmp(b.name()));
-    let next = (files.len() > PAGE).then(|| files[PAGE - 1].name().to_owned());
-    // A record that cannot be read does not hide the others.
-    let looks = files.iter().take(PAGE).filter_map(|files| files.look_at_found().ok()?);
-    Ok(Page { keys: looks.collect(), next })
-}
-
 impl Store for FileStore {
     fn location(&self) -> String {
-        format!("file://{}", self.folder.display())
+        format!("file://{}", self.folder.path.display())
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
         let key = key.to_owned();
-        self.unlocked("look", move |folder, _| KeyFiles::new(folder, &key).look(&key))
+        self.unlocked("look", move |folder| folder.look(&key))
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
@@ -201,44 +165,25 @@ impl Store for FileStore {
 
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
         let page = page.map(str::to_owned);
-        self.unlocked("list", move |folder, _| list(folder, page.as_deref()))
+        self.unlocked("list", move |folder| folder.list(page.as_deref()))
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         let key = key.to_owned();
-        self.unlocked("records", move |folder, _| {
-            let record = KeyFiles::new(folder, &key).read(&key)?;
-            Ok(record.map(|record| record.records()).unwrap_or_default())
-        })
+        self.unlocked("records", move |folder| folder.records(&key))
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
         let note = note.clone();
-        self.unlocked("put_note", move |folder, shared| {
-            let (notes, now) = (NoteFolder::new(folder, topic), Timestamp::now());
-            if ttl.is_zero() {
-                notes.remove(&note.name)?;
-            } else {
-                notes.put(&note, now.plus(ttl))?;
-            }
-            let sweep = match topic {
-                Topic::Servers => &shared.servers,
-                Topic::Requests => &shared.requests,
-            };
-            sweep.sweep_notes(notes.path(), now);
-            Ok(now)
-        })
+        self.unlocked("put_note", move |folder| folder.notes(topic).put(note, ttl))
     }
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
-        self.unlocked("notes", move |folder, _| {
-            let now = Timestamp::now();
-            Ok(Notes { now, notes: NoteFolder::new(folder, topic).list(now)? })
-        })
+        self.unlocked("notes", move |folder| folder.notes(topic).list())
     }
 
     fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
         let jobs = jobs.to_vec();
-        self.unlocked("diagnose", move |folder, _| Ok(diagnosis::look(folder, &jobs)))
+        self.unlocked("diagnose", move |folder| Ok(diagnosis::look(&folder.path, &jobs)))
     }
 }

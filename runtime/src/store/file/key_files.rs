@@ -2,7 +2,7 @@
 //! on a lock.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,23 +10,18 @@ use serde::Deserialize;
 use super::disk::{self, Failure, Flush};
 use super::name;
 use crate::Timestamp;
-use crate::store::{Look, Record, Swap, SwapReply, to_ascii_json};
+use crate::store::{Record, Swap, SwapReply, UnreadableState, to_ascii_json};
 
-const RECORD: &str = ".state";
-const LOCK: &str = ".lock";
+/// What the names of the files end in: the key `a.lock` does not name the lock of `a`.
+pub(super) const RECORD: &str = ".state";
+pub(super) const LOCK: &str = ".lock";
 
-/// The files of one key, each with a suffix: the key `a.lock` does not name the lock of `a`.
 pub(super) struct KeyFiles {
     folder: PathBuf,
-    name: String,
+    /// Without a suffix.
+    pub(super) name: String,
     pub(super) record: PathBuf,
     pub(super) lock: PathBuf,
-}
-
-/// A record, and the key that its file names. Long keys share a file if their hashes are equal.
-struct Found {
-    key: String,
-    record: Record,
 }
 
 impl KeyFiles {
@@ -34,45 +29,32 @@ impl KeyFiles {
         Self::named(folder, name::encode(key))
     }
 
+    /// By the name of a file that ends in `suffix`.
+    pub(super) fn of_file(folder: &Path, file: &str, suffix: &str) -> Option<Self> {
+        file.strip_suffix(suffix).map(|name| Self::named(folder, name.to_owned()))
+    }
+
     fn named(folder: &Path, name: String) -> Self {
         let file = |suffix: &str| folder.join(format!("{name}{suffix}"));
         Self { folder: folder.to_owned(), record: file(RECORD), lock: file(LOCK), name }
     }
 
-    /// The files of the key that has this record file, by the name of that file.
-    pub(super) fn of_record_file(folder: &Path, file: &str) -> Option<Self> {
-        file.strip_suffix(RECORD).map(|name| Self::named(folder, name.to_owned()))
-    }
-
-    /// The same by the name of either file.
-    pub(super) fn of_file(folder: &Path, file: &str) -> Option<Self> {
-        let of_lock_file = || file.strip_suffix(LOCK).map(|name| Self::named(folder, name.to_owned()));
-        Self::of_record_file(folder, file).or_else(of_lock_file)
-    }
-
-    /// The key's name in the folder, without a suffix.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Shows the key. Needs no lock: the file is replaced, never changed.
+    /// The record as a look shows it, without its run and skip records. Needs no lock: the file is replaced, never changed.
     ///
-    /// A look may see a rename that is not flushed yet, and that a power cut would undo. Nothing starts because of what a
-    /// look shows: that takes a swap, which flushes.
-    pub(super) fn look(&self, key: &str) -> Result<Look, Failure> {
-        let record = self.first_line()?.map(|found| self.record_of(key, found)).transpose()?;
-        Ok(Record::look(record.as_ref(), Timestamp::now()))
+    /// This may be a rename that is not flushed yet, and that a power cut would undo. Nothing starts because of what a look
+    /// shows: that takes a swap, which flushes.
+    pub(super) fn first_line(&self, key: &str) -> Result<Option<Record>, Failure> {
+        self.of_key(key, self.found()?)
     }
 
-    /// Shows the key that the record file names; `None` if there is none, or another key with the same name.
-    pub(super) fn look_at_found(&self) -> Result<Option<(String, Look)>, Failure> {
-        let found = self.first_line()?.filter(|found| name::encode(&found.key) == self.name);
-        Ok(found.map(|Found { key, record }| (key, Record::look(Some(&record), Timestamp::now()))))
+    /// The whole record.
+    pub(super) fn whole(&self, key: &str) -> Result<Option<Record>, Failure> {
+        self.of_key(key, self.read(|mut file, text| file.read_to_string(text), Record::from_text)?)
     }
 
-    /// The whole record, with its run and skip records.
-    pub(super) fn read(&self, key: &str) -> Result<Option<Record>, Failure> {
-        self.whole()?.map(|found| self.record_of(key, found)).transpose()
+    /// The key that the file names, and its record without run and skip records.
+    pub(super) fn found(&self) -> Result<Option<(String, Record)>, Failure> {
+        self.read(|file, text| BufReader::new(file).read_line(text), Record::from_first_line)
     }
 
     /// Swaps the record under the key's lock; `None` if another process has the lock, and nothing was done.
@@ -81,21 +63,31 @@ impl KeyFiles {
     /// only on a swap that was applied.
     pub(super) fn swap(&self, key: &str, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
         let Some(_lock) = self.try_lock()? else { return Ok(None) };
-        let mut record = self.read(key)?;
-        // The clock after the lock: the wait for it counts.
+        let mut record = self.whole(key)?;
+        // The clock after the lock: the time that the swap waited counts.
         let reply = Record::swap(&mut record, Timestamp::now(), swap);
         if let SwapReply::Swapped(_) = reply {
-            self.write(key, record.as_ref())?;
+            match record {
+                Some(record) => disk::replace(&self.record, &to_text(key, &record), Flush::Yes)?,
+                // The lock file stays: other processes may have it open. It is swept later.
+                None => disk::remove(&self.record)?,
+            }
+            disk::sync_folder(&self.folder).map_err(|error| Failure::io("flush", &self.folder, &error))?;
         }
         Ok(Some(reply))
     }
 
-    /// Removes the files of a key of which nothing is known any more, unless another process has the lock.
+    /// Whether there is no record, or an expired one.
+    pub(super) fn is_expired(&self) -> Result<bool, Failure> {
+        Ok(self.found()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())))
+    }
+
+    /// Removes both files of an expired key, unless another process has the lock.
     ///
     /// Flushes nothing: a record that comes back after a power cut is still expired.
     pub(super) fn remove_if_expired(&self) -> Result<(), Failure> {
         let Some(_lock) = self.try_lock()? else { return Ok(()) };
-        if self.is_expired(Timestamp::now())? {
+        if self.is_expired()? {
             disk::remove(&self.record)?;
             // A process that has opened the lock file by now finds, once it has the lock, that the file is gone.
             if cfg!(unix) {
@@ -105,72 +97,48 @@ impl KeyFiles {
         Ok(())
     }
 
-    /// Whether there is no record, or an expired one.
-    pub(super) fn is_expired(&self, now: Timestamp) -> Result<bool, Failure> {
-        Ok(self.first_line()?.is_none_or(|found| found.record.is_expired(now)))
-    }
-
-    /// Whenever the process is killed or the power fails: the old record is there, or the new one.
-    fn write(&self, key: &str, record: Option<&Record>) -> Result<(), Failure> {
-        match record {
-            Some(record) => disk::replace(&self.record, &to_text(key, record), Flush::Yes)?,
-            // The lock file stays: other processes may have it open. It is swept later.
-            None => disk::remove(&self.record)?,
-        }
-        disk::sync_folder(&self.folder).map_err(|error| Failure::io("flush", &self.folder, &error))
-    }
-
     /// `None` if another process has the lock.
     fn try_lock(&self) -> Result<Option<KeyLock>, Failure> {
         // Not the record file: it is replaced, and a lock on a replaced file excludes nobody.
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.lock);
         let file = file.map_err(|error| Failure::io("open", &self.lock, &error))?;
         match file.try_lock() {
-            Ok(()) => {
-                let lock = KeyLock(file);
-                // Else it was swept between our opening and our locking it.
-                Ok(lock.is_at(&self.lock).then_some(lock))
-            }
+            Ok(()) => Ok(Some(KeyLock(file)).filter(|lock| lock.is_at(&self.lock))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(Failure::io("lock", &self.lock, &error)),
         }
     }
 
-    /// What a look needs of the record file; `None` if there is no such file.
-    fn first_line(&self) -> Result<Option<Found>, Failure> {
-        self.found(|file, text| BufReader::new(file).read_line(text), Record::from_first_line)
-    }
-
-    fn whole(&self) -> Result<Option<Found>, Failure> {
-        self.found(|mut file, text| file.read_to_string(text), Record::from_text)
-    }
-
-    fn found<E: std::fmt::Display>(
+    fn read(
         &self,
-        read: impl FnOnce(File, &mut String) -> std::io::Result<usize>,
-        parse: impl FnOnce(&str) -> Result<Record, E>,
-    ) -> Result<Option<Found>, Failure> {
+        read: impl FnOnce(File, &mut String) -> io::Result<usize>,
+        parse: impl FnOnce(&str) -> Result<Record, UnreadableState>,
+    ) -> Result<Option<(String, Record)>, Failure> {
         let unreadable = |why: &str| Failure::unreadable(&self.record, why);
         let mut text = String::new();
         match File::open(&self.record).and_then(|file| read(file, &mut text)) {
             Ok(0) => return Err(unreadable("is empty")),
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return disk::check_folder(&self.folder).map(|()| None);
-            }
-            Err(error) if error.kind() == ErrorKind::InvalidData => return Err(unreadable("is not text")),
-            Err(error) => return Err(Failure::io("read", &self.record, &error)),
+            Err(error) => match error.kind() {
+                ErrorKind::NotFound => return disk::check_folder(&self.folder).map(|()| None),
+                ErrorKind::InvalidData => return Err(unreadable("is not text")),
+                _ => return Err(Failure::io("read", &self.record, &error)),
+            },
         }
         let record = parse(&text).map_err(|why| unreadable(&why.to_string()))?;
-        let key = named_key(&text).ok_or_else(|| unreadable("does not name its key"))?;
-        Ok(Some(Found { key, record }))
+        let key = named_key(&text).filter(|key| name::encode(key) == self.name);
+        let key = key.ok_or_else(|| unreadable("does not name a key of this file name"))?;
+        Ok(Some((key, record)))
     }
 
-    fn record_of(&self, key: &str, found: Found) -> Result<Record, Failure> {
-        if found.key == key {
-            return Ok(found.record);
+    /// Long keys with the same hash share their files.
+    fn of_key(&self, key: &str, found: Option<(String, Record)>) -> Result<Option<Record>, Failure> {
+        match found {
+            Some((other, _)) if other != key => {
+                Err(Failure::unreadable(&self.record, &format!("is the record of another key, {other:?}")))
+            }
+            found => Ok(found.map(|(_, record)| record)),
         }
-        Err(Failure::unreadable(&self.record, &format!("is the record of another key, {:?}", found.key)))
     }
 }
 
@@ -194,20 +162,18 @@ fn named_key(text: &str) -> Option<String> {
 struct KeyLock(File);
 
 impl KeyLock {
-    /// Whether the file that was opened is still the one at this path. Where that is unknown, no lock file is removed.
+    /// Whether the file that was opened is still at this path, and was not swept before it was locked. Where that is
+    /// unknown, no lock file is removed.
+    #[cfg(unix)]
     fn is_at(&self, path: &Path) -> bool {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt;
-            let id = |found: fs::Metadata| (found.dev(), found.ino());
-            let opened = self.0.metadata().map(id).ok();
-            opened.is_some() && opened == fs::metadata(path).map(id).ok()
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = path;
-            true
-        }
+        use std::os::unix::fs::MetadataExt;
+        let id = |found: fs::Metadata| (found.dev(), found.ino());
+        self.0.metadata().is_ok_and(|opened| fs::metadata(path).is_ok_and(|found| id(found) == id(opened)))
+    }
+
+    #[cfg(not(unix))]
+    fn is_at(&self, _path: &Path) -> bool {
+        true
     }
 }
 

@@ -5,13 +5,16 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::disk::{self, Failure, Flush};
 use super::name;
+use super::sweep::Sweep;
 use crate::Timestamp;
-use crate::store::{Note, Topic};
+use crate::store::{Note, Notes, Topic};
 
 const SUFFIX: &str = "json";
 
@@ -20,8 +23,9 @@ const MOST_REMOVED: usize = 100;
 
 /// The notes of one topic.
 pub(super) struct NoteFolder {
-    store: PathBuf,
+    store: Arc<Path>,
     topic: PathBuf,
+    sweep: Sweep,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -32,39 +36,47 @@ struct NoteFile {
 }
 
 impl NoteFolder {
-    pub(super) fn new(store: &Path, topic: Topic) -> Self {
-        Self { store: store.to_owned(), topic: store.join(topic.as_str()) }
+    pub(super) fn new(store: &Arc<Path>, topic: Topic) -> Self {
+        Self { store: Arc::clone(store), topic: store.join(topic.as_str()), sweep: Sweep::default() }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.topic
+    /// Puts a note, or removes it if `ttl` is zero; and removes a few others that have expired.
+    pub(super) fn put(&self, note: Note, ttl: Duration) -> Result<Timestamp, Failure> {
+        let now = Timestamp::now();
+        let path = self.topic.join(format!("{}.{SUFFIX}", name::encode(&note.name)));
+        if ttl.is_zero() {
+            disk::remove(&path)?;
+        } else {
+            self.create()?;
+            let file = NoteFile { name: note.name, text: note.text.to_string(), until: now.plus(ttl) };
+            let json = serde_json::to_string(&file).expect("a note is plain data");
+            disk::replace(&path, &json, Flush::No)?;
+        }
+        for path in self.sweep.next_files(&self.topic) {
+            remove_expired(&path, now);
+        }
+        Ok(now)
     }
 
-    pub(super) fn put(&self, note: &Note, until: Timestamp) -> Result<(), Failure> {
+    fn create(&self) -> Result<(), Failure> {
         // Not its parents: a store whose folder is gone must not come back empty.
         match fs::create_dir(&self.topic) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                return Err(Failure::io("create the folder", &self.topic, &error));
+                Err(Failure::io("create the folder", &self.topic, &error))
             }
-            _ => {}
+            _ => Ok(()),
         }
-        let file = NoteFile { name: note.name.clone(), text: note.text.to_string(), until };
-        let json = serde_json::to_string(&file).expect("a note is plain data");
-        disk::replace(&self.file(&note.name), &json, Flush::No)
-    }
-
-    pub(super) fn remove(&self, name: &str) -> Result<(), Failure> {
-        disk::remove(&self.file(name))
     }
 
     /// The notes that have not expired, in the order of their names. Removes some of the others.
     ///
     /// A file that cannot be read, as from a newer version, does not hide the others.
-    pub(super) fn list(&self, now: Timestamp) -> Result<Vec<Note>, Failure> {
+    pub(super) fn list(&self) -> Result<Notes, Failure> {
+        let now = Timestamp::now();
         let entries = match fs::read_dir(&self.topic) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return disk::check_folder(&self.store).map(|()| Vec::new());
+                return disk::check_folder(&self.store).map(|()| Notes { now, notes: Vec::new() });
             }
             Err(error) => return Err(Failure::io("open", &self.topic, &error)),
         };
@@ -77,16 +89,12 @@ impl NoteFolder {
         let note = |(file, _): (NoteFile, _)| Note { name: file.name, text: file.text.into() };
         let mut notes: Vec<_> = valid.into_iter().map(note).collect();
         notes.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(notes)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.topic.join(format!("{}.{SUFFIX}", name::encode(name)))
+        Ok(Notes { now, notes })
     }
 }
 
 /// Removes a note if it has expired. If that fails, a later call does it.
-pub(super) fn remove_expired(path: &Path, now: Timestamp) {
+fn remove_expired(path: &Path, now: Timestamp) {
     let is_expired = |path: &Path| read(path).is_some_and(|file| file.until <= now);
     let aside = disk::temporary(path);
     if !is_note(path) || !is_expired(path) || fs::rename(path, &aside).is_err() {

@@ -42,15 +42,13 @@ struct Gates {
 
 pub(super) struct Queue {
     gates: Mutex<Gates>,
-    looks: Arc<Semaphore>,
-    claims: Arc<Semaphore>,
-    holders: Arc<Semaphore>,
+    /// By lane.
+    rooms: [Arc<Semaphore>; 3],
 }
 
 impl Queue {
     pub(super) fn new() -> Self {
-        let lane = || Arc::new(Semaphore::new(WIDTH));
-        Self { gates: Mutex::default(), looks: lane(), claims: lane(), holders: lane() }
+        Self { gates: Mutex::default(), rooms: std::array::from_fn(|_| Arc::new(Semaphore::new(WIDTH))) }
     }
 
     /// Waits until no other swap of this process and lane is on the key: in the order of arrival, and
@@ -69,11 +67,7 @@ impl Queue {
 
     /// Waits for room on the disk.
     pub(super) async fn room(&self, lane: Lane) -> OwnedSemaphorePermit {
-        let lane = match lane {
-            Lane::Looks => &self.looks,
-            Lane::Claims => &self.claims,
-            Lane::Holders => &self.holders,
-        };
-        Arc::clone(lane).acquire_owned().await.expect("the semaphore is never closed")
+        let room = Arc::clone(&self.rooms[lane as usize]);
+        room.acquire_owned().await.expect("the semaphore is never closed")
     }
 }
