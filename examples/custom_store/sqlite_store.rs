@@ -88,18 +88,10 @@ impl Store for SqliteStore {
             let mut record = read(&transaction, &key, Record::from_text)?;
             let reply = Record::swap(&mut record, Timestamp::now(), &swap);
             // A refused swap leaves the record as it was, and writes nothing.
-            match (&reply, record) {
-                (SwapReply::Changed(_), _) => return Ok(reply),
-                (SwapReply::Swapped(_), None) => {
-                    transaction.execute("DELETE FROM job WHERE key = ?1", [&key])?;
-                }
-                (SwapReply::Swapped(_), Some(record)) => {
-                    let expires = record.state.expires.map(Timestamp::as_micros);
-                    let sql = "REPLACE INTO job (key, record, expires) VALUES (?1, ?2, ?3)";
-                    transaction.execute(sql, params![key, record.to_text(), expires])?;
-                }
+            if let SwapReply::Swapped(_) = reply {
+                write(&transaction, &key, record.as_ref())?;
+                transaction.commit()?;
             }
-            transaction.commit()?;
             Ok(reply)
         })
     }
@@ -107,15 +99,13 @@ impl Store for SqliteStore {
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
         let after = page.unwrap_or_default().to_owned();
         self.step("list", move |database| {
-            let sql = "SELECT key, record FROM job WHERE key > ?1 ORDER BY key LIMIT ?2";
-            let mut query = database.prepare(sql)?;
-            let rows = query.query_map(params![after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let rows = rows.collect::<Result<Vec<(String, String)>, _>>()?;
+            let mut query = database.prepare("SELECT key, record FROM job WHERE key > ?1 ORDER BY key")?;
+            let rows = query.query_map([after], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let rows = rows.take(PAGE).collect::<Result<Vec<(String, String)>, _>>()?;
             let next = rows.last().filter(|_| rows.len() == PAGE).map(|(key, _)| key.clone());
             // A record that cannot be read does not hide the others.
-            let looks = rows.into_iter().filter_map(|(key, text)| {
-                Some((key, Record::look(Some(&first_line(&text).ok()?), Timestamp::now())))
-            });
+            let found = rows.into_iter().filter_map(|(key, text)| Some((key, first_line(&text).ok()?)));
+            let looks = found.map(|(key, record)| (key, Record::look(Some(&record), Timestamp::now())));
             Ok(Page { keys: looks.collect(), next })
         })
     }
@@ -149,11 +139,10 @@ impl Store for SqliteStore {
             let now = Timestamp::now();
             let sql = "SELECT name, text FROM note WHERE topic = ?1 AND expires > ?2 ORDER BY name";
             let mut query = database.prepare(sql)?;
-            let note = |row: &rusqlite::Row<'_>| {
+            let rows = query.query_map(params![topic.as_str(), now.as_micros()], |row| {
                 Ok(Note { name: row.get(0)?, text: row.get::<_, String>(1)?.into() })
-            };
-            let notes = query.query_map(params![topic.as_str(), now.as_micros()], note)?;
-            Ok(Notes { now, notes: notes.collect::<Result<_, _>>()? })
+            })?;
+            Ok(Notes { now, notes: rows.collect::<Result<_, _>>()? })
         })
     }
 }
@@ -166,6 +155,14 @@ fn read(
     let row = database.query_row("SELECT record FROM job WHERE key = ?1", [key], |row| row.get(0));
     let record = row.optional()?.map(|text: String| parse(&text)).transpose();
     record.map_err(|why| Failure::new(StoreErrorKind::Unreadable, format!("the record of {key} {why}")))
+}
+
+fn write(database: &Connection, key: &str, record: Option<&Record>) -> Result<(), Failure> {
+    let Some(record) = record else {
+        return Ok(database.execute("DELETE FROM job WHERE key = ?1", [key]).map(drop)?);
+    };
+    let row = params![key, record.to_text(), record.state.expires.map(Timestamp::as_micros)];
+    Ok(database.execute("REPLACE INTO job (key, record, expires) VALUES (?1, ?2, ?3)", row).map(drop)?)
 }
 
 /// All that a look needs.
