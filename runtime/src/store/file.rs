@@ -25,6 +25,8 @@ mod notes;
 mod prepare;
 mod queue;
 mod sweep;
+#[cfg(test)]
+mod tests;
 
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);

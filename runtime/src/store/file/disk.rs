@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::store::StoreErrorKind;
 
 /// What went wrong, before the store adds the step and its location.
+#[derive(Debug)]
 pub(super) struct Failure {
     pub(super) kind: StoreErrorKind,
     pub(super) cause: String,
