@@ -241,6 +241,10 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
             warn, server, key, "still_running", %tick,
             "[{key}] left to other servers: a run that has lost its lease still goes on here"
         ),
+        SkipReason::ApplicationBlocked => line!(
+            error, server, key, "application_blocked", %tick,
+            "[{key}] won, but given back: the application's runtime did not poll the job in time"
+        ),
         SkipReason::StoreUnavailable(error) => line!(
             error, server, key, "store_unavailable", %tick, error,
             "[{key}] skipped: the store did not decide this tick while it could still start: {error}"

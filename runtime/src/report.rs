@@ -32,6 +32,7 @@ pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipR
         SkipReason::Late(_)
         | SkipReason::WonTooLate
         | SkipReason::NotReplicated(_)
+        | SkipReason::ApplicationBlocked
         | SkipReason::StoreUnavailable(_) => true,
         SkipReason::Held(_) => job.policy.overlap == Overlap::Queue,
         _ => false,

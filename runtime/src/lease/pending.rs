@@ -60,14 +60,6 @@ impl PendingClaim {
         self.outstanding = Outstanding::default();
         Ok(if held.proof().is_lost() { Asked::TooLate(held) } else { Asked::Won(held, won) })
     }
-
-    /// Whether a request has no answer: it may have won, or may yet.
-    pub(crate) fn is_unanswered(&self) -> bool {
-        self.outstanding.exists()
-    }
-
-    /// Nothing that this claim may have won stays behind.
-    pub(crate) fn give_up(self) {}
 }
 
 impl Drop for PendingClaim {
