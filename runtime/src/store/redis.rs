@@ -75,7 +75,7 @@
 //!   `on_crash = "retry"` its tick is taken over.
 //! - A master that is cut off from the rest accepts writes until it learns of its successor. Set
 //!   `min-replicas-to-write 1` and `min-replicas-max-lag 10` on the servers, so that it soon refuses them.
-//! - KeyDB does not answer commands that are sent behind a `WAIT`, so `wait_replicas` is refused there.
+//! - `KeyDB` does not answer commands that are sent behind a `WAIT`, so `wait_replicas` is refused there.
 //!
 //! Only a server that wins waits, over a connection of its own; losing costs nothing more.
 
@@ -90,8 +90,8 @@ use singleton_jobs_policy::check_name;
 use super::timeouts::Timeouts;
 use super::tls::Certificates;
 use super::{
-    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
-    SwapReply, Topic,
+    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
 use keys::Keys;
@@ -120,6 +120,9 @@ mod swap;
 mod token;
 mod topology;
 mod trouble;
+
+#[cfg(test)]
+mod tests;
 
 /// How long a swap notifies those who listen to its key.
 const LISTENING: Duration = Duration::from_secs(60);
@@ -164,7 +167,9 @@ impl RedisStore {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
             // Its locks would be named like those of keys that begin with `lock:`, in no namespace.
             if name == "lock" {
-                return Err(refuse("namespace: `lock` is taken by the names of the keys; choose another".to_owned()));
+                return Err(refuse(
+                    "namespace: `lock` is taken by the names of the keys; choose another".to_owned(),
+                ));
             }
         }
         let certificates = Arc::new(certificates.and_those_in(&parameters.files).map_err(refuse)?);
@@ -172,7 +177,15 @@ impl RedisStore {
         let route = || Route::new(&topology, timeouts, &certificates).map_err(refuse);
         let (route, waiting) = (route()?, route()?);
         let (keys, wait_replicas) = (Keys::new(namespace), parameters.wait_replicas);
-        Ok(Self { location, keys, timeouts, wait_replicas, route, waiting, subscriptions: Subscriptions::new() })
+        Ok(Self {
+            location,
+            keys,
+            timeouts,
+            wait_replicas,
+            route,
+            waiting,
+            subscriptions: Subscriptions::new(),
+        })
     }
 
     /// How long to wait for a connection, and for the answer to a request. By default 2 s and 1 s, or what the URL says:
@@ -202,7 +215,12 @@ impl RedisStore {
         look::read(answers).map_err(|misread| self.misread(step, key, misread))
     }
 
-    async fn send_reads(&self, step: &'static str, key: &str, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+    async fn send_reads(
+        &self,
+        step: &'static str,
+        key: &str,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
         let talk = |connection, asking| look::send(connection, commands, asking);
         let answers = match &self.route {
             // One server has all keys.
@@ -237,20 +255,17 @@ impl RedisStore {
     /// Subscribes, and marks the key as awaited meanwhile: then swaps publish.
     async fn subscribe(&self, key: &str) -> Result<Option<Listener>, StoreError> {
         let awaited = self.keys.awaited(key);
-        let mark = async |mut connection, asking| {
-            let mut commands = redis::pipe();
-            if asking {
-                commands.cmd("ASKING");
-            }
-            commands.cmd("SET").arg(&awaited).arg("").arg("PX").arg(LISTENING.as_millis());
-            commands.ignore_errors().query_async::<Vec<Value>>(&mut connection).await?.pop().map_or(Ok(()), |last| last.extract_error().map(drop))
+        let mark = |connection, asking| {
+            let mut set = redis::cmd("SET");
+            set.arg(&awaited).arg("").arg("PX").arg(LISTENING.as_millis());
+            script::send(connection, asking, None, set)
         };
         let subscribed = tokio::try_join!(
             self.subscriptions.listen(self.route.dialer(), self.timeouts, self.keys.channel(key)),
             self.route.exchange(&awaited, mark),
         );
         match subscribed {
-            Ok((listener, ())) => Ok(Some(listener)),
+            Ok((listener, _)) => Ok(Some(listener)),
             // This user may not: the caller polls.
             Err(error) if trouble::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
             Err(error) => Err(self.trouble("listen", &error, None)),

@@ -103,8 +103,7 @@ impl Cluster {
     ) -> RedisResult<Vec<Finding>> {
         let mut findings = Vec::new();
         for (node, connection) in self.masters().await? {
-            let there =
-                |slots: &Slots, job: &String| slots.node_of(slot_of(&keys.lock(job))) == Some(&node);
+            let there = |slots: &Slots, job: &String| slots.node_of(slot_of(&keys.lock(job))) == Some(&node);
             let talk =
                 async |slots: Arc<Slots>| Ok(jobs.iter().filter(|job| there(&slots, job)).cloned().collect());
             let jobs: Vec<String> = self.slots.exchange(&self.nodes, talk).await?;

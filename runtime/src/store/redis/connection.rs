@@ -86,7 +86,7 @@ impl Server {
     pub(super) async fn client(&self) -> RedisResult<Client> {
         match &self.place {
             Place::Fixed(client) => Ok(client.as_ref().clone()),
-                    Place::Named(sentinels) => Ok(sentinels.find(&self.config).await?.0),
+            Place::Named(sentinels) => Ok(sentinels.find(&self.config).await?.0),
         }
     }
 }
@@ -101,7 +101,7 @@ impl Dial for Server {
                 let connected = client.get_multiplexed_async_connection_with_config(&self.config).await;
                 connected.map_err(|error| trouble::of_dialling(error, client.get_connection_info().addr()))
             }
-                    Place::Named(sentinels) => sentinels.dial(&self.config).await,
+            Place::Named(sentinels) => sentinels.dial(&self.config).await,
         }
     }
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, FromRedisValue, RedisResult, Value};
 
-use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
 use super::super::FORMAT;
+use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
 use super::keys::Keys;
 use super::look;
 
@@ -105,17 +105,16 @@ async fn about_server(mut connection: MultiplexedConnection, usage: Usage) -> Re
     if let Some(finding) = info.not_primary() {
         return Ok(vec![finding]);
     }
-    let mut findings: Vec<_> =
-        [
-            info.too_old(),
-            info.cannot_wait(usage),
-            info.evicts(),
-            info.loses_on_failover(usage),
-            info.lacks_replicas(usage),
-        ]
-            .into_iter()
-            .flatten()
-            .collect();
+    let mut findings: Vec<_> = [
+        info.too_old(),
+        info.cannot_wait(usage),
+        info.evicts(),
+        info.loses_on_failover(usage),
+        info.lacks_replicas(usage),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if info.is("aof_enabled", "0") {
         let save: Option<HashMap<String, String>> = ask(&mut connection, &["CONFIG", "GET", "save"]).await?;
         findings.extend(about_persistence(save.as_ref().and_then(|save| save.get("save"))));

@@ -74,7 +74,7 @@ impl Keys {
         record.unwrap_or(name).strip_prefix(&self.lock_prefix)
     }
 
-    /// What put_note.lua touches: the expiries of a topic's notes, and their texts.
+    /// What `put_note.lua` touches: the expiries of a topic's notes, and their texts.
     pub(super) fn of_notes(&self, topic: Topic) -> [String; 2] {
         ["expiries", "texts"].map(|part| [&self.notes_prefix, topic.as_str(), ":", part].concat())
     }
@@ -94,7 +94,9 @@ mod tests {
         for name in [keys.lock("import#slots"), keys.record("import#slots")] {
             assert_eq!(keys.key_of(&name), Some("import#slots"), "{name}");
         }
-        for name in ["{shop:lock:import}:runs", "eshop:lock:import", "{eshop:lock:import}:state", "lock:import"] {
+        for name in
+            ["{shop:lock:import}:runs", "eshop:lock:import", "{eshop:lock:import}:state", "lock:import"]
+        {
             assert_eq!(keys.key_of(name), None, "{name}");
         }
         assert_eq!(Keys::new(None).record("import"), "{lock:import}:state");

@@ -6,11 +6,11 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 
 use super::super::{Look, Page, StoreError, StoreErrorKind};
+use super::RedisStore;
 use super::connection::Connection;
 use super::look::{self, COMMANDS, add_look};
 use super::route::Route;
 use super::slots::Node;
-use super::RedisStore;
 
 /// So many keys are visited for a page: far below a millisecond of the server's time.
 const VISITED: usize = 1000;
@@ -30,7 +30,8 @@ impl RedisStore {
             // One node after the other, in the order of their names.
             Route::Many(cluster) => {
                 let nodes = cluster.masters().await.map_err(trouble)?;
-                let mut left = nodes.iter().skip_while(|(node, _)| cursor.node.as_ref().is_some_and(|at| node < at));
+                let mut left =
+                    nodes.iter().skip_while(|(node, _)| cursor.node.as_ref().is_some_and(|at| node < at));
                 let Some((node, connection)) = left.next() else { return Ok(Page::default()) };
                 let at = if cursor.node.as_ref() == Some(node) { cursor.at } else { 0 };
                 let (keys, next) = self.page_of(connection, at).await?;
@@ -49,7 +50,8 @@ impl RedisStore {
         cursor: u64,
     ) -> Result<(Vec<(String, Look)>, Option<u64>), StoreError> {
         let trouble = |error| self.trouble("list", &error, None);
-        let (keys, next) = connection.exchange(|connection| self.scan(connection, cursor)).await.map_err(trouble)?;
+        let (keys, next) =
+            connection.exchange(|connection| self.scan(connection, cursor)).await.map_err(trouble)?;
         let mut looks = Vec::new();
         if !keys.is_empty() {
             let mut commands = Pipeline::with_capacity(keys.len() * COMMANDS);
@@ -70,7 +72,11 @@ impl RedisStore {
     }
 
     /// The keys of the locks and records that one `SCAN` finds. Names that are no text belong to no key.
-    async fn scan(&self, mut connection: MultiplexedConnection, cursor: u64) -> RedisResult<(BTreeSet<String>, u64)> {
+    async fn scan(
+        &self,
+        mut connection: MultiplexedConnection,
+        cursor: u64,
+    ) -> RedisResult<(BTreeSet<String>, u64)> {
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(self.keys.pattern()).arg("COUNT").arg(VISITED);
         let (next, names): (u64, Vec<Value>) = scan.query_async(&mut connection).await?;

@@ -80,14 +80,16 @@ pub(super) fn read(answers: impl IntoIterator<Item = Value>) -> Result<Look, Mis
     let mut next = || answers.next().unwrap_or(Value::Nil);
     let (fields, exists, lock, pttl, time) = (next(), next(), next(), next(), next());
     let now = time_of(refuse_error(time)?).ok_or_else(|| "was answered without the time".to_owned())?;
-    let lock = read_lock(lock, refuse_error(pttl)?, now)?;
+    let lock = read_lock(lock, &refuse_error(pttl)?, now)?;
     let fields = match fields {
         Value::ServerError(error) if error.code() == "WRONGTYPE" => {
             return Err("is not a hash: another program wrote it".to_owned().into());
         }
         fields => refuse_error(fields)?,
     };
-    let Value::Array(fields) = fields else { return Err("was answered without its fields".to_owned().into()) };
+    let Value::Array(fields) = fields else {
+        return Err("was answered without its fields".to_owned().into());
+    };
     let [format, version, fence, state] = fields.as_slice() else {
         return Err("was answered with other fields".to_owned().into());
     };
@@ -102,7 +104,8 @@ pub(super) fn read(answers: impl IntoIterator<Item = Value>) -> Result<Look, Mis
         return Err(format!("has format {format}, and this version reads format {FORMAT}").into());
     }
     let version: Version = text_of(version).unwrap_or_default().parse()?;
-    let fence = text_of(fence).and_then(|fence| fence.parse().ok()).ok_or_else(|| "has no fence".to_owned())?;
+    let fence =
+        text_of(fence).and_then(|fence| fence.parse().ok()).ok_or_else(|| "has no fence".to_owned())?;
     let state = match state {
         Value::BulkString(json) => State::from_json(json).map_err(|error| error.to_string())?,
         _ => return Err("has no state".to_owned().into()),
@@ -111,7 +114,7 @@ pub(super) fn read(answers: impl IntoIterator<Item = Value>) -> Result<Look, Mis
 }
 
 /// The lock by its value and `PTTL`. What is not a string is another program's lock, too.
-fn read_lock(value: Value, pttl: Value, now: Timestamp) -> Result<Option<Lock>, Misread> {
+fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Result<Option<Lock>, Misread> {
     let token = match value {
         Value::Nil => return Ok(None),
         Value::BulkString(value) => token::of_value(&value),
@@ -123,7 +126,7 @@ fn read_lock(value: Value, pttl: Value, now: Timestamp) -> Result<Option<Lock>, 
     let until = match pttl {
         // It expires at the end of the millisecond that is left last.
         Value::Int(left @ 0..) => {
-            let millis = (now.as_micros() / 1000).saturating_add(left).saturating_add(1);
+            let millis = (now.as_micros() / 1000).saturating_add(*left).saturating_add(1);
             Some(Timestamp::from_micros(millis.saturating_mul(1000)))
         }
         Value::Int(-1) => None,
@@ -182,8 +185,14 @@ mod tests {
     #[test]
     fn record_of_another_format_is_never_no_record() {
         let fields = [Some("1"), None, Some("7"), None];
-        assert_eq!(misread(answers(fields, 1, Value::Nil, -2)), "has format 1, and this version reads format 2");
-        assert_eq!(misread(answers(NONE, 1, Value::Nil, -2)), "has no format, and this version reads format 2");
+        assert_eq!(
+            misread(answers(fields, 1, Value::Nil, -2)),
+            "has format 1, and this version reads format 2"
+        );
+        assert_eq!(
+            misread(answers(NONE, 1, Value::Nil, -2)),
+            "has no format, and this version reads format 2"
+        );
         let look = read(answers(NONE, 0, Value::Nil, -2)).ok().unwrap();
         assert_eq!(look, Look::nothing(Timestamp::from_micros(1_800_014_400_001_999)));
     }

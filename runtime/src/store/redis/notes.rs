@@ -36,7 +36,8 @@ impl RedisStore {
         let mut commands = redis::pipe();
         commands.cmd("TIME").cmd("ZRANGE").arg(&keys[0]).arg(0).arg(-1).arg("WITHSCORES");
         commands.cmd("HGETALL").arg(&keys[1]);
-        let answers = self.route.exchange(&keys[0], |connection, asking| look::send(connection, &commands, asking));
+        let answers =
+            self.route.exchange(&keys[0], |connection, asking| look::send(connection, &commands, asking));
         let read = |answers: Vec<Value>| -> RedisResult<Option<Notes>> {
             let mut answers = answers.into_iter().map(Value::extract_error);
             let mut next = || answers.next().unwrap_or(Ok(Value::Nil));

@@ -25,7 +25,8 @@ local held = lock == 0 and '*' or lock and '=' .. lock or ''
 
 local same = exists == 0 and expected == '' or record[1] == format and record[2] == expected
 if not same or held ~= expected_lock or now < tonumber(not_before) or now > tonumber(not_after) then
-  return { 0, record, exists, lock, redis.call('PTTL', lock_key), time }
+  -- The time again, and last: as in a look, a lock must not seem to expire too early.
+  return { 0, record, exists, lock, redis.call('PTTL', lock_key), redis.call('TIME') }
 end
 
 local version, fence = text(now) .. '-' .. nonce, record[3] or '0'

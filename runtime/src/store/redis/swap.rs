@@ -5,11 +5,13 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::super::{
-    FORMAT, FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped, to_ascii_json,
+    FORMAT, FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped,
+    to_ascii_json,
 };
 use super::keys::JobKeys;
 use super::script::{self, Answer, Wait};
 use super::{RedisStore, look, token};
+use crate::Timestamp;
 
 /// The indices in KEYS of swap.lua.
 const RUNS: u8 = 3;
@@ -63,7 +65,9 @@ impl RedisStore {
                 let (now, version, fence) = (look::time_of(next()), next(), next());
                 let version = look::text_of(&version).and_then(|version| version.parse().ok());
                 let fence = look::text_of(&fence).and_then(|fence| fence.parse().ok());
-                let (Some(now), Some(version), Some(fence)) = (now, version, fence) else { return Err(nonsense()) };
+                let (Some(now), Some(version), Some(fence)) = (now, version, fence) else {
+                    return Err(nonsense());
+                };
                 Ok(SwapReply::Swapped(Swapped { now, version, fence }))
             }
             _ => Err(nonsense()),
@@ -71,7 +75,7 @@ impl RedisStore {
     }
 }
 
-/// A swap as swap.lua takes it; what is borrowed from nowhere is made once, also if the script is sent twice.
+/// A swap as swap.lua takes it. Its texts are made once, even if the script has to be sent twice.
 struct Arguments<'a> {
     swap: &'a Swap,
     expected_lock: Vec<u8>,
@@ -99,8 +103,8 @@ impl<'a> Arguments<'a> {
         command.arg(5).arg(lock).arg(record).arg(runs).arg(skips).arg(awaited);
 
         command.arg(expected.map(|version| version.to_string()).unwrap_or_default()).arg(&self.expected_lock);
-        command.arg(change.not_before.map_or(i64::MIN, |limit| limit.as_micros()));
-        command.arg(change.not_after.map_or(i64::MAX, |limit| limit.as_micros()));
+        command.arg(change.not_before.map_or(i64::MIN, Timestamp::as_micros));
+        command.arg(change.not_after.map_or(i64::MAX, Timestamp::as_micros));
         command.arg(format!("{nonce:016x}")).arg(FORMAT).arg(&self.state);
         let expires = change.state.as_ref().and_then(|state| state.expires);
         command.arg(expires.map(|expires| expires.as_micros().to_string()).unwrap_or_default());

@@ -15,7 +15,16 @@ const FORBIDDEN_IN_A_SCRIPT: [&str; 2] = ["The user executing the script can't",
 
 /// The codes that mean something to this store, and may be wrapped.
 const CODES: [&str; 10] = [
-    "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "OOM", "NOPERM", "MISCONF", "WRONGTYPE", "BUSY",
+    "READONLY",
+    "LOADING",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "NOREPLICAS",
+    "OOM",
+    "NOPERM",
+    "MISCONF",
+    "WRONGTYPE",
+    "BUSY",
 ];
 
 /// The code of the server's error; of an error inside a script, the code that the script met.
@@ -69,13 +78,14 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
         _ if error.is_timeout() => StoreErrorKind::TimedOut,
         _ if is_no_database(error) => StoreErrorKind::Misconfigured,
         (ErrorKind::Io, _) => StoreErrorKind::Unreachable,
-        (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) => StoreErrorKind::Unreadable,
         (_, Some("LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK")) => {
             StoreErrorKind::Unreachable
         }
         (_, Some("OOM")) => StoreErrorKind::Full,
         (_, Some("BUSY")) => StoreErrorKind::TimedOut,
-        (_, Some("WRONGTYPE")) => StoreErrorKind::Unreadable,
+        (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) | (_, Some("WRONGTYPE")) => {
+            StoreErrorKind::Unreadable
+        }
         // The script met a value that no version of this crate writes.
         (_, Some("ERR")) if error.detail().is_some_and(|detail| detail.contains("user_script")) => {
             StoreErrorKind::Unreadable
@@ -114,7 +124,9 @@ pub(super) fn describe(error: &RedisError, script: Option<&Script>) -> String {
                 && !detail.contains(" channel")
             {
                 let grant = command.to_lowercase();
-                return format!("NOPERM this user has no permission to run {command} in a script: grant +{grant}");
+                return format!(
+                    "NOPERM this user has no permission to run {command} in a script: grant +{grant}"
+                );
             }
             let words = wrapped(detail).map_or(detail, |(_, words)| words);
             let words = words.trim_start_matches("ACL failure in script: ");
@@ -180,7 +192,9 @@ mod tests {
             error(&format!(
                 "ERR Error running script (call to {digest}): @user_script:17: @user_script: 17: -{code} {words}"
             )),
-            error(&format!("{code} {words} script: 1e8b589ccf5dd852352ba15e63f22b8a9c302e71, on @user_script:17.")),
+            error(&format!(
+                "{code} {words} script: 1e8b589ccf5dd852352ba15e63f22b8a9c302e71, on @user_script:17."
+            )),
         ]
     }
 
@@ -190,7 +204,12 @@ mod tests {
         for (code, words, kind, is_broken) in [
             ("READONLY", "You can't write against a read only replica.", Refused, true),
             ("LOADING", "Redis is loading the dataset in memory", Unreachable, true),
-            ("MASTERDOWN", "Link with MASTER is down and replica-serve-stale-data is set to 'no'.", Unreachable, true),
+            (
+                "MASTERDOWN",
+                "Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+                Unreachable,
+                true,
+            ),
             ("NOREPLICAS", "Not enough good replicas to write.", Refused, true),
             ("OOM", "command not allowed when used memory > 'maxmemory'.", Full, false),
             ("MISCONF", "Redis is configured to save RDB snapshots, but …", Refused, false),
@@ -200,14 +219,19 @@ mod tests {
             for error in both(code, words) {
                 assert_eq!(kind_of(&error), kind, "{error}");
                 assert_eq!(blame(&error) == Blame::Broken, is_broken, "{error}");
-                assert_eq!(describe(&error, None), format!("{code} {}", words.trim_end_matches('.')), "{error}");
+                assert_eq!(
+                    describe(&error, None),
+                    format!("{code} {}", words.trim_end_matches('.')),
+                    "{error}"
+                );
             }
         }
     }
 
     #[test]
     fn other_error_of_a_script_is_unreadable_data() {
-        let compared = "ERR user_script:33: attempt to compare nil with number script: 1e8b, on @user_script:33.";
+        let compared =
+            "ERR user_script:33: attempt to compare nil with number script: 1e8b, on @user_script:33.";
         assert_eq!(kind_of(&error(compared)), StoreErrorKind::Unreadable);
         assert_eq!(kind_of(&error("ERR unknown command 'EVALSHA'")), StoreErrorKind::Refused);
     }
