@@ -53,13 +53,12 @@ async fn race(database: &Path) -> anyhow::Result<()> {
         ensure!(ticks.insert(tick), "{tick} ran twice");
     }
 
-    let history = SqliteStore::open(database)?.history("count-visitors").await?.reply;
-    let on_the_second = history.runs.iter().filter(|run| run.server.starts_with("second")).count();
-    println!(
-        "the database knows of {} runs, {on_the_second} of them on the second server",
-        history.stats.runs
-    );
-    ensure!(history.runs.len() == ticks.len(), "not as many runs as ticks: {:?}", history.runs);
+    let store = SqliteStore::open(database)?;
+    let state = store.look("count-visitors").await?.state;
+    let runs = store.records("count-visitors").await?.runs;
+    let on_the_second = runs.iter().filter(|run| run.server.starts_with("second")).count();
+    println!("the database knows of {} runs, {on_the_second} of them on the second server", state.stats.runs);
+    ensure!(runs.len() == ticks.len(), "not as many runs as ticks: {runs:?}");
     Ok(())
 }
 

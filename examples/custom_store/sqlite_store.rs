@@ -1,31 +1,35 @@
-//! A store in a SQLite database, for servers on one machine: a thin shell around the model.
+//! A store in a SQLite database, for servers on one machine. It decides nothing: it keeps a record per key as text, and
+//! leaves the meaning of a swap to the crate.
 //!
-//! Each step is one transaction that takes the database's write lock *before* it looks at the clock and reads anything.
-//! So steps come one after the other, whoever makes them, and no later one sees an earlier time because it waited.
+//! A swap is one transaction that takes the database's write lock *before* it reads the clock and the record. So swaps
+//! come one after the other, in whatever process, and the time that one waited counts.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jobs::Timestamp;
-use jobs::store::model::{self, Fleet, State};
 use jobs::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ReleaseReply,
-    RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError, StoreErrorKind, StoreFuture,
-    Verdict,
+    JobRecords, Look, Note, Notes, Page, Record, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
+    SwapReply, Topic, UnreadableState,
 };
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
-/// `FULL`: what was acknowledged survives a power cut.
+/// `FULL`: a write that was acknowledged survives a power cut. Times are microseconds since 1970.
 const SETUP: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
-    CREATE TABLE IF NOT EXISTS job (key TEXT PRIMARY KEY, state TEXT NOT NULL) STRICT;
-    CREATE TABLE IF NOT EXISTS fleet (only INTEGER PRIMARY KEY CHECK (only = 1), notes TEXT NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS job (key TEXT PRIMARY KEY, record TEXT NOT NULL, expires INTEGER) STRICT;
+    CREATE INDEX IF NOT EXISTS job_expires ON job (expires) WHERE expires IS NOT NULL;
+    CREATE TABLE IF NOT EXISTS note (
+        topic TEXT, name TEXT, text TEXT NOT NULL, expires INTEGER NOT NULL, PRIMARY KEY (topic, name)
+    ) STRICT;
 ";
 
-/// How long a step waits for others' steps.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a step waits for other processes' writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Keys on a page of the list.
+const PAGE: usize = 1_000;
 
 #[derive(Clone)]
 pub struct SqliteStore {
@@ -34,109 +38,145 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens a database, and makes it if there is none.
+    /// Opens a database, and creates it if it is missing.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let location = format!("sqlite:{}", path.display());
         let opened = Connection::open(path).and_then(|database| {
-            database.busy_timeout(PATIENCE)?;
+            database.busy_timeout(BUSY_TIMEOUT)?;
             database.execute_batch(SETUP)?;
             Ok(database)
         });
         match opened {
             Ok(database) => Ok(Self { location, database: Arc::new(Mutex::new(database)) }),
-            Err(error) => Err(Trouble::from(error).during("open", &location)),
+            Err(error) => Err(Failure::from(error).during("open", &location)),
         }
     }
 
-    /// One atomic step. On a thread of its own, because SQLite blocks; it goes on to its end even if nobody waits for it
-    /// any more, as a step on a remote store would.
+    /// Runs a step on a blocking thread, to its end even if the caller does not wait for it: as on a remote store.
     fn step<T: Send + 'static>(
         &self,
         name: &'static str,
-        step: impl FnOnce(&Transaction<'_>, Timestamp) -> Result<T, Trouble> + Send + 'static,
+        step: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
     ) -> StoreFuture<'_, T> {
         let database = Arc::clone(&self.database);
-        let transact = move || {
-            let mut database = database.lock().unwrap_or_else(PoisonError::into_inner);
-            let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let at = Timestamp::now();
-            let reply = step(&transaction, at)?;
-            transaction.commit()?;
-            Ok(Stamped { at, reply })
-        };
+        let step = move || step(&mut database.lock().unwrap_or_else(PoisonError::into_inner));
         Box::pin(async move {
-            let done = tokio::task::spawn_blocking(transact).await;
-            let done = done.unwrap_or_else(|error| Err(Trouble::new(StoreErrorKind::Unreachable, error)));
-            done.map_err(|trouble| trouble.during(name, &self.location))
+            let done = tokio::task::spawn_blocking(step).await;
+            let done = done.unwrap_or_else(|error| Err(Failure::new(StoreErrorKind::Unreachable, error)));
+            done.map_err(|failure| failure.during(name, &self.location))
+        })
+    }
+}
+
+impl Store for SqliteStore {
+    fn location(&self) -> String {
+        self.location.clone()
+    }
+
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        let key = key.to_owned();
+        self.step("look", move |database| {
+            let record = read(database, &key, first_line)?;
+            Ok(Record::look(record.as_ref(), Timestamp::now()))
         })
     }
 
-    /// A step on what is known of one job.
-    fn job_step<T: Send + 'static>(
-        &self,
-        name: &'static str,
-        key: &str,
-        transition: impl FnOnce(&mut State, Timestamp) -> T + Send + 'static,
-    ) -> StoreFuture<'_, T> {
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        let (key, swap) = (key.to_owned(), swap.clone());
+        self.step("swap", move |database| {
+            let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let mut record = read(&transaction, &key, Record::from_text)?;
+            let reply = Record::swap(&mut record, Timestamp::now(), &swap);
+            // A refused swap leaves the record as it was, and writes nothing.
+            if let SwapReply::Swapped(_) = reply {
+                write(&transaction, &key, record.as_ref())?;
+                transaction.commit()?;
+            }
+            Ok(reply)
+        })
+    }
+
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        let after = page.unwrap_or_default().to_owned();
+        self.step("list", move |database| {
+            let mut query = database.prepare("SELECT key, record FROM job WHERE key > ?1 ORDER BY key")?;
+            let rows = query.query_map([after], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let rows = rows.take(PAGE).collect::<Result<Vec<(String, String)>, _>>()?;
+            let next = rows.last().filter(|_| rows.len() == PAGE).map(|(key, _)| key.clone());
+            // A record that cannot be read does not hide the others.
+            let found = rows.into_iter().filter_map(|(key, text)| Some((key, first_line(&text).ok()?)));
+            let looks = found.map(|(key, record)| (key, Record::look(Some(&record), Timestamp::now())));
+            Ok(Page { keys: looks.collect(), next })
+        })
+    }
+
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         let key = key.to_owned();
-        self.step(name, move |transaction, now| change_job(transaction, &key, |state| transition(state, now)))
+        self.step("records", move |database| {
+            Ok(read(database, &key, Record::from_text)?.map(|record| record.records()).unwrap_or_default())
+        })
     }
 
-    /// A step on what servers said.
-    fn fleet_step<T: Send + 'static>(
-        &self,
-        name: &'static str,
-        transition: impl FnOnce(&mut Fleet, Timestamp) -> T + Send + 'static,
-    ) -> StoreFuture<'_, T> {
-        self.step(name, move |transaction, now| change_fleet(transaction, |fleet| transition(fleet, now)))
+    /// Every server does this every few seconds: the time to delete what has expired, too.
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        let note = note.clone();
+        self.step("put_note", move |database| {
+            let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let now = Timestamp::now();
+            // With a ttl of zero it has expired, and is deleted at once.
+            let sql = "REPLACE INTO note (topic, name, text, expires) VALUES (?1, ?2, ?3, ?4)";
+            let expires = now.plus(ttl).as_micros();
+            transaction.execute(sql, params![topic.as_str(), note.name, &*note.text, expires])?;
+            transaction.execute("DELETE FROM note WHERE expires <= ?1", [now.as_micros()])?;
+            transaction.execute("DELETE FROM job WHERE expires <= ?1", [now.as_micros()])?;
+            transaction.commit()?;
+            Ok(now)
+        })
+    }
+
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        self.step("notes", move |database| {
+            let now = Timestamp::now();
+            let sql = "SELECT name, text FROM note WHERE topic = ?1 AND expires > ?2 ORDER BY name";
+            let mut query = database.prepare(sql)?;
+            let rows = query.query_map(params![topic.as_str(), now.as_micros()], |row| {
+                Ok(Note { name: row.get(0)?, text: row.get::<_, String>(1)?.into() })
+            })?;
+            Ok(Notes { now, notes: rows.collect::<Result<_, _>>()? })
+        })
     }
 }
 
-fn change_job<T>(
-    transaction: &Transaction<'_>,
+fn read(
+    database: &Connection,
     key: &str,
-    change: impl FnOnce(&mut State) -> T,
-) -> Result<T, Trouble> {
-    let row =
-        transaction.query_row("SELECT state FROM job WHERE key = ?1", [key], |row| row.get::<_, String>(0));
-    let before = match row.optional()? {
-        Some(json) => State::from_json(json)
-            .map_err(|why| Trouble::new(StoreErrorKind::Unreadable, format!("the state of {key} {why}")))?,
-        None => State::default(),
+    parse: impl FnOnce(&str) -> Result<Record, UnreadableState>,
+) -> Result<Option<Record>, Failure> {
+    let row = database.query_row("SELECT record FROM job WHERE key = ?1", [key], |row| row.get(0));
+    let record = row.optional()?.map(|text: String| parse(&text)).transpose();
+    record.map_err(|why| Failure::new(StoreErrorKind::Unreadable, format!("the record of {key} {why}")))
+}
+
+fn write(database: &Connection, key: &str, record: Option<&Record>) -> Result<(), Failure> {
+    let Some(record) = record else {
+        return Ok(database.execute("DELETE FROM job WHERE key = ?1", [key]).map(drop)?);
     };
-    let mut state = before.clone();
-    let reply = change(&mut state);
-    if state == State::default() {
-        transaction.execute("DELETE FROM job WHERE key = ?1", [key])?;
-    } else if state != before {
-        transaction.execute("REPLACE INTO job (key, state) VALUES (?1, ?2)", [key, &state.to_json()])?;
-    }
-    Ok(reply)
+    let row = params![key, record.to_text(), record.state.expires.map(Timestamp::as_micros)];
+    Ok(database.execute("REPLACE INTO job (key, record, expires) VALUES (?1, ?2, ?3)", row).map(drop)?)
 }
 
-fn change_fleet<T>(
-    transaction: &Transaction<'_>,
-    change: impl FnOnce(&mut Fleet) -> T,
-) -> Result<T, Trouble> {
-    let row = transaction.query_row("SELECT notes FROM fleet", [], |row| row.get::<_, String>(0));
-    // Notes that cannot be read are as good as none: every server repeats its own within 20 s.
-    let before: Fleet = row.optional()?.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
-    let mut fleet = before.clone();
-    let reply = change(&mut fleet);
-    if fleet != before {
-        let json = serde_json::to_string(&fleet).map_err(|e| Trouble::new(StoreErrorKind::Unreadable, e))?;
-        transaction.execute("REPLACE INTO fleet (only, notes) VALUES (1, ?1)", [json])?;
-    }
-    Ok(reply)
+/// All that a look needs.
+fn first_line(text: &str) -> Result<Record, UnreadableState> {
+    Record::from_first_line(text.lines().next().unwrap_or_default())
 }
 
-/// What went wrong, before the store adds the step and its location.
-struct Trouble {
+/// A failed step, before the store adds the step's name and its location.
+struct Failure {
     kind: StoreErrorKind,
     cause: Box<dyn std::error::Error + Send + Sync>,
 }
 
-impl Trouble {
+impl Failure {
     fn new(kind: StoreErrorKind, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind, cause: cause.into() }
     }
@@ -146,7 +186,7 @@ impl Trouble {
     }
 }
 
-impl From<rusqlite::Error> for Trouble {
+impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Self {
         let kind = match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::TimedOut,
@@ -156,95 +196,5 @@ impl From<rusqlite::Error> for Trouble {
             _ => StoreErrorKind::Unreachable,
         };
         Self::new(kind, error)
-    }
-}
-
-impl Store for SqliteStore {
-    fn location(&self) -> String {
-        self.location.clone()
-    }
-
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        self.step("ping", |_, _| Ok(()))
-    }
-
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        let claim = claim.clone();
-        self.job_step("claim", key, move |state, now| model::claim(state, now, &claim))
-    }
-
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        let lease = lease.clone();
-        self.job_step("extend", key, move |state, now| model::extend(state, now, &lease))
-    }
-
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        let (lease, end) = (lease.clone(), end.clone());
-        self.job_step("release", key, move |state, now| model::release(state, now, &lease, &end))
-    }
-
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.job_step("set_paused", key, move |state, now| model::set_paused(state, now, paused))
-    }
-
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        self.job_step("reset", key, model::reset)
-    }
-
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        self.job_step("forget", key, move |state, now| model::forget(state, now, quiet))
-    }
-
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        let (key, request) = (key.to_owned(), request.clone());
-        self.step("request", move |transaction, now| {
-            let counts = change_job(transaction, &key, |state| model::request(state, now, &request))?;
-            change_fleet(transaction, |fleet| model::hint(fleet, now, &key, &counts))?;
-            Ok(counts)
-        })
-    }
-
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        self.job_step("history", key, |state, now| model::history(state, now))
-    }
-
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        let name = key.to_owned();
-        self.job_step("break_lock", key, move |state, now| model::break_lock(state, now, &name, remember))
-    }
-
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        self.step("locks", |transaction, now| {
-            let mut held = Vec::new();
-            let mut jobs = transaction.prepare("SELECT key, state FROM job ORDER BY key")?;
-            let rows = jobs.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
-            for row in rows {
-                let (key, json) = row?;
-                // What a newer version wrote cannot be read; the others still can.
-                held.extend(
-                    State::from_json(json).ok().into_iter().flat_map(|state| model::held(&state, now, &key)),
-                );
-            }
-            Ok(held)
-        })
-    }
-
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        let announcement = announcement.clone();
-        self.fleet_step("announce", move |fleet, now| model::announce(fleet, now, &announcement))
-    }
-
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        let server = server.to_owned();
-        self.fleet_step("leave", move |fleet, now| model::leave(fleet, now, &server))
-    }
-
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.fleet_step("servers", |fleet, now| model::servers(fleet, now))
     }
 }

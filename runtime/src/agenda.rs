@@ -13,8 +13,8 @@ pub(crate) struct Agenda {
     entries: Vec<Entry>,
     /// When each planned tick is due: an entry is in here exactly while it has one.
     queue: BTreeSet<(Timestamp, usize)>,
-    /// The jobs whose ticks were taken, and the ticks to plan for them.
-    taken: Vec<(usize, Option<Timestamp>)>,
+    /// The jobs whose ticks were taken, and the ticks to plan for them, each with the one before it.
+    taken: Vec<(usize, Option<Timestamp>, Timestamp)>,
 }
 
 struct Entry {
@@ -22,9 +22,10 @@ struct Entry {
     planned: Option<Planned>,
 }
 
-/// A tick and the one after it: found ahead of time, since for cron that takes longer than to start a run.
+/// A tick and those before and after it: found ahead of time, since for cron that takes longer than to start a run.
 #[derive(Clone, Copy)]
 struct Planned {
+    previous: Option<Timestamp>,
     tick: Timestamp,
     next: Option<Timestamp>,
 }
@@ -44,15 +45,15 @@ impl Agenda {
         let mut agenda = Self { entries: entries.collect(), queue: BTreeSet::new(), taken: Vec::new() };
         for index in 0..agenda.entries.len() {
             let first = first_tick(&agenda.entries[index].job.policy, now);
-            agenda.set(index, first);
+            agenda.set(index, first, None);
         }
         agenda
     }
 
     /// When the next tick is due, after those that were taken have been followed up.
     pub(crate) fn next_due(&mut self) -> Option<Timestamp> {
-        for (index, next) in std::mem::take(&mut self.taken) {
-            self.set(index, next);
+        for (index, next, taken) in std::mem::take(&mut self.taken) {
+            self.set(index, next, Some(taken));
         }
         self.queue.first().map(|(due, _)| *due)
     }
@@ -63,10 +64,10 @@ impl Agenda {
         let (_, index) = self.queue.pop_first()?;
         let entry = &mut self.entries[index];
         let policy = &entry.job.policy;
-        let Planned { tick, next } = newest_due(policy, entry.planned.take()?, now)?;
+        let Planned { previous, tick, next } = newest_due(policy, entry.planned.take()?, now)?;
         entry.job.here.newest.set(tick.as_micros());
-        self.taken.push((index, next));
-        let ask = Ask { tick, grace: policy.grace_before(tick, next), purpose: Purpose::Due };
+        self.taken.push((index, next, tick));
+        let ask = Ask { tick, previous, grace: policy.grace_before(tick, next), purpose: Purpose::Due };
         Some(Due { index, job: entry.job.clone(), ask })
     }
 
@@ -90,16 +91,17 @@ impl Agenda {
         let entry = &self.entries[index];
         let schedule = entry.job.policy.schedule.as_ref();
         let tick = schedule.and_then(|schedule| schedule.next_after(after));
-        self.set(index, tick.or(entry.planned.map(|planned| planned.tick)));
+        self.set(index, tick.or(entry.planned.map(|planned| planned.tick)), None);
     }
 
-    fn set(&mut self, index: usize, tick: Option<Timestamp>) {
+    /// Plans a tick; the one before it is looked up unless it is known.
+    fn set(&mut self, index: usize, tick: Option<Timestamp>, previous: Option<Timestamp>) {
         let entry = &mut self.entries[index];
         if let Some(due) = entry.due() {
             self.queue.remove(&(due, index));
         }
-        entry.planned =
-            tick.zip(entry.job.policy.schedule.as_ref()).map(|(tick, schedule)| Planned::at(tick, schedule));
+        let schedule = entry.job.policy.schedule.as_ref();
+        entry.planned = tick.zip(schedule).map(|(tick, schedule)| Planned::at(tick, previous, schedule));
         if let Some(due) = entry.due() {
             self.queue.insert((due, index));
         }
@@ -113,8 +115,9 @@ impl Entry {
 }
 
 impl Planned {
-    fn at(tick: Timestamp, schedule: &Schedule) -> Self {
-        Self { tick, next: schedule.next_after(tick) }
+    fn at(tick: Timestamp, previous: Option<Timestamp>, schedule: &Schedule) -> Self {
+        let previous = previous.or_else(|| schedule.newest_at(tick.minus(JUST_BEFORE)));
+        Self { previous, tick, next: schedule.next_after(tick) }
     }
 }
 
@@ -141,5 +144,5 @@ fn newest_due(policy: &Policy, planned: Planned, now: Timestamp) -> Option<Plann
         newest = newest.and_then(|tick| schedule.newest_at(tick.minus(JUST_BEFORE)));
     }
     let newest = newest.map_or(planned.tick, |newest| newest.max(planned.tick));
-    Some(Planned::at(newest, schedule))
+    Some(Planned::at(newest, None, schedule))
 }

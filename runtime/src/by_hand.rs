@@ -8,15 +8,15 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::backoff::Backoff;
-use crate::claim::{Win, request_timeout};
+use crate::claim::Win;
 use crate::job::Job;
-use crate::lease::HeldLease;
+use crate::lease::{Asked, PendingClaim};
 use crate::server::Server;
 use crate::store::{
     Claim, ClaimReply, Ending, Holder, RequestAnswer, RequestHint, RunRecord, RunRequest, StoreError,
-    StoreErrorKind, What,
+    StoreErrorKind, Verdict, What, Won,
 };
-use crate::tick;
+use crate::tick::{Outcome, run_under_lease};
 use crate::token::token;
 
 /// What became of a run by hand.
@@ -54,7 +54,7 @@ pub(crate) fn take_up(server: &Arc<Server>, hint: RequestHint) {
     let server = server.clone();
     server.clone().spawn(async move {
         let key = &hint.key;
-        match claim_and_run(&server, &job, What::Requested(hint.id)).await {
+        match claim_and_run(&server, &job, What::Requested(hint.id.into())).await {
             Ok(_) => {}
             Err(error) => tracing::warn!(target: "jobs", key, %error, "[{key}] a run that was asked for was not started"),
         }
@@ -76,23 +76,38 @@ async fn claim_and_run(
         let holder = Holder { server: Some(server.id.to_string()), since: None, remaining: None };
         return Ok(Some(RunNow::Held(holder)));
     }
+    server.application_answers().await;
     let claim = Claim {
         token: token(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
         what,
         remember: server.remember,
-        waits: false,
     };
+    let mut pending = PendingClaim::new(server, job.home(server).key(), job.policy.keep_alive, claim);
     let give_up = Instant::now() + TRY_FOR;
     let mut backoff = Backoff::new();
     // Why a lease that was won is not used yet.
     let mut unused: Option<StoreError> = None;
     loop {
-        let sent = server.time.moment();
-        let request = server.store.claim(&job.policy.key, &claim);
-        let answer = match server.ask("claim", request_timeout(claim.ttl), request).await {
-            Ok(answer) => answer,
+        let (lease, late) = match pending.ask().await {
+            Ok(Asked::Won(lease, Won { usual, .. })) if !server.stop.is_raised() => {
+                let win = Win { lease, slot, missed: Vec::new(), usual };
+                return match run_under_lease(server, job, win).await {
+                    Outcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
+                    Outcome::Skipped(_) | Outcome::NotDue => Err(not_polled(server)),
+                };
+            }
+            Ok(Asked::Won(lease, _)) => (lease, false),
+            Ok(Asked::TooLate(lease)) => (lease, true),
+            Ok(Asked::Refused(Verdict { decision, .. }, _)) => {
+                return match decision {
+                    ClaimReply::Held(holder) => Ok(Some(RunNow::Held(holder))),
+                    ClaimReply::NotRequested => Ok(None),
+                    // An earlier request had won, and its lease was over before its answer came or could be used.
+                    _ => Err(unused.unwrap_or_else(|| too_late(server))),
+                };
+            }
             Err(error) if Instant::now() < give_up && error.kind().may_pass_soon() => {
                 if error.kind() == StoreErrorKind::NotReplicated {
                     unused = Some(error);
@@ -100,35 +115,11 @@ async fn claim_and_run(
                 sleep(backoff.next()).await;
                 continue;
             }
-            Err(error) => {
-                HeldLease::give_back(server, &job.policy.key, claim);
-                return Err(unused.unwrap_or(error));
-            }
+            Err(error) => return Err(unused.unwrap_or(error)),
         };
-        let won = match answer.reply.decision {
-            ClaimReply::Won(won) => won,
-            ClaimReply::Held(holder) => return Ok(Some(RunNow::Held(holder))),
-            ClaimReply::NotRequested => return Ok(None),
-            // An earlier request had won, and its lease was over before its reply came, or before it could be used.
-            _ => return Err(unused.unwrap_or_else(|| too_late(server))),
-        };
-        let lease = HeldLease::won(
-            server,
-            job.home(server).key(),
-            job.policy.keep_alive,
-            claim,
-            won,
-            sent,
-            answer.at,
-        );
-        if lease.proof().is_lost() || server.stop.is_raised() {
-            // Whoever asks again after this error must not find it held by itself.
-            lease.release(server, None, &Ending::not_started(server.remember)).await;
-            return Err(if server.stop.is_raised() { stopping(server) } else { too_late(server) });
-        }
-        let win = Win { lease, slot, missed_after: None, usual: won.usual };
-        let started = tick::start(server, job, win);
-        return Ok(Some(RunNow::Ran(tick::under_lease(server, job, started).await)));
+        // A caller that asks again after this error must not find the key held by itself.
+        lease.release(server, None, &Ending::not_started(server.remember)).await;
+        return Err(if late { too_late(server) } else { stopping(server) });
     }
 }
 
@@ -137,24 +128,25 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
     let within = Duration::from_secs(5);
     let id = Uuid::new_v4().simple().to_string();
     let request = RunRequest { id, by: server.id.to_string(), ttl: REQUEST_FOR };
-    let counts = server.ask("request", within, server.store.request(key, &request)).await?.reply;
+    let requests = server.requests(within);
+    let counts = requests.request(key, &request).await?;
     loop {
         tokio::select! {
             () = sleep(LOOK) => {}
             // The run is another server's: it may go on for hours.
             () = server.stop.raised() => return Err(stopping(server)),
         }
-        let seen = match server.ask("history", within, server.store.history(key)).await {
+        let (history, now) = match requests.history(key).await {
             Ok(seen) => seen,
             // The run goes on without us; a store that is away comes back.
             Err(error) if error.kind().may_pass_soon() => continue,
             Err(error) => return Err(error),
         };
-        let history = seen.reply;
         match history.request.filter(|request| request.id == counts.id).map(|request| request.answer) {
-            Some(Some(RequestAnswer::Started { fence, .. })) => {
-                let goes_on = history.current.is_some_and(|run| run.fence == fence);
-                let record = history.runs.into_iter().find(|run| run.fence == fence);
+            Some(Some(RequestAnswer::Started { .. })) => {
+                let id = Some(&counts.id);
+                let goes_on = history.current.is_some_and(|run| run.request.as_ref() == id);
+                let record = history.runs.into_iter().find(|run| run.request.as_ref() == id);
                 match record {
                     Some(record) => return Ok(RunNow::Ran(record)),
                     None if goes_on => {}
@@ -164,7 +156,7 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
             Some(Some(RequestAnswer::Held { server })) => {
                 return Ok(RunNow::Held(Holder { server, since: None, remaining: None }));
             }
-            Some(None) if seen.at < counts.until => {}
+            Some(None) if now < counts.until => {}
             _ => return Ok(RunNow::NoServer),
         }
     }
@@ -176,6 +168,10 @@ fn stopping(server: &Server) -> StoreError {
 
 fn too_late(server: &Server) -> StoreError {
     error(server, "its answer came too late to start the run safely; ask again")
+}
+
+fn not_polled(server: &Server) -> StoreError {
+    error(server, "the application's runtime did not poll the job in time")
 }
 
 fn error(server: &Server, why: &str) -> StoreError {

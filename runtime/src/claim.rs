@@ -3,24 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singleton_jobs_policy::{Missed, Schedule};
+use singleton_jobs_policy::Schedule;
 
 use crate::Timestamp;
 use crate::event::SkipReason;
 use crate::job::Job;
-use crate::lease::HeldLease;
+use crate::lease::{Asked, HeldLease, PendingClaim};
 use crate::log;
 use crate::report;
 use crate::server::{Server, Slot};
 use crate::store::{
-    Claim, ClaimReply, StoreError, StoreErrorKind, TickClaim, Unfinished, Verdict, What, Won,
+    Claim, ClaimReply, Gap, StoreError, StoreErrorKind, TickClaim, Unfinished, Verdict, What, Won,
 };
+use crate::token::token;
 use crate::waiting::Waiting;
 
 /// A tick that this server asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Ask {
     pub(crate) tick: Timestamp,
+    /// The tick before it.
+    pub(crate) previous: Option<Timestamp>,
     pub(crate) grace: Duration,
     pub(crate) purpose: Purpose,
 }
@@ -33,13 +36,12 @@ pub(crate) enum Purpose {
     TakeOver,
 }
 
-pub(crate) type Claimed = Result<Win, NotWon>;
-
 /// A lease that was won, before its run.
 pub(crate) struct Win {
     pub(crate) lease: HeldLease,
     pub(crate) slot: Slot,
-    pub(crate) missed_after: Option<Timestamp>,
+    /// Ticks that no server has run, skipped or reported.
+    pub(crate) missed: Vec<Gap>,
     pub(crate) usual: Option<Duration>,
 }
 
@@ -60,19 +62,15 @@ impl From<SkipReason> for NotWon {
 const WORTH_WAITING: Duration = Duration::from_secs(1);
 
 /// Asks for a tick for as long as it may still start.
-///
-/// Every request carries the same token, so a request whose reply was lost can be repeated: it wins again,
-/// or learns that it lost. Once the token is released no request with it is sent.
-pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, token: Arc<str>) -> Claimed {
-    let (server, job) = (&server, &job);
-    let mut claim = Claim {
-        token,
+pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -> Result<Win, NotWon> {
+    let claim = Claim {
+        token: token(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
         what: What::Tick(tick_claim(job, ask)),
         remember: server.remember,
-        waits: false,
     };
+    let mut pending = PendingClaim::new(server, job.home(server).key(), job.policy.keep_alive, claim);
     let mut waiting = Waiting::new(job, ask);
     // Why a lease that was won is not used yet.
     let mut unused: Option<StoreError> = None;
@@ -92,23 +90,26 @@ pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, tok
                     waiting.pause(server, wait, released).await;
                     continue;
                 }
-                if waiting.backoff.failed() {
-                    HeldLease::give_back(server, &job.policy.key, claim);
-                }
                 return Err(match unused {
                     Some(error) if why != Some(SkipReason::Stopping) => unanswered(&error).into(),
                     _ => why.unwrap_or(SkipReason::Busy).into(),
                 });
             }
         };
-        let sent = server.time.moment();
-        if let What::Tick(tick) = &mut claim.what {
-            tick.known_for = sent.steady.duration_since(server.begun);
+        if let What::Tick(tick) = &mut pending.claim_mut().what {
+            tick.known_for = server.begun.elapsed();
         }
-        let request = server.store.claim(&job.policy.key, &claim);
-        let pause = match server.ask("claim", request_timeout(claim.ttl), request).await {
-            Ok(answer) => {
-                let Verdict { decision, unfinished, other_schedule } = answer.reply;
+        let pause = match pending.ask().await {
+            Ok(Asked::Won(lease, _)) if server.stop.is_raised() => {
+                lease.give_up(server);
+                return Err(SkipReason::Stopping.into());
+            }
+            Ok(Asked::Won(lease, Won { missed, usual, .. })) => return Ok(Win { lease, slot, missed, usual }),
+            Ok(Asked::TooLate(lease)) => {
+                lease.give_up(server);
+                return Err(SkipReason::WonTooLate.into());
+            }
+            Ok(Asked::Refused(Verdict { decision, unfinished, other_schedule }, now)) => {
                 if let Some(other) = other_schedule {
                     report::other_schedule(server, job, &other);
                 }
@@ -117,20 +118,10 @@ pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, tok
                         log::early(server, job, ask.tick, *wait);
                         Some(*wait)
                     }
-                    ClaimReply::Held(holder) => waiting.time_to_wait_for(holder, answer.at),
+                    ClaimReply::Held(holder) => waiting.time_to_wait_for(holder, now),
                     _ => None,
                 };
                 match (decision, wait) {
-                    (ClaimReply::Won(won), _) => {
-                        let (key, keep_alive) = (job.home(server).key(), job.policy.keep_alive);
-                        let lease = HeldLease::won(server, key, keep_alive, claim, won, sent, answer.at);
-                        if let Some(why) = reason_not_to_start(server, &lease) {
-                            lease.give_up(server);
-                            return Err(why.into());
-                        }
-                        let Won { missed_after, usual, .. } = won;
-                        return Ok(Win { lease, slot, missed_after, usual });
-                    }
                     (_, Some(wait)) => wait,
                     (ClaimReply::Lost, None) if unused.is_some() => {
                         let reason = unused.as_ref().map(unanswered);
@@ -146,10 +137,7 @@ pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, tok
                     }
                     pause
                 }
-                None => {
-                    HeldLease::give_back(server, &job.policy.key, claim);
-                    return Err(unanswered(unused.as_ref().unwrap_or(&error)).into());
-                }
+                None => return Err(unanswered(unused.as_ref().unwrap_or(&error)).into()),
             },
         };
         drop(slot);
@@ -159,34 +147,18 @@ pub(crate) async fn claim_tick(server: Arc<Server>, job: Arc<Job>, ask: Ask, tok
 
 fn tick_claim(job: &Job, ask: Ask) -> TickClaim {
     let policy = &job.policy;
-    // A tick is taken over whatever its grace; but if the store knows nothing of it, it must not begin anew.
-    let (grace, missed) = match ask.purpose {
-        Purpose::Due => (ask.grace, policy.missed),
-        Purpose::TakeOver => (Duration::ZERO, Missed::Skip),
-    };
     TickClaim {
         tick: ask.tick,
+        previous: ask.previous,
         delay: policy.delay_of(ask.tick),
-        grace,
+        grace: ask.grace,
+        only_takes_over: ask.purpose == Purpose::TakeOver,
         overlap: policy.overlap,
         takeovers: policy.allowed_takeovers(),
-        missed,
+        missed: policy.missed,
         schedule: policy.schedule.as_ref().map(Schedule::text).unwrap_or_default(),
         known_for: Duration::ZERO,
     }
-}
-
-/// A request may take this long: several must fit into a lease.
-pub(crate) fn request_timeout(ttl: Duration) -> Duration {
-    (ttl / 6).min(Duration::from_secs(5))
-}
-
-/// A lease that cannot be used any more, or must not be, and why.
-fn reason_not_to_start(server: &Server, lease: &HeldLease) -> Option<SkipReason> {
-    if server.stop.is_raised() {
-        return Some(SkipReason::Stopping);
-    }
-    lease.proof().is_lost().then_some(SkipReason::WonTooLate)
 }
 
 /// The claim ended without a decision that this server can act on.

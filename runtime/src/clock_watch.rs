@@ -17,12 +17,15 @@ pub(crate) async fn watch_clock(server: Arc<Server>) {
     let mut jumped = false;
     loop {
         tokio::time::sleep(COMPARE).await;
+        if !server.jobs.is_empty() {
+            server.app.send_probe();
+        }
         let now = server.time.moment();
         let (steady, shown) = (now.steady.duration_since(seen.steady), now.wall.since(seen.wall));
         jumped |= shown.abs_diff(steady) > SUSPICIOUS || now.wall < seen.wall;
         seen = now;
         // A failure is noted in the server's health, and the next round asks again.
-        if jumped && server.ask("ping", Duration::from_secs(2), server.store.ping()).await.is_ok() {
+        if jumped && server.requests(Duration::from_secs(2)).ping().await.is_ok() {
             jumped = false;
             server.time.wake_sleepers();
         }

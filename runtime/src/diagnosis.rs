@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
+use singleton_jobs_policy::timing::request_timeout;
 use tokio::time::{Instant, timeout_at};
 
-use crate::claim::request_timeout;
 use crate::event::EventKind;
 use crate::presence;
 use crate::server::Server;
@@ -84,7 +84,7 @@ async fn round_trip(server: &Server, give_up: Instant) -> Result<Duration, Store
     let mut fastest = Duration::MAX;
     for _ in 0..MEASUREMENTS {
         let sent = Instant::now();
-        server.ask("ping", PATIENCE, server.store.ping()).await?;
+        server.requests(PATIENCE).ping().await?;
         fastest = fastest.min(sent.elapsed());
         if fastest < shortest || Instant::now() + fastest > give_up {
             break;

@@ -73,7 +73,7 @@ pub enum EventKind {
     },
     /// A run took longer than its timeout and was cancelled.
     TimedOut(RunRef),
-    /// A run was cancelled by the shutdown.
+    /// A run was cancelled, by the shutdown or by an operator.
     Cancelled(RunRef),
     /// A run's lease could not be proved any longer.
     LeaseLost(RunRef),
@@ -120,6 +120,14 @@ pub enum EventKind {
     },
     /// The store answers again.
     StoreBack,
+    /// The application's runtime polls no task: a deadlock, or code that blocks. This server claims nothing meanwhile, and
+    /// is not [ready](crate::Health).
+    ApplicationBlocked,
+    /// The application's runtime polls tasks again.
+    ApplicationBack,
+    /// A run has been in one poll for longer than its ttl: code without an `await`. It keeps its lease, so no other server
+    /// runs the job; move such code to `tokio::task::spawn_blocking`. Told once per run.
+    RunBlocked(RunRef),
     /// A lock by hand, a slot or a leadership could not be proved any longer, and its holder was told.
     LockLost {
         /// The fence of its lease.
@@ -172,6 +180,8 @@ pub enum SkipReason {
     NotReplicated(String),
     /// A run of the job that has lost its lease still goes on here.
     StillRunning,
+    /// It was won, but the application's runtime did not poll the job's function in time, so it was given back.
+    ApplicationBlocked,
     /// The store could not be asked while the tick could still start.
     StoreUnavailable(String),
     /// This server is shutting down.

@@ -15,25 +15,23 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::sleep;
 
 use crate::current;
-use crate::event::{EventKind, RunRef};
+use crate::event::EventKind;
 use crate::extract::States;
 use crate::job::Job;
 use crate::outcome::{cut, describe_error};
 use crate::proof::Proof;
+use crate::lease::HeldLease;
+use crate::polls::Polls;
 use crate::registry::JobFuture;
 use crate::retry;
 use crate::run::Run;
 use crate::server::Server;
 use crate::store::{Ending, FailedTry, RunOutcome};
+use crate::watched::Flag;
 
 /// The job's function on the application's runtime: `None` if it was not polled to its end because the lease
 /// was lost, and its error as text, since an error's own code may panic or block.
 pub(crate) type Task = JoinHandle<Option<Result<(), String>>>;
-
-/// Starts the job's function.
-pub(crate) fn start(server: &Server, job: Arc<Job>, run: &Run, proof: Arc<Proof>) -> Task {
-    server.app.spawn(under_lease(job, run.clone(), server.states.clone(), proof))
-}
 
 /// A run that took less is not told of, however quick the job usually is.
 const SHORTEST_OVERRUN: Duration = Duration::from_millis(100);
@@ -41,26 +39,62 @@ const SHORTEST_OVERRUN: Duration = Duration::from_millis(100);
 /// How many failed tries are kept on record.
 const KEPT_TRIES: usize = 10;
 
-/// A run that goes on, and what it is watched by.
+/// A run in progress, and what it is watched by.
 pub(crate) struct Execution<'a> {
-    pub(crate) server: &'a Server,
-    pub(crate) job: &'a Arc<Job>,
-    pub(crate) id: RunRef,
-    pub(crate) proof: &'a Arc<Proof>,
+    server: &'a Server,
+    job: &'a Arc<Job>,
+    run: Run,
+    proof: Arc<Proof>,
+    /// An operator wants it cancelled.
+    cancelled: Arc<Flag>,
+    polls: Arc<Polls>,
     /// How long the job usually takes, if that is known.
-    pub(crate) usual: Option<Duration>,
+    usual: Option<Duration>,
 }
 
 type Ended = Result<Option<Result<(), String>>, JoinError>;
 type How = (RunOutcome, Option<String>);
 
-impl Execution<'_> {
+impl<'a> Execution<'a> {
+    /// Starts the job's function on the application's runtime.
+    pub(crate) fn start(
+        server: &'a Server,
+        job: &'a Arc<Job>,
+        run: &Run,
+        lease: &HeldLease,
+        usual: Option<Duration>,
+    ) -> (Self, Task) {
+        let (proof, cancelled, polls) = (lease.proof().clone(), lease.cancelled().clone(), Arc::default());
+        let task = start(server, job, run, &proof, &polls);
+        (Self { server, job, run: run.clone(), proof, cancelled, polls, usual }, task)
+    }
+
     /// Watches over a run and repeats what failed. Returns only when its future is gone.
-    pub(crate) async fn watch(&self, run: &Run, first_try: Task) -> Ending {
+    pub(crate) async fn watch(&self, first_try: Task) -> Ending {
+        if !self.begins().await {
+            first_try.abort();
+            return Ending::not_started(self.server.remember);
+        }
+        let id = self.run.id();
+        self.tell(if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });
+        self.watch_tries(first_try).await
+    }
+
+    /// Waits for the first poll of the job's function. A run that has not begun in time is revoked: a server that hangs
+    /// must not keep others from the job.
+    async fn begins(&self) -> bool {
+        tokio::select! {
+            biased;
+            begun = self.polls.begun() => begun,
+            () = sleep(self.job.policy.ttl / 3) => !self.polls.revoke(),
+        }
+    }
+
+    async fn watch_tries(&self, first_try: Task) -> Ending {
         let mut timeout = pin!(sleep_or_not(self.job.policy.timeout));
         let mut overrun = pin!(self.tell_overrun());
         let mut failed_tries = Vec::new();
-        let (mut run, mut task) = (run.clone(), first_try);
+        let (mut run, mut task) = (self.run.clone(), first_try);
         loop {
             let tried = self.watch_try(&run, task, timeout.as_mut(), overrun.as_mut()).await;
             let (stopped_by, (outcome, error)) = tried;
@@ -74,7 +108,7 @@ impl Execution<'_> {
             }
             let pause = retry::pause(self.job.policy.retry_delay, retry);
             let text = error.clone().unwrap_or_default();
-            let (id, at) = (self.id, self.server.time.now());
+            let (id, at) = (self.run.id(), self.server.time.now());
             if !self.server.stop.is_raised() {
                 self.tell(EventKind::Retrying { run: id, retry, error: text.clone(), pause });
             }
@@ -83,6 +117,7 @@ impl Execution<'_> {
                 () = self.proof.lost() => Some(RunOutcome::LeaseLost),
                 // The tries that are left are for another server.
                 () = self.server.stop.raised() => Some(RunOutcome::Cancelled),
+                () = self.cancelled.raised() => Some(RunOutcome::Cancelled),
                 () = &mut timeout => Some(RunOutcome::TimedOut),
                 () = sleep(pause) => None,
             };
@@ -95,7 +130,7 @@ impl Execution<'_> {
                 failed_tries.remove(0);
             }
             run = run.next_try();
-            task = start(self.server, self.job.clone(), &run, self.proof.clone());
+            task = start(self.server, self.job, &run, &self.proof, &self.polls);
         }
     }
 
@@ -108,6 +143,7 @@ impl Execution<'_> {
         mut overrun: Pin<&mut impl Future<Output = Infallible>>,
     ) -> (Option<RunOutcome>, How) {
         let mut astray = None;
+        let mut blocked = pin!(self.tell_blocked());
         loop {
             let stopped_by = tokio::select! {
                 ended = &mut task => {
@@ -122,8 +158,10 @@ impl Execution<'_> {
                 }
                 () = self.proof.lost(), if astray.is_none() => RunOutcome::LeaseLost,
                 () = self.server.cancel_runs.raised() => RunOutcome::Cancelled,
+                () = self.cancelled.raised() => RunOutcome::Cancelled,
                 () = &mut timeout => RunOutcome::TimedOut,
                 never = &mut overrun => match never {},
+                never = &mut blocked => match never {},
             };
             run.cancel();
             if stopped_by == RunOutcome::LeaseLost {
@@ -139,19 +177,33 @@ impl Execution<'_> {
 
     /// Waits until a cancelled try is gone. One that blocks may outlive its lease.
     async fn gone(&self, mut task: Task, mut astray: Option<Astray<'_>>) -> Ended {
+        let mut blocked = pin!(self.tell_blocked());
         loop {
             tokio::select! {
                 ended = &mut task => return ended,
+                never = &mut blocked => match never {},
                 () = self.proof.lost(), if astray.is_none() => astray = Some(Astray::new(self.job)),
             }
         }
     }
 
     /// Never ends: it tells once, and is there to be polled.
+    async fn tell_blocked(&self) -> Infallible {
+        let ttl = self.job.policy.ttl;
+        loop {
+            sleep(ttl).await;
+            if self.polls.in_progress_for().is_some_and(|blocked| blocked >= ttl) {
+                self.tell(EventKind::RunBlocked(self.run.id()));
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The same.
     async fn tell_overrun(&self) -> Infallible {
         if let Some(usual) = self.usual {
             sleep((usual * 2).max(SHORTEST_OVERRUN)).await;
-            self.tell(EventKind::Overrun { run: self.id, usual });
+            self.tell(EventKind::Overrun { run: self.run.id(), usual });
         }
         std::future::pending().await
     }
@@ -188,13 +240,20 @@ impl Drop for Astray<'_> {
     }
 }
 
+/// Spawns one try of the job's function on the application's runtime.
+fn start(server: &Server, job: &Arc<Job>, run: &Run, proof: &Arc<Proof>, polls: &Arc<Polls>) -> Task {
+    let states = server.states.clone();
+    server.app.spawn(under_lease(job.clone(), run.clone(), states, proof.clone(), polls.clone()))
+}
+
 /// Polls the job only while its lease is proved. A process that was stopped or suspended may find its lease
-/// gone when it wakes, before anybody could tell it: the job must not go on even to its next `await`.
+/// gone when it wakes, before it could be notified: the job must not go on even to its next `await`.
 async fn under_lease(
     job: Arc<Job>,
     run: Run,
     states: Arc<States>,
     proof: Arc<Proof>,
+    polls: Arc<Polls>,
 ) -> Option<Result<(), String>> {
     let keeps_on = job.policy.on_lost == OnLost::Continue;
     let mut future: Option<JobFuture> = None;
@@ -202,10 +261,14 @@ async fn under_lease(
         if !(keeps_on && future.is_some()) {
             match proof.poll_valid(polling) {
                 Poll::Ready(true) => {}
-                Poll::Ready(false) => return Poll::Ready(None),
+                Poll::Ready(false) => {
+                    polls.revoke();
+                    return Poll::Ready(None);
+                }
                 Poll::Pending => return Poll::Pending,
             }
         }
+        let Some(_in_progress) = polls.begin() else { return Poll::Ready(None) };
         let _current = current::enter(&run);
         future.get_or_insert_with(|| (job.call)(&run, &states)).as_mut().poll(polling).map(Some)
     })

@@ -13,7 +13,7 @@ use crate::event::Events;
 use crate::health::Health;
 use crate::locks::Instance;
 use crate::server::Server;
-use crate::store::{Finding, ForgetReply, History, Holder, ServerInfo, Stamped, StoreError, StoreErrorKind};
+use crate::store::{Cancelled, Finding, ForgetReply, History, Holder, ServerInfo, StoreError, StoreErrorKind};
 
 /// A running scheduler. Keep it for as long as jobs should run, and [shut it down](Jobs::shutdown) at the end.
 ///
@@ -55,18 +55,14 @@ pub enum Forgotten {
 /// After the grace: how long cancelled runs may take to go.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(3);
 
+/// How often a caller looks whether a cancelled run has ended.
+const CANCEL_POLL: Duration = Duration::from_millis(250);
+
 /// How long a question to the store may take.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 
 /// A job must have been unused for so long before it can be forgotten.
 const QUIET: Duration = Duration::from_secs(3600);
-
-/// One question to the store, within its time.
-macro_rules! ask {
-    ($server:ident, $step:ident($($argument:expr),*)) => {
-        $server.ask(stringify!($step), ASK_WITHIN, $server.store.$step($($argument),*)).await
-    };
-}
 
 impl Jobs {
     pub(crate) fn new(
@@ -95,6 +91,9 @@ impl Jobs {
     pub fn health(&self) -> Health {
         if self.closed.borrow().is_some() || self.server.stop.is_raised() {
             return Health::Stopped;
+        }
+        if let Some(blocked_for) = self.server.app.blocked_for() {
+            return Health::ApplicationBlocked { blocked_for };
         }
         self.server.health.get()
     }
@@ -177,14 +176,16 @@ impl Jobs {
 
     async fn look(&self, key: &str) -> Result<History, StoreError> {
         let key = key.to_owned();
-        self.ask("history", move |server| async move { ask!(server, history(&key)) }).await
+        let (history, _) =
+            self.ask("history", move |server| async move { server.requests(ASK_WITHIN).history(&key).await }).await?;
+        Ok(history)
     }
 
     /// The servers that share this store and namespace: what they schedule, and what runs there.
     ///
     /// A server announces itself every 20 s, and is gone from the list 45 s after it died.
     pub async fn servers(&self) -> Result<Vec<ServerInfo>, StoreError> {
-        self.ask("servers", move |server| async move { ask!(server, servers()) }).await
+        self.ask("servers", move |server| async move { server.requests(ASK_WITHIN).servers().await }).await
     }
 
     /// Makes every server skip the job's ticks until it is [resumed](Jobs::resume). A run that goes on is left alone,
@@ -221,12 +222,29 @@ impl Jobs {
         outcome.await.unwrap_or_else(|_| Err(self.ended("run_now")))
     }
 
+    /// Asks the server that runs the job to cancel the run, and waits until it has ended: `true` if a run was in progress.
+    ///
+    /// The server sees the request at its next extension, after a third of the job's ttl at most. A run that blocks goes on
+    /// until its next `await`. To free the key of a server that does not answer, [break](Jobs::break_lock) its lock.
+    pub async fn cancel(&self, key: &str) -> Result<bool, StoreError> {
+        self.must_be_known("cancel", key).await?;
+        let name = key.to_owned();
+        let asked = self.ask("cancel", move |server| async move {
+            server.requests(ASK_WITHIN).cancel(&name, &server.id).await
+        });
+        let Cancelled::Asked { fence, .. } = asked.await? else { return Ok(false) };
+        while self.look(key).await?.current.is_some_and(|run| run.fence == fence) {
+            tokio::time::sleep(CANCEL_POLL).await;
+        }
+        Ok(true)
+    }
+
     /// Makes a job run again whose mark lies in the future of the store's clock: the log says so when a tick
     /// is skipped for it. Ticks between now and that mark may then run a second time.
     pub async fn reset(&self, key: &str) -> Result<(), StoreError> {
         self.must_be_known("reset", key).await?;
         let key = key.to_owned();
-        self.ask("reset", move |server| async move { ask!(server, reset(&key)) }).await
+        self.ask("reset", move |server| async move { server.requests(ASK_WITHIN).reset(&key).await }).await
     }
 
     /// Removes all that the store knows of a job that no server has any more.
@@ -241,7 +259,7 @@ impl Jobs {
         }
         let key = key.to_owned();
         let reply =
-            self.ask("forget", move |server| async move { ask!(server, forget(&key, QUIET)) }).await?;
+            self.ask("forget", move |server| async move { server.requests(ASK_WITHIN).forget(&key, QUIET).await }).await?;
         Ok(match reply {
             ForgetReply::Forgotten => Forgotten::Yes,
             ForgetReply::Held(holder) => Forgotten::Held(holder),
@@ -253,7 +271,7 @@ impl Jobs {
     async fn set_paused(&self, step: &'static str, key: &str, paused: bool) -> Result<(), StoreError> {
         self.must_be_known(step, key).await?;
         let key = key.to_owned();
-        self.ask(step, move |server| async move { ask!(server, set_paused(&key, paused)) }).await
+        self.ask(step, move |server| async move { server.requests(ASK_WITHIN).set_paused(&key, paused).await }).await
     }
 
     /// A typing mistake must not look like success.
@@ -276,12 +294,10 @@ impl Jobs {
     where
         T: Send + 'static,
         F: FnOnce(Arc<Server>) -> Fut,
-        Fut: Future<Output = Result<Stamped<T>, StoreError>> + Send + 'static,
+        Fut: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        match self.runtime.spawn(question(self.server.clone())).await {
-            Ok(answer) => answer.map(|stamped| stamped.reply),
-            Err(_) => Err(self.ended(step)),
-        }
+        let asking = self.runtime.spawn(question(self.server.clone()));
+        asking.await.unwrap_or_else(|_| Err(self.ended(step)))
     }
 
     fn ended(&self, step: &'static str) -> StoreError {

@@ -1,6 +1,7 @@
 //! Whether the scheduler can do its work.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::Timestamp;
 use crate::store::{StoreError, StoreErrorKind};
@@ -19,6 +20,11 @@ pub enum Health {
         kind: StoreErrorKind,
         /// The last error.
         error: String,
+    },
+    /// The application's runtime polls no tasks, so nothing is claimed here.
+    ApplicationBlocked {
+        /// For how long.
+        blocked_for: Duration,
     },
     /// The scheduler has ended, by shutdown or by a failure. [`Jobs::closed`](crate::Jobs::closed) says which.
     Stopped,

@@ -157,7 +157,7 @@ async fn reach(server: &Server) -> Result<(), crate::StoreError> {
     let give_up = Instant::now() + REACH_FOR;
     let mut backoff = Backoff::new();
     loop {
-        match server.ask("ping", Duration::from_secs(3), server.store.ping()).await {
+        match server.requests(Duration::from_secs(3)).ping().await {
             Ok(_) => return Ok(()),
             // A refusal (a wrong password, say) will not go away by itself.
             Err(error) if Instant::now() >= give_up || !error.kind().may_pass() => return Err(error),

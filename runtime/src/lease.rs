@@ -4,65 +4,51 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use singleton_jobs_policy::timing::{margin, request_timeout};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
-use crate::claim::request_timeout;
 use crate::event::RunRef;
 use crate::proof::Proof;
 use crate::server::{NeverSilently, Server};
-use crate::store::model::UNKNOWN_FENCE;
-use crate::store::{Claim, Ending, ExtendReply, Lease, ReleaseReply, StoreError, Won};
-use crate::store_time::Moment;
+use crate::store::{Answer, Cached, Ending, ExtendReply, Lease, ReleaseReply, StoreError, Verdict};
+use crate::watched::Flag;
 use crate::{Run, Timestamp};
+
+mod pending;
+
+pub(crate) use pending::{Asked, PendingClaim};
 
 pub(crate) struct HeldLease {
     key: Arc<str>,
     kept_alive: bool,
     lease: Lease,
     proof: Arc<Proof>,
+    /// An operator wants the run cancelled.
+    cancelled: Arc<Flag>,
+    /// The record as it was written last: while nothing changes it, an extension needs no look.
+    cached: Option<Cached>,
 }
 
-/// While a run goes on the clocks are compared at least this often, to notice a suspend.
+/// While a run is in progress the clocks are compared at least this often, to notice a suspend.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A release is tried this long: the lock expires by itself, but the record does not write itself.
 const RELEASE_FOR: Duration = Duration::from_secs(600);
 
-/// How long before its lease may end a holder stops to rely on it.
-fn margin(ttl: Duration) -> Duration {
-    (ttl / 10).max(Duration::from_millis(200))
-}
-
 impl HeldLease {
-    /// A claim was won, by the answer to a request that was sent then.
-    pub(crate) fn won(
+    /// A claim was won, with this answer.
+    fn new(
         server: &Server,
-        key: impl Into<Arc<str>>,
+        key: Arc<str>,
         kept_alive: bool,
-        claim: Claim,
-        won: Won,
-        sent: Moment,
-        at: Timestamp,
+        lease: Lease,
+        answer: Answer<Verdict>,
     ) -> Self {
-        let lease = Lease::won(claim, won);
-        let remaining = won.until.since(at);
-        let proof = Proof::new(server.time.wall().clone(), kept_alive, margin(lease.ttl), sent, remaining);
-        Self { key: key.into(), kept_alive, lease, proof: Arc::new(proof) }
-    }
-
-    /// A request without an answer may have won: releases whatever it won.
-    pub(crate) fn give_back(server: &Arc<Server>, key: &str, claim: Claim) {
-        let unknown = Timestamp::default();
-        let won = Won {
-            fence: UNKNOWN_FENCE,
-            attempt: 0,
-            since: unknown,
-            until: unknown,
-            missed_after: None,
-            usual: None,
-        };
-        Self::won(server, key, false, claim, won, server.time.moment(), unknown).give_up(server);
+        let remaining = lease.until.since(answer.now);
+        let wall = server.time.wall().clone();
+        let proof = Arc::new(Proof::new(wall, kept_alive, margin(lease.ttl), answer.sent, remaining));
+        Self { key, kept_alive, lease, proof, cancelled: Arc::default(), cached: answer.written }
     }
 
     pub(crate) fn run_ref(&self) -> RunRef {
@@ -75,6 +61,15 @@ impl HeldLease {
 
     pub(crate) fn proof(&self) -> &Arc<Proof> {
         &self.proof
+    }
+
+    pub(crate) fn cancelled(&self) -> &Arc<Flag> {
+        &self.cancelled
+    }
+
+    /// The id of the request that the run answers.
+    pub(crate) fn request(&self) -> Option<&str> {
+        self.lease.request.as_deref()
     }
 
     /// Extends the lease every third of its ttl until something happens, which is returned, or until the lease is lost.
@@ -108,11 +103,20 @@ impl HeldLease {
             }
             self.lease.progress = run.and_then(Run::said);
             due = match self.extend(server).await {
-                Ok(true) => {
+                Ok(Extended::Kept { cancelled_by }) => {
+                    if let Some(by) = cancelled_by.filter(|_| !self.cancelled.is_raised()) {
+                        let key = &*self.key;
+                        tracing::info!(target: "jobs", key, by = &*by, "[{key}] {by} asks to cancel the run");
+                        self.cancelled.raise();
+                    }
                     backoff.reset();
                     self.next_extension()
                 }
-                Ok(false) => {
+                Ok(Extended::Lost { broken_by }) => {
+                    if let Some(by) = broken_by {
+                        let key = &*self.key;
+                        tracing::warn!(target: "jobs", key, by = &*by, "[{key}] the lease was broken by {by}");
+                    }
                     self.proof.lose();
                     return None;
                 }
@@ -127,24 +131,32 @@ impl HeldLease {
         confirmed + (self.lease.ttl / 3).min(self.proof.deadline().duration_since(confirmed) / 2)
     }
 
-    /// Whether the store still has the lease. `Err` for one that did not answer: its last word still counts.
-    pub(crate) async fn extend(&mut self, server: &Server) -> Result<bool, StoreError> {
-        let sent = server.time.moment();
-        let within = request_timeout(self.lease.ttl).min(self.proof.deadline().duration_since(sent.steady));
+    /// The missed ticks before the run's own were reported: the store need not keep them any longer.
+    pub(crate) fn reported_missed(&mut self) {
+        self.lease.reported = self.lease.tick;
+    }
+
+    /// Whether the store still has the lease. `Err` if it did not answer: what it said last still counts.
+    pub(crate) async fn extend(&mut self, server: &Server) -> Result<Extended, StoreError> {
+        let left = self.proof.deadline().duration_since(Instant::now());
+        let requests = server.requests(request_timeout(self.lease.ttl).min(left));
         let key = &*self.key;
-        let answer = server.ask("extend", within, server.store.extend(key, &self.lease)).await?;
-        let until = match answer.reply {
-            ExtendReply::Kept(until) => until,
+        // An extension without an answer may have been applied: then the record is another one.
+        let cached = self.cached.take();
+        let answer = requests.extend(key, &self.lease, cached.as_ref()).await?;
+        let (until, cancelled_by) = match answer.reply {
+            ExtendReply::Kept { until, cancelled_by } => (until, cancelled_by),
             ExtendReply::Restored(until) => {
                 let fence = self.lease.fence;
                 tracing::warn!(target: "jobs", key, fence, "[{key}] the store had lost this lease; it was put back");
-                until
+                (until, None)
             }
-            ExtendReply::Lost => return Ok(false),
+            ExtendReply::Lost { broken_by } => return Ok(Extended::Lost { broken_by }),
         };
+        self.cached = answer.written;
         self.lease.until = until;
-        self.proof.confirm(sent, until.since(answer.at));
-        Ok(true)
+        self.proof.confirm(answer.sent, until.since(answer.now));
+        Ok(Extended::Kept { cancelled_by })
     }
 
     /// From now on each extension lasts so long. Until one is confirmed the shorter of both counts, whatever the store
@@ -166,22 +178,20 @@ impl HeldLease {
     /// Ends the lease and records its run. Only for a run whose future is gone.
     pub(crate) async fn release(mut self, server: &Server, run: Option<&Run>, ending: &Ending) {
         self.lease.progress = run.and_then(Run::said);
+        let reply = self.end(server, ending, RELEASE_FOR).await;
         let key = &*self.key;
-        // Of a claim that may have won nobody needs a record: after a ttl there is nothing left to release.
-        let abandoned = self.lease.fence == UNKNOWN_FENCE;
-        let patience = if abandoned { self.lease.ttl } else { RELEASE_FOR };
-        match self.end(server, ending, patience).await {
+        match reply {
             Ok(ReleaseReply::NotHeld) => {
                 tracing::debug!(target: "jobs", key, "[{key}] the lease had ended before it was released");
             }
-            Err(error) if !abandoned => {
+            Err(error) => {
                 let outcome = ending.outcome.as_str();
                 tracing::error!(
                     target: "jobs", key, outcome, %error,
                     "[{key}] the end of this run could not be recorded; its lock expires by itself"
                 );
             }
-            Ok(_) | Err(_) => {}
+            Ok(_) => {}
         }
     }
 
@@ -200,27 +210,37 @@ impl HeldLease {
 
     /// Asks until the store has answered, or so much time has passed.
     async fn end(
-        &self,
+        &mut self,
         server: &Server,
         ending: &Ending,
         patience: Duration,
     ) -> Result<ReleaseReply, StoreError> {
-        let abandoned = self.lease.fence == UNKNOWN_FENCE;
         let give_up = Instant::now() + patience;
         let mut backoff = Backoff::new();
+        let requests = server.requests(request_timeout(self.lease.ttl));
         loop {
-            let request = server.store.release(&self.key, &self.lease, ending);
-            match server.ask("release", request_timeout(self.lease.ttl), request).await {
+            let cached = self.cached.take();
+            match requests.release(&self.key, &self.lease, ending, cached.as_ref()).await {
                 // An earlier request may have ended it, and its answer was lost.
                 Ok(answer) if answer.reply == ReleaseReply::NotHeld && backoff.failed() => {
                     return Ok(ReleaseReply::Released);
                 }
                 Ok(answer) => return Ok(answer.reply),
-                Err(error) if Instant::now() >= give_up || (abandoned && server.stop.is_raised()) => {
-                    return Err(error);
-                }
+                Err(error) if Instant::now() >= give_up => return Err(error),
                 Err(_) => tokio::time::sleep(backoff.next()).await,
             }
         }
     }
+}
+
+/// The answer to an extension.
+pub(crate) enum Extended {
+    Kept {
+        /// The server of an operator who wants the run cancelled.
+        cancelled_by: Option<Arc<str>>,
+    },
+    Lost {
+        /// The server of the operator who broke the lease.
+        broken_by: Option<Arc<str>>,
+    },
 }

@@ -102,8 +102,7 @@ impl Jobs {
     pub async fn break_lock(&self, key: &str) -> Result<Vec<HeldLock>, StoreError> {
         let name = key.to_owned();
         let held = self.ask("break_lock", move |server| async move {
-            let request = server.store.break_lock(&name, server.remember);
-            server.ask("break_lock", BREAK_WITHIN, request).await
+            server.requests(BREAK_WITHIN).break_lock(&name, &server.id, server.remember).await
         });
         let held = held.await?;
         let server = self.at_work();
@@ -170,10 +169,7 @@ pub fn once(key: impl Into<String>) -> RunOnce {
 /// What is held, asked for on the scheduler's thread.
 async fn list(server: &Arc<Server>) -> Result<Vec<HeldLock>, StoreError> {
     let asking = server.clone();
-    let answer = server.host.spawn(async move {
-        let held = asking.ask("locks", LIST_WITHIN, asking.store.locks()).await?;
-        Ok(held.reply)
-    });
+    let answer = server.host.spawn(async move { asking.requests(LIST_WITHIN).locks().await });
     answer.await.unwrap_or_else(|_| {
         let (kind, location) = (StoreErrorKind::Unreachable, server.store.location());
         Err(StoreError::new(kind, "locks", location, "the scheduler has ended"))

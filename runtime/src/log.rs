@@ -66,6 +66,14 @@ pub(crate) fn event(server: &Server, key: &str, kind: &EventKind) {
             let store = server.store.location();
             info!(target: "jobs", store, "the store is back");
         }
+        EventKind::ApplicationBlocked => error!(
+            target: "jobs", server = &*server.id,
+            "the application's runtime polls no tasks; no job is claimed here until it does: look for a deadlock, or for \
+             code without an `await` on a current-thread runtime"
+        ),
+        EventKind::ApplicationBack => {
+            info!(target: "jobs", server = &*server.id, "the application's runtime polls tasks again");
+        }
         EventKind::LockLost { fence } => line!(
             error,
             server,
@@ -114,6 +122,15 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
         EventKind::Succeeded { run, took } => {
             run!(info, server, key, run, "succeeded", ?took, "[{key}] succeeded");
         }
+        EventKind::RunBlocked(run) => run!(
+            error,
+            server,
+            key,
+            run,
+            "blocked",
+            "[{key}] has not returned to the runtime for longer than its ttl; it keeps its lease, and no other server runs \
+             the job: move code that blocks to `tokio::task::spawn_blocking`"
+        ),
         EventKind::Failed { run, error } => {
             run!(error, server, key, run, "failed", error, "[{key}] failed: {error}");
         }
@@ -223,6 +240,10 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
         SkipReason::StillRunning => line!(
             warn, server, key, "still_running", %tick,
             "[{key}] left to other servers: a run that has lost its lease still goes on here"
+        ),
+        SkipReason::ApplicationBlocked => line!(
+            error, server, key, "application_blocked", %tick,
+            "[{key}] won, but given back: the application's runtime did not poll the job in time"
         ),
         SkipReason::StoreUnavailable(error) => line!(
             error, server, key, "store_unavailable", %tick, error,

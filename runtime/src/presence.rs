@@ -7,7 +7,7 @@ use crate::Timestamp;
 use crate::by_hand;
 use crate::event::EventKind;
 use crate::server::{NeverSilently, Server};
-use crate::store::{Announcement, JobInfo};
+use crate::store::JobInfo;
 
 /// Three times a minute, and two may get lost: a dead server is gone within a minute.
 const EVERY: Duration = Duration::from_secs(20);
@@ -34,12 +34,11 @@ pub(crate) async fn announce(server: Arc<Server>) {
     let mut differs = false;
     loop {
         let about = about(&server, &jobs).into();
-        let announcement = Announcement { server: server.id.to_string(), about, ttl: COUNTS_FOR };
-        let answer = server.ask("announce", ANSWER_WITHIN, server.store.announce(&announcement)).await;
+        let requested = server.requests(ANSWER_WITHIN).announce(&server.id, about, COUNTS_FOR).await;
         // A failure is noted in the server's health; the next announcement comes anyway.
-        if let Ok(answer) = answer {
+        if let Ok(requested) = requested {
             if !server.stop.is_raised() {
-                answer.reply.into_iter().for_each(|hint| by_hand::take_up(&server, hint));
+                requested.into_iter().for_each(|hint| by_hand::take_up(&server, hint));
             }
             tell_if_clock_differs(&server, &mut differs);
         }
@@ -52,7 +51,7 @@ pub(crate) async fn leave(server: &Server) {
     if server.jobs.is_empty() {
         return;
     }
-    let _expires_by_itself = server.ask("leave", LEAVE_WITHIN, server.store.leave(&server.id)).await;
+    let _expires_by_itself = server.requests(LEAVE_WITHIN).leave(&server.id).await;
 }
 
 fn about(server: &Server, jobs: &str) -> String {

@@ -9,7 +9,7 @@ use crate::Timestamp;
 use crate::event::{EventKind, RunRef, SkipReason};
 use crate::job::Job;
 use crate::server::Server;
-use crate::store::{Registered, RunOutcome, RunRecord};
+use crate::store::{Gap, Registered, RunOutcome, RunRecord};
 
 /// A run has ended.
 pub(crate) fn ended(server: &Server, job: &Job, run: RunRef, record: &RunRecord) {
@@ -32,6 +32,7 @@ pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipR
         SkipReason::Late(_)
         | SkipReason::WonTooLate
         | SkipReason::NotReplicated(_)
+        | SkipReason::ApplicationBlocked
         | SkipReason::StoreUnavailable(_) => true,
         SkipReason::Held(_) => job.policy.overlap == Overlap::Queue,
         _ => false,
@@ -52,13 +53,15 @@ pub(crate) fn overdue(server: &Server, job: &Job, tick: Timestamp) {
 /// How many missed ticks are counted.
 pub(crate) const COUNTED: usize = 1000;
 
-/// The ticks after `decided`, up to, not including, the one that was won, were run by nobody.
-pub(crate) fn missed(server: &Server, job: &Job, decided: Option<Timestamp>, won: Option<Timestamp>) {
-    let (Some(schedule), Some(decided), Some(won)) = (&job.policy.schedule, decided, won) else { return };
-    let ticks = std::iter::successors(schedule.next_after(decided), |tick| schedule.next_after(*tick));
-    let mut missed = ticks.take_while(|tick| *tick < won).take(COUNTED).peekable();
-    if let Some(first) = missed.peek().copied() {
-        server.tell(Some(job), EventKind::Missed { count: missed.count(), first, won });
+/// Ticks in these gaps were run by no server.
+pub(crate) fn missed(server: &Server, job: &Job, gaps: &[Gap]) {
+    let Some(schedule) = &job.policy.schedule else { return };
+    for Gap { after, before } in gaps {
+        let ticks = std::iter::successors(schedule.next_after(*after), |tick| schedule.next_after(*tick));
+        let mut missed = ticks.take_while(|tick| tick < before).take(COUNTED).peekable();
+        if let Some(first) = missed.peek().copied() {
+            server.tell(Some(job), EventKind::Missed { count: missed.count(), first, won: *before });
+        }
     }
 }
 

@@ -179,6 +179,10 @@ impl Run {
         &self.inner.home.instance
     }
 
+    pub(crate) fn id(&self) -> RunRef {
+        self.inner.id
+    }
+
     pub(crate) fn cancel(&self) {
         self.inner.cancelled.raise();
     }

@@ -5,13 +5,14 @@ use std::mem::replace;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::agenda::Agenda;
-use crate::fired::Fired;
+use crate::agenda::{Agenda, Due};
 use crate::job::Job;
+use crate::report;
 use crate::server::{NeverSilently, Server};
-use crate::token::Tokens;
+use crate::takeover;
+use crate::tick::{Outcome, run_tick};
 
 /// Fires the jobs' ticks until the server stops. Runs go on beside it.
 pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
@@ -31,17 +32,34 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
                 continue;
             }
         }
+        // A server whose application is blocked leaves its ticks to the others.
+        server.application_answers().await;
         // After a pause of the whole process: runs that have lost their lease find out before others are claimed.
         let_others_go_first().await;
         let now = server.time.now();
-        let (mut fired, mut tokens) = (Fired::new(&server, &not_due), Tokens::default());
         while let Some(due) = agenda.take_due(now) {
-            fired.claim(due, tokens.next());
+            server.spawn(fire(server.clone(), due, not_due.clone()));
         }
-        fired.start();
     }
     if !server.jobs.is_empty() {
         tracing::info!(target: "jobs", server = &*server.id, "no job has a further tick");
+    }
+}
+
+/// A tick, from its claim to what follows from it.
+async fn fire(server: Arc<Server>, due: Due, not_due: UnboundedSender<usize>) {
+    let _never_silently = NeverSilently(server.clone());
+    let Due { index, job, ask } = due;
+    let (outcome, unfinished) = run_tick(&server, &job, ask).await;
+    match outcome {
+        Outcome::Ran(_) => {}
+        Outcome::Skipped(reason) => report::skipped(&server, &job, ask.tick, reason),
+        Outcome::NotDue => {
+            let _scheduler_has_ended = not_due.send(index);
+        }
+    }
+    if let Some(unfinished) = unfinished {
+        takeover::wait(&server, &job, unfinished).await;
     }
 }
 

@@ -1,9 +1,7 @@
 //! One running instance of the scheduler: what all its ticks share.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -12,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::Timestamp;
+use crate::application::Application;
 use crate::clock::Clock;
 use crate::event::{Event, EventKind, EventSender};
 use crate::extract::States;
@@ -21,7 +20,7 @@ use crate::locks::{HeldHere, Lines};
 use crate::log;
 use crate::place::Place;
 use crate::running::Running;
-use crate::store::{Stamped, Store, StoreError, StoreErrorKind, StoreFuture};
+use crate::store::{Observe, Requests, Store, StoreError, StoreErrorKind, Turns};
 use crate::store_time::StoreTime;
 use crate::watched::Flag;
 
@@ -38,10 +37,12 @@ pub(crate) struct Server {
     /// Where the scheduler's own tasks run.
     pub(crate) host: Place,
     /// Where jobs run: the application's runtime, not the scheduler's.
-    pub(crate) app: Place,
+    pub(crate) app: Application,
     pub(crate) slots: Option<Arc<Semaphore>>,
     pub(crate) health: HealthCell,
     pub(crate) running: Running,
+    /// The turns of this server's requests for one semaphore.
+    pub(crate) turns: Turns,
     /// Who waits here for locks.
     pub(crate) lines: Lines,
     /// The locks by hand that are held here.
@@ -86,9 +87,10 @@ impl Server {
             jobs: jobs.collect(),
             states: Arc::new(setup.states),
             host: setup.host,
-            app: setup.app,
+            app: Application::new(setup.app),
             slots: setup.max_concurrent.map(Semaphore::new).map(Arc::new),
             running: Running::default(),
+            turns: Turns::default(),
             lines: Lines::default(),
             held: HeldHere::default(),
             events: EventSender::new(),
@@ -116,39 +118,9 @@ impl Server {
         self.events.send(|| Event { at: self.time.now(), key: key.to_owned(), kind });
     }
 
-    /// A step on the store within this time. Learns the store's clock and health from how it goes.
-    pub(crate) async fn ask<T>(
-        &self,
-        step: &'static str,
-        within: Duration,
-        mut request: StoreFuture<'_, T>,
-    ) -> Result<Stamped<T>, StoreError> {
-        let sent = Instant::now();
-        // A store in memory has answered by now, and needs no timer.
-        let result = match poll_fn(|polling| Poll::Ready(request.as_mut().poll(polling))).await {
-            Poll::Ready(result) => result,
-            // Boxed, so that a step that need not wait stays small.
-            Poll::Pending => Box::pin(tokio::time::timeout(within, request)).await.unwrap_or_else(|_| {
-                let cause = format!("no answer within {within:?}");
-                Err(StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause))
-            }),
-        };
-        match &result {
-            Ok(stamped) => {
-                self.time.learn(sent, stamped.at);
-                if self.health.store_answered(step) {
-                    self.tell(None, EventKind::StoreBack);
-                }
-            }
-            // One key that cannot be read says nothing about the store; its ticks tell of it.
-            Err(error) if error.kind() == StoreErrorKind::Unreadable => {}
-            Err(error) => {
-                if self.health.store_failed(step, error) {
-                    self.tell(None, EventKind::StoreUnavailable { error: error.to_string() });
-                }
-            }
-        }
-        result
+    /// Requests to the store that it answers within this time.
+    pub(crate) fn requests(&self, within: Duration) -> Requests<'_> {
+        Requests { store: &*self.store, time: &self.time, turns: &self.turns, observe: self, within }
     }
 
     /// Ends this server, loudly.
@@ -177,6 +149,22 @@ impl Server {
             }
         };
         permit.ok().map(Some)
+    }
+}
+
+/// Learns the store's health from how requests fare.
+impl Observe for Server {
+    fn answered(&self, step: &'static str) {
+        if self.health.store_answered(step) {
+            self.tell(None, EventKind::StoreBack);
+        }
+    }
+
+    fn failed(&self, step: &'static str, error: &StoreError) {
+        // One key that cannot be read says nothing about the store; its ticks tell of it.
+        if error.kind() != StoreErrorKind::Unreadable && self.health.store_failed(step, error) {
+            self.tell(None, EventKind::StoreUnavailable { error: error.to_string() });
+        }
     }
 }
 

@@ -25,7 +25,7 @@ struct Anchor {
 }
 
 /// Both of this machine's clocks, read together. Taken before a request, so that a suspend during it shows.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) steady: Instant,
     pub(crate) wall: Timestamp,

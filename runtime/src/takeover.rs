@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::claim::{Ask, Purpose, claim_tick};
+use singleton_jobs_policy::timing::slack;
+
+use crate::claim::{Ask, Purpose};
 use crate::job::Job;
 use crate::server::Server;
 use crate::store::Unfinished;
-use crate::tick;
-use crate::token::token;
-use crate::waiting::slack;
+use crate::tick::run_tick;
 
 /// Asks for the tick when the lease that it is under should have ended: it was extended, released, or is free to
 /// take. At most one question per ttl, and one of these per job and server.
@@ -22,10 +22,9 @@ pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfin
             () = server.stop.raised() => return,
         }
         job.here.watch.asks();
-        let ask = Ask { tick, grace: Duration::ZERO, purpose: Purpose::TakeOver };
-        let claimed = claim_tick(server.clone(), job.clone(), ask, token()).await;
-        let started = claimed.map(|win| tick::start(server, job, win));
-        let still = tick::finish(server, job, ask, started).await.1;
+        server.application_answers().await;
+        let ask = Ask { tick, previous: None, grace: Duration::ZERO, purpose: Purpose::TakeOver };
+        let still = run_tick(server, job, ask).await.1;
         if server.stop.is_raised() {
             return;
         }

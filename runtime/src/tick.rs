@@ -1,15 +1,14 @@
-//! The path of a tick on one server, once it is claimed: start → run under a lease → release with a record.
+//! One tick on one server: claim → run under a lease → release → record.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::claim::{Ask, NotWon, Win};
-use crate::event::{EventKind, RunRef, SkipReason};
-use crate::execute::{self, Execution};
+use crate::claim::{Ask, NotWon, Win, claim_tick};
+use crate::event::SkipReason;
+use crate::execute::Execution;
 use crate::job::Job;
-use crate::proof::Proof;
 use crate::report;
 use crate::run::Run;
 use crate::server::Server;
@@ -25,56 +24,15 @@ pub(crate) enum Outcome {
     NotDue,
 }
 
-/// A run that has begun, or why none did.
-pub(crate) type Begun = Result<Started, NotWon>;
-
-/// A run that has begun, and its lease.
-pub(crate) struct Started {
-    pub(crate) win: Win,
-    pub(crate) first_try: FirstTry,
-}
-
-/// A run on the application's runtime.
-pub(crate) struct FirstTry {
-    run: Run,
-    task: execute::Task,
-}
-
-/// All that it takes to start a run. The rest of a win need not go along to another thread.
-pub(crate) struct Startable {
-    job: Arc<Job>,
-    id: RunRef,
-    proof: Arc<Proof>,
-}
-
-impl Startable {
-    pub(crate) fn new(job: &Arc<Job>, win: &Win) -> Self {
-        Self { job: job.clone(), id: win.lease.run_ref(), proof: win.lease.proof().clone() }
-    }
-
-    pub(crate) fn start(self, server: &Arc<Server>) -> FirstTry {
-        let run = Run::new(self.job.home(server).clone(), self.id);
-        let task = execute::start(server, self.job, &run, self.proof);
-        FirstTry { run, task }
-    }
-}
-
-/// Starts the run of a tick that was won. Nothing else is done before: others may be due at the same time.
-pub(crate) fn start(server: &Arc<Server>, job: &Arc<Job>, win: Win) -> Started {
-    let first_try = Startable::new(job, &win).start(server);
-    Started { win, first_try }
-}
-
-/// What becomes of a tick that was claimed here, and a tick that is unfinished afterwards.
-pub(crate) async fn finish(
-    server: &Server,
+/// Claims a tick and runs it, if this server wins it. Returns a tick that may have to be taken over, too.
+pub(crate) async fn run_tick(
+    server: &Arc<Server>,
     job: &Arc<Job>,
     ask: Ask,
-    begun: Begun,
 ) -> (Outcome, Option<Unfinished>) {
-    let outcome = match begun {
-        Ok(started) => Outcome::Ran(under_lease(server, job, started).await),
-        Err(NotWon { unfinished: Some(unfinished), reason }) => {
+    let outcome = match claim_tick(server, job, ask).await {
+        Ok(win) => run_under_lease(server, job, win).await,
+        Err(NotWon { reason, unfinished: Some(unfinished) }) => {
             return (reason.map_or(Outcome::NotDue, Outcome::Skipped), Some(unfinished));
         }
         Err(NotWon { reason, .. }) => reason.map_or(Outcome::NotDue, Outcome::Skipped),
@@ -86,21 +44,20 @@ pub(crate) async fn finish(
     (outcome, may_be_taken_over.then_some(unfinished))
 }
 
-/// A run, from its start to its record.
-pub(crate) async fn under_lease(server: &Server, job: &Arc<Job>, started: Started) -> RunRecord {
-    let Started { win, first_try: FirstTry { run, task } } = started;
-    let Win { mut lease, slot, missed_after, usual } = win;
+/// Runs a job under a lease that was won, for a tick or for none, from its start to its record.
+pub(crate) async fn run_under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win) -> Outcome {
+    let Win { mut lease, slot, missed, usual } = win;
     let id = lease.run_ref();
-    let _running = server.running.enter(job, id.fence);
-    let proof = lease.proof().clone();
-    let execution = Execution { server, job, id, proof: &proof, usual };
-    report::missed(server, job, missed_after, id.tick);
-    server.tell(Some(job), if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });
+    let run = Run::new(job.home(server).clone(), id);
+    let (execution, first_try) = Execution::start(server, job, &run, &lease, usual);
+    let in_progress = server.running.enter(job, id.fence);
+    report::missed(server, job, &missed);
+    lease.reported_missed();
 
     let ended = Notify::new();
     let (ending, _) = tokio::join!(
         async {
-            let ending = execution.watch(&run, task).await;
+            let ending = execution.watch(first_try).await;
             ended.notify_one();
             ending
         },
@@ -118,8 +75,9 @@ pub(crate) async fn under_lease(server: &Server, job: &Arc<Job>, started: Starte
         error: ending.error.clone(),
         failed_tries: ending.failed_tries.clone(),
         progress: run.said(),
+        request: lease.request().map(str::to_owned),
     };
-    // Most often the store is away then, and the release waits for it.
+    // Most often the store is unreachable then, and the release waits for it.
     let lost = record.outcome == RunOutcome::LeaseLost;
     if lost {
         report::ended(server, job, id, &record);
@@ -127,14 +85,18 @@ pub(crate) async fn under_lease(server: &Server, job: &Arc<Job>, started: Starte
     // The job's future is gone and keep-alive has ended: now, and not before, the lease can go.
     lease.release(server, Some(&run), &ending).await;
     job.here.released.count_up();
+    drop(in_progress);
+    if record.outcome == RunOutcome::NotStarted {
+        return Outcome::Skipped(SkipReason::ApplicationBlocked);
+    }
     if !lost {
         report::ended(server, job, id, &record);
     }
-    record
+    Outcome::Ran(record)
 }
 
 impl Outcome {
-    /// Whether the store may have it as started and not finished, and nobody else may know.
+    /// Whether the store may have it as started and not finished, and no other server may know.
     fn may_be_unfinished(&self) -> bool {
         match self {
             Self::Ran(record) => record.outcome == RunOutcome::LeaseLost,
@@ -144,6 +106,7 @@ impl Outcome {
                     | SkipReason::NotReplicated(_)
                     | SkipReason::StoreUnavailable(_)
                     | SkipReason::StillRunning
+                    | SkipReason::ApplicationBlocked
                     | SkipReason::Busy
             ),
             Self::NotDue => false,

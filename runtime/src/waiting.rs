@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use singleton_jobs_policy::timing::slack;
 use singleton_jobs_policy::{Missed, Overlap};
 
 use crate::Timestamp;
@@ -16,11 +17,6 @@ use crate::store::{Holder, StoreError};
 
 /// A store that refuses will not change its mind in a moment.
 const AFTER_A_REFUSAL: Duration = Duration::from_secs(15);
-
-/// How long after the end of a lease its successors ask: so that a holder who is about to extend comes first.
-pub(crate) fn slack(ttl: Duration) -> Duration {
-    (ttl / 10).min(Duration::from_millis(200))
-}
 
 /// One claim that may have to wait.
 pub(crate) struct Waiting<'a> {

@@ -15,6 +15,7 @@ mod schedule;
 mod settings;
 mod template;
 mod timestamp;
+pub mod timing;
 
 pub use duration::parse_duration;
 pub use key::{LONGEST as LONGEST_KEY, check_key, check_name};

@@ -138,11 +138,6 @@ impl Policy {
         Duration::from_millis(fnv1a(&bytes) % millis)
     }
 
-    /// How long before the end of its lease a run that could not extend it is cancelled.
-    pub fn lease_margin(&self) -> Duration {
-        (self.ttl / 10).max(Duration::from_millis(200))
-    }
-
     /// Differs between servers whose schedule or policy of the job differ.
     pub fn fingerprint(&self) -> String {
         format!("{:016x}", fnv1a(format!("{self:?}").as_bytes()))

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use crate::duration::show;
 use crate::policy::{OnCrash, OnLost};
+use crate::timing::margin;
 use crate::{Policy, check_key};
 
 /// One thing that is wrong with a job, and the argument it concerns.
@@ -73,7 +74,7 @@ impl Policy {
                 format!("`{argument}` is too long; at most \"366days\""),
             );
         }
-        let lasts = self.ttl.saturating_sub(self.lease_margin());
+        let lasts = self.ttl.saturating_sub(margin(self.ttl));
         if let Some(timeout) = self.timeout.filter(|timeout| !self.keep_alive && *timeout > lasts) {
             let (timeout, lasts) = (show(timeout), show(lasts));
             let message = format!(

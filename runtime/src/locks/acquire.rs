@@ -17,7 +17,7 @@ use super::hold::Holding;
 use super::line::Line;
 use super::options::Checked;
 use crate::Timestamp;
-use crate::lease::HeldLease;
+use crate::lease::{HeldLease, PendingClaim};
 use crate::server::NeverSilently;
 use crate::store::{Claim, Holder, What};
 use crate::token::token;
@@ -131,15 +131,16 @@ impl Ask {
     }
 
     /// A claim with a token of its own.
-    pub(super) fn claim(&self) -> Claim {
-        Claim {
+    pub(super) fn pending(&self) -> PendingClaim {
+        let Checked { server, key, ttl, keep_alive, .. } = &self.options;
+        let claim = Claim {
             token: token(),
-            server: self.options.server.id.clone(),
-            ttl: self.options.ttl,
+            server: server.id.clone(),
+            ttl: *ttl,
             what: self.what.clone(),
-            remember: self.options.server.remember,
-            waits: false,
-        }
+            remember: server.remember,
+        };
+        PendingClaim::new(server, key.as_str(), *keep_alive, claim)
     }
 }
 

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use singleton_jobs_policy::timing::{request_timeout, slack};
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -11,17 +12,12 @@ use super::LockError;
 use super::acquire::{Ask, Decision, Patience, Stop};
 use super::line::{Ear, Line};
 use super::pause::Pause;
-use crate::Timestamp;
 use crate::backoff::Backoff;
-use crate::claim::request_timeout;
-use crate::lease::HeldLease;
+use crate::lease::{Asked, HeldLease, PendingClaim};
 use crate::server::Server;
-use crate::store::{Claim, ClaimReply, Holder, StoreError, StoreErrorKind, Verdict, Won};
-use crate::store_time::Moment;
-use crate::waiting::slack;
+use crate::store::{ClaimReply, Holder, StoreError, StoreErrorKind, Verdict, record_key};
 
-/// Every request carries the same token, so that whatever one of them won is known to the next. Once the token is
-/// given back no request with it is sent.
+/// The waiting rules of a claim for a lock.
 pub(super) struct Claiming<'a> {
     ask: &'a Ask,
     server: &'a Arc<Server>,
@@ -30,9 +26,7 @@ pub(super) struct Claiming<'a> {
     line: &'a Line,
     /// Only the first in line has it.
     ear: Option<MutexGuard<'a, Ear>>,
-    claim: Claim,
-    /// A request had no answer: it may have won, or may win yet.
-    unanswered: bool,
+    pending: PendingClaim,
     backoff: Backoff,
     pause: Pause,
 }
@@ -63,8 +57,7 @@ impl<'a> Claiming<'a> {
             patience,
             line,
             ear,
-            claim: ask.claim(),
-            unanswered: false,
+            pending: ask.pending(),
             backoff: Backoff::new(),
             pause: Pause::default(),
         }
@@ -93,7 +86,6 @@ impl<'a> Claiming<'a> {
                 () = sleep_until(wake) => None,
             };
             if let Some(stop) = stop {
-                self.give_up();
                 return Err(stop);
             }
         }
@@ -103,17 +95,21 @@ impl<'a> Claiming<'a> {
     async fn step(&mut self, on_held: &impl Fn(&Holder)) -> Next {
         // A shutdown waits for the answer, but not for the next question.
         let _asking = self.server.ticks.token();
-        self.claim.waits = self.ear.as_ref().is_some_and(|ear| ear.listener.is_some());
-        let sent = self.server.time.moment();
-        let request = self.server.store.claim(self.key, &self.claim);
-        let answer = match self.server.ask("claim", request_timeout(self.claim.ttl), request).await {
-            Ok(answer) => answer,
+        let asked = match self.pending.ask().await {
+            Ok(asked) => asked,
             Err(error) => return self.failed(error),
         };
         self.backoff.reset();
-        let Verdict { decision, .. } = answer.reply;
+        let ends = self.server.cancel_runs.is_raised();
+        let decision = match asked {
+            Asked::Won(lease, _) if !ends => {
+                self.line.set_holder(None);
+                return Next::Decided(Decision::Won(lease));
+            }
+            Asked::Won(lease, _) | Asked::TooLate(lease) => return self.unused(lease),
+            Asked::Refused(Verdict { decision, .. }, _) => decision,
+        };
         match decision {
-            ClaimReply::Won(won) => self.won(won, sent, answer.at),
             ClaimReply::Held(holder) => {
                 on_held(&holder);
                 self.line.set_holder(Some(holder.clone()));
@@ -126,16 +122,10 @@ impl<'a> Claiming<'a> {
         }
     }
 
-    fn won(&mut self, won: Won, sent: Moment, at: Timestamp) -> Next {
-        let keep_alive = self.ask.options.keep_alive;
-        let lease = HeldLease::won(self.server, self.key, keep_alive, self.claim.clone(), won, sent, at);
-        let ends = self.server.cancel_runs.is_raised();
-        if !ends && !lease.proof().is_lost() {
-            self.line.set_holder(None);
-            return Next::Decided(Decision::Won(lease));
-        }
-        HeldLease::give_back(self.server, self.key, self.claim.clone());
-        if ends {
+    /// A lease that was won, and cannot be used.
+    fn unused(&mut self, lease: HeldLease) -> Next {
+        lease.give_up(self.server);
+        if self.server.cancel_runs.is_raised() {
             return Next::Fail(LockError::ended(self.key));
         }
         if self.patience.is_over() {
@@ -148,22 +138,20 @@ impl<'a> Claiming<'a> {
 
     async fn held(&mut self, holder: Holder) -> Next {
         if self.patience.is_over() || self.ear.is_none() {
-            self.give_up();
             return Next::Decided(Decision::Held { holder, waited: self.patience.begun.elapsed() });
         }
         if self.begins_to_listen().await {
             // The key may have come free just before.
             return Next::AskAgain;
         }
-        let pause = self.pause.next(self.claim.waits);
-        let lease_ends = holder.remaining.map(|remaining| remaining + slack(self.claim.ttl));
+        let is_told = self.ear.as_ref().is_some_and(|ear| ear.listener.is_some());
+        let pause = self.pause.next(is_told);
+        let lease_ends = holder.remaining.map(|remaining| remaining + slack(self.ask.options.ttl));
         Next::Wait(Instant::now() + lease_ends.map_or(pause, |ends| ends.min(pause)))
     }
 
     fn failed(&mut self, error: StoreError) -> Next {
-        self.unanswered = true;
         if self.patience.is_over() || self.ear.is_none() || !error.kind().may_pass_soon() {
-            self.give_up();
             return Next::Fail(LockError::Store { key: self.key.to_owned(), error });
         }
         Next::Wait(Instant::now() + self.backoff.next())
@@ -171,32 +159,29 @@ impl<'a> Claiming<'a> {
 
     /// With a new token: the old one is of no use any more.
     fn begin_again(&mut self) -> Next {
-        self.claim = self.ask.claim();
-        self.unanswered = false;
+        self.pending = self.ask.pending();
         Next::AskAgain
     }
 
-    /// Nothing that this claim may have won stays behind.
-    fn give_up(&mut self) {
-        if std::mem::take(&mut self.unanswered) {
-            HeldLease::give_back(self.server, self.key, self.claim.clone());
-        }
-    }
-
     async fn begins_to_listen(&mut self) -> bool {
-        let Some(ear) = self.ear.as_deref_mut().filter(|ear| ear.listener.is_none() && !ear.is_deaf) else {
+        let Some(ear) = self.ear.as_deref_mut().filter(|ear| ear.wants_to_listen()) else {
             return false;
         };
-        let listening = self.server.store.listen(self.key);
+        let was_listening = ear.listener.is_some();
+        let key = record_key(self.key, self.ask.what.kind());
+        let listening = self.server.store.listen(&key);
         // Meanwhile nothing else is noticed, so it does not take long: whoever is not told asks more often.
-        let patience = request_timeout(self.claim.ttl).min(LISTEN_WITHIN);
+        let patience = request_timeout(self.ask.options.ttl).min(LISTEN_WITHIN);
         match timeout_at(self.patience.ends.min(Instant::now() + patience), listening).await {
-            Ok(Ok(Some(listener))) => ear.listener = Some(listener),
+            Ok(Ok(Some(listener))) => {
+                ear.listener = Some(listener);
+                ear.since = Instant::now();
+            }
             Ok(Ok(None)) => ear.is_deaf = true,
             // Until it can be asked again, the store is asked more often.
             Ok(Err(_)) | Err(_) => {}
         }
-        ear.listener.is_some()
+        ear.listener.is_some() && !was_listening
     }
 
     fn trouble(&self, kind: StoreErrorKind, why: &str) -> LockError {

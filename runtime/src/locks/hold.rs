@@ -11,7 +11,7 @@ use super::acquire::Ask;
 use super::guard::Guard;
 use super::held_here::Counted;
 use crate::event::EventKind;
-use crate::lease::HeldLease;
+use crate::lease::{Extended, HeldLease};
 use crate::proof::Proof;
 use crate::run::{Home, Run};
 use crate::server::Server;
@@ -163,7 +163,7 @@ impl Holding {
             self.lease.set_ttl(&self.server, ttl);
         }
         match self.lease.extend(&self.server).await {
-            Ok(true) if !self.lease.proof().is_lost() => Ok(()),
+            Ok(Extended::Kept { .. }) if !self.lease.proof().is_lost() => Ok(()),
             Ok(_) => {
                 self.lost();
                 Err(LockError::lost(&self.key))

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Mutex as Turns;
+use tokio::time::Instant;
 
 use crate::store::{Holder, Listener};
 use crate::watched::Watched;
@@ -23,11 +25,27 @@ pub(super) struct Line {
 }
 
 /// What the first in line hears of the key.
-#[derive(Default)]
 pub(super) struct Ear {
     pub(super) listener: Option<Listener>,
+    /// When the store was last asked to notify.
+    pub(super) since: Instant,
     /// A store that cannot tell is not asked twice.
     pub(super) is_deaf: bool,
+}
+
+/// A store notifies for a minute after it was asked to.
+const RENEW_AFTER: Duration = Duration::from_secs(30);
+
+impl Default for Ear {
+    fn default() -> Self {
+        Self { listener: None, since: Instant::now(), is_deaf: false }
+    }
+}
+
+impl Ear {
+    pub(super) fn wants_to_listen(&self) -> bool {
+        !self.is_deaf && (self.listener.is_none() || self.since.elapsed() >= RENEW_AFTER)
+    }
 }
 
 impl Line {

@@ -7,24 +7,26 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use self::disk::{Attempt, Failure, KeyFiles};
+use self::disk::Failure;
+use self::folder::Folder;
 use self::queue::{Lane, Queue};
-use self::sweep::Sweep;
-use super::model::{self, State};
 use super::{
-    Announcement, Claim, ClaimReply, Ending, ExtendReply, FindingsFuture, ForgetReply, HeldLock, History,
-    Lease, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError,
-    StoreErrorKind, StoreFuture, Verdict,
+    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
+    SwapReply, Topic,
 };
 use crate::Timestamp;
 
 mod diagnosis;
 mod disk;
-mod fleet;
 mod folder;
+mod key_files;
 mod name;
+mod notes;
+mod prepare;
 mod queue;
 mod sweep;
+#[cfg(test)]
+mod tests;
 
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -32,18 +34,20 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
 /// A folder on a local disk that every server on this machine opens.
 ///
-/// Each key has a state file, which is replaced as a whole, and a lock file, which is never deleted. What
-/// was acknowledged survives a killed process and a power cut, but for the servers' announcements, which
-/// are repeated anyway. A folder on a network share is not supported: locks and clocks differ there from
-/// machine to machine.
+/// Each key has a record file, which is replaced as a whole, and a lock file, under which it is replaced. A write that was
+/// acknowledged survives a killed process and a power cut. Notes, such as heartbeats, survive only the former; they are
+/// repeated anyway. A folder on a network share is not supported: locks and clocks differ there from machine to machine.
+///
+/// A process that is stopped (`SIGSTOP`, a debugger) in the middle of a swap keeps the lock of that key. Swaps of other
+/// processes on the key then time out, with an error that names the lock file, until the process continues or is killed.
+/// Looks, and other keys, are not affected.
 ///
 /// Its methods need a Tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct FileStore {
-    folder: Arc<Path>,
+    folder: Arc<Folder>,
     lock_timeout: Duration,
     queue: Arc<Queue>,
-    sweep: Arc<Sweep>,
 }
 
 impl FileStore {
@@ -51,240 +55,137 @@ impl FileStore {
     pub fn open(folder: impl Into<PathBuf>, namespace: Option<&str>) -> Result<Self, StoreError> {
         let given = folder.into();
         // A later change of the working directory must not move the store.
-        let mut folder = std::path::absolute(&given).unwrap_or(given);
+        let mut path = std::path::absolute(&given).unwrap_or(given);
         if let Some(namespace) = namespace {
-            folder.push(format!("{}.namespace", name::encode(namespace)));
+            path.push(format!("{}.namespace", name::encode(namespace)));
         }
-        let store = Self {
-            folder: folder.into(),
-            lock_timeout: LOCK_TIMEOUT,
-            queue: Arc::new(Queue::new()),
-            sweep: Arc::default(),
-        };
-        match folder::prepare(&store.folder) {
+        let folder = Arc::new(Folder::new(path.into()));
+        let store = Self { folder, lock_timeout: LOCK_TIMEOUT, queue: Arc::new(Queue::new()) };
+        match prepare::prepare(&store.folder.path) {
             Ok(()) => Ok(store),
             Err(failure) => Err(store.error("open", failure)),
         }
     }
 
-    /// How long a step waits for other processes' steps on the same key; a second unless set.
+    /// Sets how long a swap waits for other processes' swaps on the same key; a second unless set.
     #[must_use]
     pub fn with_lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;
         self
     }
 
-    /// The file that holds what is known about a key; it appears with the first claim.
+    /// The file that holds the record of a key; it appears with the first swap.
     pub fn state_file(&self, key: &str) -> PathBuf {
-        KeyFiles::new(&self.folder, key).state
+        self.folder.key(key).record
     }
 
     fn error(&self, step: &'static str, Failure { kind, cause }: Failure) -> StoreError {
         StoreError::new(kind, step, self.location(), cause)
     }
 
-    /// Each attempt finds the lock free and does all its work on one blocking thread, or gives the thread
-    /// back: a process that was stopped with the lock in its hands costs nobody a thread.
-    fn step<'a, T, F>(
+    /// A step that needs neither a lock nor a flush.
+    fn unlocked<'a, T: Send + 'static>(
         &'a self,
-        step: &'static str,
-        lane: Lane,
-        key: &'a str,
-        mut transition: F,
-    ) -> StoreFuture<'a, T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut State, Timestamp) -> (T, bool) + Send + 'static,
-    {
+        name: &'static str,
+        step: impl FnOnce(&Folder) -> Result<T, Failure> + Send + 'static,
+    ) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            let files = Arc::new(KeyFiles::new(&self.folder, key));
-            let mut deadline = Instant::now() + self.lock_timeout;
-            let turn = self.queue.turn(lane, key, self.lock_timeout).await;
-            let mut turn = turn.ok_or_else(|| self.error(step, stuck(&files.lock)))?;
-            let mut pause = SHORTEST_PAUSE;
-            loop {
-                let queued = Instant::now();
-                let room = self.queue.room(lane).await;
-                // A crowd on this server's disk says nothing about the lock.
-                deadline += queued.elapsed();
-                let attempt = {
-                    let (files, sweep) = (Arc::clone(&files), Arc::clone(&self.sweep));
-                    // Turn and room go along: if the caller is gone, they last as long as the work.
-                    move || {
-                        let is_new = !files.state.exists();
-                        let attempt = files.attempt(transition);
-                        if is_new && files.state.exists() {
-                            sweep.go_on(files.folder(), Timestamp::now());
-                        }
-                        (attempt, turn, room)
-                    }
-                };
-                let (attempt, held, _) =
-                    spawn_blocking(attempt).await.map_err(|error| self.error(step, broken_off(&error)))?;
-                match attempt.map_err(|failure| self.error(step, failure))? {
-                    Attempt::Done(stamped) => return Ok(stamped),
-                    Attempt::Busy(back) => (transition, turn) = (back, held),
-                }
-                if Instant::now() >= deadline {
-                    return Err(self.error(step, stuck(&files.lock)));
-                }
-                sleep(pause.min(deadline - Instant::now())).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
+            let (room, folder) = (self.queue.room(Lane::Looks).await, Arc::clone(&self.folder));
+            let done = on_a_thread(move || {
+                let _room = room;
+                step(&folder)
+            });
+            done.await.map_err(|failure| self.error(name, failure))
         })
     }
 
-    /// A look at the folder, or a note put into it, that needs neither a lock nor a flush.
-    fn look<'a, T: Send + 'static>(
-        &'a self,
-        step: &'static str,
-        look: impl FnOnce(&Path, Timestamp) -> Result<T, Failure> + Send + 'static,
-    ) -> StoreFuture<'a, T> {
-        Box::pin(async move {
-            let room = self.queue.room(Lane::Newcomers).await;
+    /// Each attempt finds the lock free and does all its work on one blocking thread, or gives the thread back: the lock
+    /// of a stopped process blocks no thread of the others.
+    async fn locked(&self, key: &str, swap: &Swap) -> Result<SwapReply, Failure> {
+        let (lane, lock) = (Lane::of(swap), self.folder.key(key).lock);
+        let mut deadline = Instant::now() + self.lock_timeout;
+        let turn = self.queue.turn(lane, key, self.lock_timeout).await;
+        // What goes along to the thread, and comes back with "busy". If the caller is gone, the turn lasts as long as the
+        // work.
+        let mut work = (key.to_owned(), swap.clone(), turn.ok_or_else(|| still_locked(&lock))?);
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            let queued = Instant::now();
+            let room = self.queue.room(lane).await;
+            // A crowd on this server's disk says nothing about the lock.
+            deadline += queued.elapsed();
             let folder = Arc::clone(&self.folder);
-            let looked = spawn_blocking(move || {
+            let attempt = move || {
                 let _room = room;
-                std::fs::read_dir(&folder).map_err(|error| Failure::io("open", &folder, &error))?;
-                let at = Timestamp::now();
-                Ok(Stamped { reply: look(&folder, at)?, at })
-            });
-            let looked = looked.await.map_err(|error| self.error(step, broken_off(&error)))?;
-            looked.map_err(|failure| self.error(step, failure))
-        })
+                Ok((folder.swap(&work.0, &work.1)?, work))
+            };
+            match on_a_thread(attempt).await? {
+                (Some(reply), _) => return Ok(reply),
+                (None, back) => work = back,
+            }
+            if Instant::now() >= deadline {
+                return Err(still_locked(&lock));
+            }
+            sleep(pause.min(deadline - Instant::now())).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
 }
 
-fn stuck(lock: &Path) -> Failure {
+/// Runs to its end, even if the caller does not wait for it.
+async fn on_a_thread<T: Send + 'static>(
+    step: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    spawn_blocking(step).await.unwrap_or_else(|error| {
+        let cause = format!("the step was interrupted, as when its runtime shuts down ({error})");
+        Err(Failure { kind: StoreErrorKind::Unreachable, cause })
+    })
+}
+
+fn still_locked(lock: &Path) -> Failure {
     let lock = lock.display();
     let cause = format!(
-        "{lock} stayed locked; a stopped or stuck process may hold it (`fuser {lock}` tells which), and it \
-         must go on or be killed"
+        "{lock} stayed locked; a stopped or stuck process may hold it (`fuser {lock}` shows which); continue or kill that \
+         process"
     );
     Failure { kind: StoreErrorKind::TimedOut, cause }
 }
 
-fn broken_off(error: &tokio::task::JoinError) -> Failure {
-    let cause = format!("the step broke off, as when its runtime shuts down ({error})");
-    Failure { kind: StoreErrorKind::Unreachable, cause }
-}
-
 impl Store for FileStore {
     fn location(&self) -> String {
-        format!("file://{}", self.folder.display())
+        format!("file://{}", self.folder.path.display())
     }
 
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        self.look("ping", |_, _| Ok(()))
-    }
-
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        let claim = claim.clone();
-        self.step("claim", Lane::Newcomers, key, move |state, now| {
-            let verdict = model::claim(state, now, &claim);
-            let won = matches!(verdict.decision, ClaimReply::Won(_));
-            (verdict, won)
-        })
-    }
-
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        let lease = lease.clone();
-        self.step("extend", Lane::Holders, key, move |state, now| {
-            let reply = model::extend(state, now, &lease);
-            (reply, reply != ExtendReply::Lost)
-        })
-    }
-
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        let (lease, end) = (lease.clone(), end.clone());
-        self.step("release", Lane::Holders, key, move |state, now| {
-            (model::release(state, now, &lease, &end), true)
-        })
-    }
-
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        let name = key.to_owned();
-        self.step("break_lock", Lane::Holders, key, move |state, now| {
-            (model::break_lock(state, now, &name, remember), true)
-        })
-    }
-
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        self.look("locks", |folder, now| {
-            let entries = std::fs::read_dir(folder).map_err(|error| Failure::io("open", folder, &error))?;
-            let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-            let files = names.filter_map(|name| KeyFiles::of_state_file(folder, &name));
-            // What a newer version wrote cannot be read; the others still can.
-            let states = files.filter_map(|files| Some((files.key_on_file()?, files.read().ok()?)));
-            Ok(states.flat_map(|(key, state)| model::held(&state, now, &key)).collect())
-        })
-    }
-
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.step("set_paused", Lane::Newcomers, key, move |state, now| {
-            model::set_paused(state, now, paused);
-            ((), true)
-        })
-    }
-
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        self.step("reset", Lane::Newcomers, key, |state, now| {
-            model::reset(state, now);
-            ((), true)
-        })
-    }
-
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        self.step("forget", Lane::Newcomers, key, move |state, now| {
-            let reply = model::forget(state, now, quiet);
-            let forgotten = reply == ForgetReply::Forgotten;
-            (reply, forgotten)
-        })
-    }
-
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        Box::pin(async move {
-            let request = request.clone();
-            let transition = move |state: &mut State, now| (model::request(state, now, &request), true);
-            let counts = self.step("request", Lane::Newcomers, key, transition).await?;
-            // Only now: whoever reads the hint finds the request.
-            let hint = RequestHint { key: key.to_owned(), id: counts.reply.id.clone() };
-            let until = counts.reply.until;
-            self.look("request", move |folder, _| fleet::hint(folder, until, &hint)).await?;
-            Ok(counts)
-        })
-    }
-
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
         let key = key.to_owned();
-        self.look("history", move |folder, now| Ok(model::history(&KeyFiles::new(folder, &key).read()?, now)))
+        self.unlocked("look", move |folder| folder.look(&key))
     }
 
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        let Announcement { server, about, ttl } = announcement.clone();
-        self.look("announce", move |folder, now| {
-            fleet::servers(folder).put(&server, now.plus(ttl), &about)?;
-            fleet::requests(folder).living(now)
-        })
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        Box::pin(async move { self.locked(key, swap).await.map_err(|failure| self.error("swap", failure)) })
     }
 
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        let server = server.to_owned();
-        self.look("leave", move |folder, _| fleet::servers(folder).remove(&server))
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        let page = page.map(str::to_owned);
+        self.unlocked("list", move |folder| folder.list(page.as_deref()))
     }
 
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.look("servers", |folder, now| fleet::servers(folder).living(now))
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        let key = key.to_owned();
+        self.unlocked("records", move |folder| folder.records(&key))
     }
 
-    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        let note = note.clone();
+        self.unlocked("put_note", move |folder| folder.notes(topic).put(note, ttl))
+    }
+
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        self.unlocked("notes", move |folder| folder.notes(topic).list())
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
         let jobs = jobs.to_vec();
-        let found = self.look("diagnose", move |folder, _| Ok(diagnosis::look(folder, &jobs)));
-        Box::pin(async { Ok(found.await?.reply) })
+        self.unlocked("diagnose", move |folder| Ok(diagnosis::look(&folder.path, &jobs)))
     }
 }

@@ -74,7 +74,7 @@ pub struct Lock {
 pub struct Swap {
     /// The version that the record must have; `None`: there must be no record.
     pub expected: Option<Version>,
-    /// The token that the [lock](Look::lock) must have; `None`: there must be no lock.
+    /// The token that the [lock](Look::lock) must have; `None`: there must be no lock. A store without one ignores it.
     pub expected_lock: Option<Arc<str>>,
     /// Random; becomes part of the new [`Version`].
     pub nonce: u64,

@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::model::{self, Fleet, State};
 use super::{
-    Announcement, Bell, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ListenFuture,
-    Listener, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture,
-    Verdict,
+    Bell, JobRecords, Listener, Lock, Look, Note, Notes, Page, Record, State, Store, StoreFuture, Swap,
+    SwapReply, Topic, Version,
 };
 use crate::Timestamp;
 use crate::clock::{Clock, SystemClock};
+use crate::util::random;
 
 /// A store inside the process, shared by everyone who opens it by the same name.
 #[derive(Clone)]
@@ -26,19 +25,41 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Contents {
     /// In the order in which a server that has thousands of jobs due together asks for them.
-    states: BTreeMap<String, State>,
+    keys: BTreeMap<String, Entry>,
     /// When there are so many, those that have expired are removed.
     room: usize,
-    bells: HashMap<String, Vec<Bell>>,
-    fleets: HashMap<String, Fleet>,
+    listeners: HashMap<String, Vec<Bell>>,
+    notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Arc<str>)>>,
+}
+
+/// What is kept of one key.
+#[derive(Default)]
+struct Entry {
+    record: Option<Record>,
+    /// Like the string that Redis shares with other programs, so that tests can play one.
+    lock: Option<Lock>,
+}
+
+impl Entry {
+    fn is_gone(&self, now: Timestamp) -> bool {
+        let unlocked =
+            self.lock.as_ref().is_none_or(|lock| lock.until.is_some_and(|until| until <= now));
+        unlocked && self.record.as_ref().is_none_or(|record| record.is_expired(now))
+    }
 }
 
 impl Contents {
     /// Keys that were made from data must not pile up. The room doubles with what is left, so that this stays rare.
     fn make_room(&mut self, now: Timestamp) {
-        if self.states.len() >= self.room {
-            self.states.retain(|_, state| !model::is_gone(state, now));
-            self.room = 64.max(2 * self.states.len());
+        if self.keys.len() >= self.room {
+            self.keys.retain(|_, entry| !entry.is_gone(now));
+            self.room = 64.max(2 * self.keys.len());
+        }
+    }
+
+    fn notify(&self, key: &str) {
+        if let Some(listeners) = self.listeners.get(key) {
+            listeners.iter().for_each(Bell::ring);
         }
     }
 }
@@ -67,9 +88,25 @@ impl MemoryStore {
         self
     }
 
-    /// Changes a key's state behind everybody's back, as an operator, an eviction or a wipe would.
-    pub fn tamper<T>(&self, key: &str, change: impl FnOnce(&mut State) -> T) -> T {
-        change(self.contents().states.entry(self.full_key(key).into_owned()).or_default())
+    /// Removes everything about a key, as a restart without persistence does.
+    pub fn wipe(&self, key: &str) {
+        self.contents().keys.remove(self.full_key(key).as_ref());
+    }
+
+    /// Changes the state of a record behind the servers' backs, as a failover to an older replica does.
+    pub fn edit<T>(&self, key: &str, edit: impl FnOnce(&mut State) -> T) -> T {
+        let now = self.clock.now();
+        let mut contents = self.contents();
+        let entry = contents.keys.entry(self.full_key(key).into_owned()).or_default();
+        let version = Version { at: now, nonce: random() };
+        let record = entry.record.get_or_insert_with(|| Record::new(version));
+        record.version = version;
+        edit(Arc::make_mut(&mut record.state))
+    }
+
+    /// Sets the lock that other programs share, as another program does, or removes it.
+    pub fn set_lock(&self, key: &str, lock: Option<Lock>) {
+        self.contents().keys.entry(self.full_key(key).into_owned()).or_default().lock = lock;
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
@@ -79,48 +116,10 @@ impl MemoryStore {
     fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
         if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
-
-    fn ring(&self, key: &str) {
-        let contents = self.contents();
-        if contents.bells.is_empty() {
-            return;
-        }
-        if let Some(bells) = contents.bells.get(self.full_key(key).as_ref()) {
-            bells.iter().for_each(Bell::ring);
-        }
-    }
-
-    fn step<'a, T: Send + 'a>(
-        &self,
-        key: &str,
-        transition: impl FnOnce(&mut State, Timestamp) -> T,
-    ) -> StoreFuture<'a, T> {
-        let key = self.full_key(key);
-        let mut contents = self.contents();
-        let at = self.clock.now();
-        let reply = match contents.states.get_mut(key.as_ref()) {
-            Some(state) => transition(state, at),
-            None => {
-                contents.make_room(at);
-                transition(contents.states.entry(key.into_owned()).or_default(), at)
-            }
-        };
-        stamped(at, reply)
-    }
-
-    fn fleet_step<'a, T: Send + 'a>(
-        &self,
-        step: impl FnOnce(&mut Fleet, Timestamp) -> T,
-    ) -> StoreFuture<'a, T> {
-        let mut contents = self.contents();
-        let fleet = contents.fleets.entry(self.prefix.clone()).or_default();
-        let at = self.clock.now();
-        stamped(at, step(fleet, at))
-    }
 }
 
-fn stamped<'a, T: Send + 'a>(at: Timestamp, reply: T) -> StoreFuture<'a, T> {
-    Box::pin(std::future::ready(Ok(Stamped { at, reply })))
+fn ready<'a, T: Send + 'a>(reply: T) -> StoreFuture<'a, T> {
+    Box::pin(std::future::ready(Ok(reply)))
 }
 
 impl Store for MemoryStore {
@@ -128,89 +127,80 @@ impl Store for MemoryStore {
         format!("memory://{}", self.name)
     }
 
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        stamped(self.clock.now(), ())
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        let contents = self.contents();
+        let now = self.clock.now();
+        ready(match contents.keys.get(self.full_key(key).as_ref()) {
+            None => Look::nothing(now),
+            Some(entry) => Record::look_with_lock(entry.record.as_ref(), entry.lock.as_ref(), now),
+        })
     }
 
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        self.step(key, |state, now| model::claim(state, now, claim))
-    }
-
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        self.step(key, |state, now| model::extend(state, now, lease))
-    }
-
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        let released = self.step(key, |state, now| model::release(state, now, lease, end));
-        self.ring(key);
-        released
-    }
-
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.step(key, |state, now| model::set_paused(state, now, paused))
-    }
-
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        self.step(key, model::reset)
-    }
-
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        self.step(key, |state, now| model::forget(state, now, quiet))
-    }
-
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        let mut asked = None;
-        let counts = self.step(key, |state, now| asked.insert(model::request(state, now, request)).clone());
-        if let Some(asked) = asked {
-            drop(self.fleet_step(|fleet, now| model::hint(fleet, now, key, &asked)));
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        let key = self.full_key(key);
+        let mut contents = self.contents();
+        let now = self.clock.now();
+        if !contents.keys.contains_key(key.as_ref()) {
+            contents.make_room(now);
+            contents.keys.insert(key.clone().into_owned(), Entry::default());
         }
-        counts
+        let Some(Entry { record, lock }) = contents.keys.get_mut(key.as_ref()) else {
+            return ready(SwapReply::Changed(Look::nothing(now)));
+        };
+        let reply = Record::swap_with_lock(record, lock, now, swap);
+        if swap.change.notify && matches!(reply, SwapReply::Swapped(_)) {
+            contents.notify(key.as_ref());
+        }
+        ready(reply)
     }
 
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        self.step(key, |state, now| model::history(state, now))
+    fn list<'a>(&'a self, _page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        let contents = self.contents();
+        let now = self.clock.now();
+        let ours = contents.keys.iter().filter_map(|(key, entry)| Some((key.strip_prefix(&self.prefix)?, entry)));
+        let ours = ours.filter(|(key, entry)| !key.contains('\0') && !entry.is_gone(now));
+        let look = |(key, entry): (&str, &Entry)| {
+            (key.to_owned(), Record::look_with_lock(entry.record.as_ref(), entry.lock.as_ref(), now))
+        };
+        ready(Page { keys: ours.map(look).collect(), next: None })
     }
 
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        let broken = self.step(key, |state, now| model::break_lock(state, now, key, remember));
-        self.ring(key);
-        broken
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        let contents = self.contents();
+        let record = contents.keys.get(self.full_key(key).as_ref()).and_then(|entry| entry.record.as_ref());
+        ready(record.map(Record::records).unwrap_or_default())
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        let now = self.clock.now();
+        let mut contents = self.contents();
+        let notes = contents.notes.entry((self.prefix.clone(), topic)).or_default();
+        notes.retain(|_, (until, _)| *until > now);
+        if ttl.is_zero() {
+            notes.remove(&note.name);
+        } else {
+            notes.insert(note.name.clone(), (now.plus(ttl), note.text.clone()));
+        }
+        ready(now)
+    }
+
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        let now = self.clock.now();
+        let contents = self.contents();
+        let notes = contents.notes.get(&(self.prefix.clone(), topic)).into_iter().flatten();
+        let living = notes.filter(|(_, (until, _))| *until > now);
+        let notes = living.map(|(name, (_, text))| Note { name: name.clone(), text: text.clone() });
+        ready(Notes { now, notes: notes.collect() })
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
         let (bell, listener) = Listener::new();
         let mut contents = self.contents();
-        contents.bells.retain(|_, bells| {
+        contents.listeners.retain(|_, bells| {
             bells.retain(|bell| !bell.is_unheard());
             !bells.is_empty()
         });
-        contents.bells.entry(self.full_key(key).into_owned()).or_default().push(bell);
-        Box::pin(std::future::ready(Ok(Some(listener))))
-    }
-
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        let contents = self.contents();
-        let at = self.clock.now();
-        let ours =
-            contents.states.iter().filter_map(|(key, state)| Some((key.strip_prefix(&self.prefix)?, state)));
-        let ours = ours.filter(|(key, _)| !key.contains('\0'));
-        stamped(at, ours.flat_map(|(key, state)| model::held(state, at, key)).collect())
-    }
-
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        self.fleet_step(|fleet, now| model::announce(fleet, now, announcement))
-    }
-
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        self.fleet_step(|fleet, now| model::leave(fleet, now, server))
-    }
-
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.fleet_step(|fleet, now| model::servers(fleet, now))
+        contents.listeners.entry(self.full_key(key).into_owned()).or_default().push(bell);
+        ready(Some(listener))
     }
 }

@@ -30,6 +30,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// A record that says nothing yet.
+    pub(super) fn new(version: Version) -> Self {
+        Self { version, fence: 0, state: Arc::default(), runs: VecDeque::new(), skips: VecDeque::new() }
+    }
+
     /// What a look at a record shows, on a store without a lock that other programs share.
     pub fn look(record: Option<&Self>, now: Timestamp) -> Look {
         Self::look_with_lock(record, None, now)
@@ -50,9 +55,10 @@ impl Record {
         }
     }
 
-    /// Applies a swap, or refuses it. The caller makes this one atomic step: it reads the record, calls this with the time
+    /// Applies a swap, or refuses it, on a store without a lock that other programs share. The caller makes this one atomic step: it reads the record, calls this with the time
     /// of that step, and writes the record back if the swap was applied.
     pub fn swap(record: &mut Option<Self>, now: Timestamp, swap: &Swap) -> SwapReply {
+        let swap = &Swap { expected_lock: None, ..swap.clone() };
         Self::swap_with_lock(record, &mut None, now, swap)
     }
 

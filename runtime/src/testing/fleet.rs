@@ -13,7 +13,7 @@ use crate::job::Job;
 use crate::registry;
 use crate::roster::Roster;
 use crate::store::memory::MemoryStore;
-use crate::store::{History, model};
+use crate::store::{History, Store, decide};
 
 /// Noon of 15 January 2027, UTC.
 const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
@@ -94,9 +94,10 @@ impl Fleet {
     }
 
     /// What the store knows of a job.
-    #[allow(clippy::unused_async, reason = "as `Jobs::history` is asked")]
     pub async fn history(&self, key: &str) -> History {
-        self.store.tamper(key, |state| model::history(state, self.clock.now()))
+        let look = self.store.look(key).await.expect("memory always answers");
+        let records = self.store.records(key).await.expect("memory always answers");
+        decide::history(&look, records)
     }
 
     /// Takes the store away from all servers, or gives it back.
@@ -106,7 +107,7 @@ impl Fleet {
 
     /// Makes the store forget everything about a job, as a restart without persistence does.
     pub fn wipe(&self, key: &str) {
-        self.store.tamper(key, |state| *state = model::State::default());
+        self.store.wipe(key);
     }
 
     /// Starts another server, as a deploy or a restart after a crash does, and returns its number.

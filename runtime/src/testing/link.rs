@@ -1,11 +1,11 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::Timestamp;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ListenFuture,
-    ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Store, StoreError, StoreErrorKind,
-    StoreFuture, Verdict,
+    JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
+    SwapReply, Topic,
 };
 
 /// One server's connection to the store of its fleet.
@@ -64,54 +64,25 @@ impl Store for Link {
     fn location(&self) -> String {
         self.store.location()
     }
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        self.carry(|| self.store.ping())
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        self.carry(|| self.store.look(key))
     }
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        self.carry(|| self.store.claim(key, claim))
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        self.carry(|| self.store.swap(key, swap))
     }
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        self.carry(|| self.store.extend(key, lease))
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        self.carry(move || self.store.list(page))
     }
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        self.carry(|| self.store.release(key, lease, end))
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        self.carry(|| self.store.records(key))
     }
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.carry(move || self.store.set_paused(key, paused))
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        self.carry(move || self.store.put_note(topic, note, ttl))
     }
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        self.carry(|| self.store.reset(key))
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        self.carry(move || self.store.notes(topic))
     }
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        self.carry(move || self.store.forget(key, quiet))
-    }
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        self.carry(|| self.store.request(key, request))
-    }
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        self.carry(|| self.store.history(key))
-    }
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        self.carry(move || self.store.break_lock(key, remember))
-    }
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        self.carry(|| self.store.locks())
-    }
-    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
         self.store.listen(key)
-    }
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        self.carry(|| self.store.announce(announcement))
-    }
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        self.carry(|| self.store.leave(server))
-    }
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.carry(|| self.store.servers())
     }
 }

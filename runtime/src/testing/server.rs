@@ -51,7 +51,7 @@ impl TestServer {
             remember: REMEMBERED,
         }));
         // A store that is away is no reason not to start: `start_degraded`.
-        let _answer = server.ask("ping", Duration::from_secs(3), server.store.ping()).await;
+        let _answer = server.requests(Duration::from_secs(3)).ping().await;
         let (closing, closed) = watch::channel(None);
         let serving = server.clone();
         drop(place.spawn(async move {

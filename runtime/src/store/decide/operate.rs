@@ -1,95 +1,136 @@
-//! What operators do to a key, and see of it.
+//! What operators do to a key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::Timestamp;
+use singleton_jobs_policy::timing::request_timeout;
 
-use super::super::messages::{Ending, ForgetReply, HeldLock, Requested, RunOutcome, RunRequest};
-use super::{Claimant, State};
+use super::super::messages::{
+    Cancelled, Ending, ForgetReply, HeldLock, Kind, Requested, RunOutcome, RunRequest,
+};
+use super::super::{Claimant, LockChange, Look};
+use super::draft::Draft;
+use super::{Decision, history::held};
 
-/// An operator pauses the job, or lets it go on. The ticks of a pause were skipped, not missed.
-pub fn set_paused(state: &mut State, now: Timestamp, paused: bool) {
-    state.drop_expired(now);
-    if paused {
-        state.expires = None;
+/// Pauses the job, or resumes it. The ticks of a pause were skipped, not missed.
+pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
+    let mut draft = Draft::new(look);
+    if draft.paused != paused {
+        let now = draft.now;
+        let state = draft.edit();
+        state.paused = paused;
+        if paused {
+            state.expires = None;
+        } else if let Some(registered) = &mut state.registered {
+            registered.at = now;
+        }
     }
-    let resumed = std::mem::replace(&mut state.paused, paused) && !paused;
-    if let Some(registered) = state.registered.as_mut().filter(|_| resumed) {
-        registered.at = now;
-    }
+    draft.finish(())
 }
 
-/// An operator takes back a mark from the future: ticks up to now stay decided, later ones become free.
-pub fn reset(state: &mut State, now: Timestamp) {
-    if let Some(mark) = &mut state.mark {
-        mark.tick = mark.tick.min(now);
+/// Takes back a mark that lies in the future: ticks up to now stay decided, later ones become free.
+pub fn reset(look: &Look) -> Decision<()> {
+    let mut draft = Draft::new(look);
+    let (now, fence) = (draft.now, draft.fence);
+    if draft.mark.as_ref().is_some_and(|mark| mark.tick > now) {
+        let state = draft.edit();
+        if let Some(mark) = &mut state.mark {
+            mark.tick = now;
+        }
+        // The end of a run that is in progress must not raise it again.
+        state.reset_fence = Some(fence);
     }
+    draft.finish(())
 }
 
-/// An operator removes a job that nobody schedules any more.
+/// Removes a job that no server schedules any more.
 ///
-/// Without its mark a server that comes late would run a tick again, so the job must have been quiet for a while.
-/// Without its fence the next one is the time, so the time must be past it.
-pub fn forget(state: &mut State, now: Timestamp, quiet: Duration) -> ForgetReply {
-    state.drop_expired(now);
-    if let Some(holder) = state.holder(now).or_else(|| state.slots.first_to_end(now)) {
-        return ForgetReply::Held(holder);
+/// Without its mark a server that comes late would run a tick again, so the job must have been unused for `quiet`. Without
+/// its fence the next one is the time, so the time must be past it.
+pub fn forget(look: &Look, quiet: Duration) -> Decision<ForgetReply> {
+    let draft = Draft::new(look);
+    if let Some(holder) = draft.key_holder() {
+        return draft.finish(ForgetReply::Held(holder));
     }
-    if state.paused {
-        return ForgetReply::Paused;
+    if let Some(slot) = draft.slots.held.iter().find(|slot| slot.until > draft.now) {
+        let holder = slot.holder(draft.now);
+        return draft.finish(ForgetReply::Held(holder));
     }
-    let mark = state.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
-    let used = mark.max(Timestamp::from_micros(state.fence.max(state.slots.fence)));
-    if used.plus(quiet) >= now {
-        return ForgetReply::TooRecent(used);
+    if draft.paused {
+        return draft.finish(ForgetReply::Paused);
     }
-    *state = State::default();
-    ForgetReply::Forgotten
+    let mark = draft.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
+    let used = mark.max(Timestamp::from_micros(draft.fence));
+    if used.plus(quiet) >= draft.now {
+        return draft.finish(ForgetReply::TooRecent(used));
+    }
+    if look.version.is_none() {
+        return draft.finish(ForgetReply::Forgotten);
+    }
+    draft.finish_without_record(ForgetReply::Forgotten)
 }
 
 /// A server that does not have the job's function asks for a run; the reply is the request that counts now.
-pub fn request(state: &mut State, now: Timestamp, request: &RunRequest) -> Requested {
-    state.drop_expired(now);
-    if let Some(waiting) = state.waits_for(now) {
-        return waiting.clone();
+pub fn request(look: &Look, request: &RunRequest) -> Decision<Requested> {
+    let mut draft = Draft::new(look);
+    if let Some(open) = draft.open_request().cloned() {
+        return draft.finish(open);
     }
-    state.expires = None;
     let RunRequest { id, by, ttl } = request.clone();
-    state.request.insert(Requested { id, by, until: now.plus(ttl), answer: None }).clone()
+    let counts = Requested { id, by, until: draft.now.plus(ttl), answer: None };
+    let state = draft.edit();
+    state.expires = None;
+    state.request = Some(counts.clone());
+    draft.finish(counts)
 }
 
-/// An operator frees the key, whoever holds it, and every slot of it. The holders learn of it at their next extension.
-pub fn break_lock(state: &mut State, now: Timestamp, key: &str, remember: usize) -> Vec<HeldLock> {
-    let broken = held(state, now, key);
-    state.drop_expired(now);
-    state.lock = None;
-    state.slots.held.clear();
-    // Whatever is older was not lost by the store, but broken.
-    state.slots.begun = Timestamp::default();
-    let claimant = state.claimant.take();
-    state.claimant = claimant.map(|claimant| {
-        if claimant.released || claimant.until <= now {
-            return claimant;
+/// Frees the key, or all its slots, whoever holds them. The holders learn of it at their next extension.
+///
+/// Breaking is an operator's decision: the tick of a broken run is over, and no other server takes it up.
+pub fn break_lock(look: &Look, key: &str, by: &Arc<str>, remember: usize) -> Decision<Vec<HeldLock>> {
+    let broken = held(look, key);
+    let mut draft = Draft::new(look);
+    if broken.is_empty() {
+        return draft.finish(broken);
+    }
+    let now = draft.now;
+    draft.change.notify = true;
+    if draft.lock.is_some() {
+        draft.change.lock = LockChange::Delete;
+    }
+    if !draft.slots.held.is_empty() {
+        let slots = &mut draft.edit().slots;
+        slots.held.clear();
+        // Whatever is older was not lost by the store, but broken.
+        slots.begun = Timestamp::from_micros(0);
+    }
+    if let Some(claimant) = draft.holder(now).cloned() {
+        // As long as a late extension of the broken lease could still restore it, the record has to stay.
+        let ttl = Duration::from_micros(claimant.ttl_micros);
+        let until = now.plus(ttl).plus(request_timeout(ttl));
+        draft.record_run(&claimant, now, &Ending::of(RunOutcome::Broken, remember));
+        draft.stay_until(until);
+        let state = draft.edit();
+        state.broken_until = Some(until);
+        if let Some(started) = state.started.as_mut().filter(|started| Some(started.tick) == claimant.tick) {
+            started.finished = true;
         }
-        state.remember(now, &claimant, &Ending::of(RunOutcome::Broken, remember));
-        Claimant { released: true, ..claimant }
-    });
-    broken
+        state.claimant = Some(Claimant { released: true, broken_by: Some(by.clone()), ..claimant });
+    }
+    draft.finish(broken)
 }
 
-/// Whether nothing is left to be known of the key.
-pub fn is_gone(state: &State, now: Timestamp) -> bool {
-    let mut state = state.clone();
-    state.drop_expired(now);
-    state == State::default()
-}
-
-/// Who holds the key, and slots of it.
-pub fn held(state: &State, now: Timestamp, key: &str) -> Vec<HeldLock> {
-    let mut state = state.clone();
-    state.drop_expired(now);
-    let ours = state.claimant.as_ref().filter(|claimant| !claimant.released && claimant.until > now);
-    let (kind, fence) = (ours.map(|claimant| claimant.kind), ours.map(|_| state.fence));
-    let lock = state.holder(now).map(|holder| HeldLock { key: key.to_owned(), kind, fence, holder });
-    lock.into_iter().chain(state.slots.list(now, key)).collect()
+/// Asks the server that runs the job to cancel the run.
+pub fn cancel(look: &Look, by: &Arc<str>) -> Decision<Cancelled> {
+    let mut draft = Draft::new(look);
+    let (now, fence) = (draft.now, draft.fence);
+    let Some(run) = draft.holder(now).filter(|claimant| claimant.kind == Kind::Run).cloned() else {
+        return draft.finish(Cancelled::NotRunning);
+    };
+    let reply = Cancelled::Asked { server: run.server.to_string(), fence, until: run.until };
+    if run.cancelled_by.is_none() {
+        draft.edit().claimant = Some(Claimant { cancelled_by: Some(by.clone()), ..run });
+    }
+    draft.finish(reply)
 }

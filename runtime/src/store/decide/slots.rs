@@ -1,157 +1,122 @@
-//! The slots of a key: so many may be held at once, each by a lease of its own.
+//! The slots of a semaphore: several may be held at once, each by a lease of its own.
 //!
-//! They share nothing with the key's lock, and leave no records.
+//! They have a record of their own, apart from that of a job or lock with the same key, and leave no run records. Every
+//! holder counts, also when the number of slots was lowered since.
 
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::super::messages::{
-    Claim, ClaimReply, ExtendReply, HeldLock, Holder, Kind, Lease, ReleaseReply, Won,
-};
-use super::{UNKNOWN_FENCE, expiry, not_before};
+use super::super::messages::{Claim, ClaimReply, ExtendReply, Holder, Lease, ReleaseReply, Verdict, Won};
+use super::super::{FenceChange, Slot};
+use super::draft::Draft;
+use super::{Decision, UNKNOWN_FENCE, expiry};
 
-/// Who holds slots of a key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slots {
-    /// In the order in which they were won. A slot that has expired is free, though it may still be listed.
-    pub held: Vec<Slot>,
-    /// The newest slot's fence.
-    pub fence: i64,
-    /// When the store began to keep this: what is older was lost by it.
-    pub begun: Timestamp,
-    /// When all of this goes away by itself.
-    pub expires: Timestamp,
-}
-
-/// One slot, and who holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slot {
-    /// Its holder's proof of ownership.
-    pub token: Arc<str>,
-    /// Where the holder is.
-    pub server: Arc<str>,
-    /// Of how many, when it was won or last extended.
-    pub of: u32,
-    /// Orders the slots.
-    pub fence: i64,
-    /// When it was won.
-    pub since: Timestamp,
-    /// When it ends unless it is extended.
-    pub until: Timestamp,
-}
-
-impl Slots {
-    pub(super) fn drop_expired(&mut self, now: Timestamp) {
-        // Most keys never had any.
-        if self.fence != 0 && self.expires <= now {
-            *self = Self::default();
-        }
-    }
-
-    /// A server asks for a slot. A repeated claim that had won is told so again, while its slot lasts.
-    pub(super) fn claim(&mut self, now: Timestamp, claim: &Claim, of: u32) -> ClaimReply {
-        self.held.retain(|slot| slot.until > now);
-        if let Some(slot) = self.held.iter().find(|slot| slot.token == claim.token) {
-            return ClaimReply::Won(slot.won());
-        }
-        if let Some(first) = self.first_to_end(now).filter(|_| self.is_full(of)) {
-            return ClaimReply::Held(first);
-        }
-        if self.held.is_empty() && self.fence == 0 {
-            self.begun = now;
-        }
-        self.fence = (self.fence + 1).max(now.as_micros());
-        let slot = Slot {
-            token: claim.token.clone(),
-            server: claim.server.clone(),
-            of,
-            fence: self.fence,
-            since: now,
-            until: expiry(now, claim.ttl),
-        };
+/// A server claims a slot. A repeated claim that had won is confirmed, while its slot lasts.
+pub(super) fn claim(mut draft: Draft<'_>, claim: &Claim, of: u32) -> Decision<Verdict> {
+    let now = draft.now;
+    let living = || draft.slots.held.iter().filter(|slot| slot.until > now);
+    if let Some(slot) = living().find(|slot| slot.token == claim.token) {
         let won = slot.won();
-        self.held.push(slot);
-        self.stay_until(expiry(now, claim.ttl.saturating_mul(2)));
-        ClaimReply::Won(won)
+        let last = won.until.minus(std::time::Duration::from_micros(1));
+        draft.edit();
+        draft.limit_to(claim.ttl, Some(last));
+        draft.change.grants_lease = true;
+        return draft.finish(ClaimReply::Won(won).into());
     }
+    let held = living().count();
+    let first_to_end = living().min_by_key(|slot| slot.until).map(|slot| slot.holder(now));
+    if let Some(first) = first_to_end.filter(|_| u32::try_from(held).is_ok_and(|held| held >= of)) {
+        return draft.finish(ClaimReply::Held(first).into());
+    }
+    let slot = Slot {
+        token: claim.token.clone(),
+        server: claim.server.clone(),
+        of,
+        fence: None,
+        since: now,
+        until: expiry(now, claim.ttl),
+    };
+    let won = Won { fence: draft.fence, ..slot.won() };
+    draft.begin_slots();
+    let slots = &mut draft.edit().slots;
+    slots.held.retain(|slot| slot.until > now);
+    slots.held.push(slot);
+    draft.stay_until(expiry(now, claim.ttl.saturating_mul(2)));
+    draft.limit_to(claim.ttl, None);
+    draft.change.fence = FenceChange::Next;
+    draft.change.grants_lease = true;
+    draft.finish(ClaimReply::Won(won).into())
+}
 
-    /// A holder asks for more time. A store that has lost the slot takes it back, if there is room.
-    pub(super) fn extend(&mut self, now: Timestamp, lease: &Lease, of: u32) -> ExtendReply {
-        let known = self.held.iter().find(|slot| slot.token == lease.token && slot.fence == lease.fence);
-        let known_until = known.map(|slot| slot.until);
-        self.held.retain(|slot| slot.until > now);
-        let lost_by_the_store = lease.fence > self.fence || lease.since < self.begun;
-        // The holder may know of a later expiry than a store that lost its last writes.
-        let lasts = known_until.map_or(lease.until, |until| until.max(lease.until));
-        // Who held its slot without a gap keeps it, even if there are fewer by now.
-        let uninterrupted = known_until.is_some_and(|until| until > now);
-        let others = self.held.iter().filter(|slot| slot.token != lease.token).count();
-        let has_a_place = uninterrupted || u32::try_from(others).is_ok_and(|others| others < of);
-        if lasts <= now || !(known_until.is_some() || lost_by_the_store) || !has_a_place {
-            return ExtendReply::Lost;
+/// A holder asks for more time. A slot that the store has lost is restored, if there is room.
+pub(super) fn extend(mut draft: Draft<'_>, lease: &Lease, of: u32) -> Decision<ExtendReply> {
+    let now = draft.now;
+    let known = draft.slots.held.iter().find(|slot| slot.is_of(lease));
+    let known_until = known.map(|slot| slot.until);
+    let lost_by_the_store = lease.fence > draft.fence || lease.since < draft.slots.begun;
+    // The holder may know of a later expiry than a store that lost its last writes.
+    let last = known_until.map_or(lease.until, |until| until.max(lease.until));
+    // A slot that was held without a gap is kept, even if there are fewer by now.
+    let uninterrupted = known_until.is_some_and(|until| until > now);
+    let others =
+        draft.slots.held.iter().filter(|slot| slot.until > now && slot.token != lease.token).count();
+    let has_room = uninterrupted || u32::try_from(others).is_ok_and(|others| others < of);
+    if last <= now || !(known_until.is_some() || lost_by_the_store) || !has_room {
+        return draft.finish(ExtendReply::Lost { broken_by: None });
+    }
+    let until = expiry(now, lease.ttl);
+    draft.begin_slots();
+    let slots = &mut draft.edit().slots;
+    slots.held.retain(|slot| slot.until > now && slot.token != lease.token);
+    slots.held.push(Slot {
+        token: lease.token.clone(),
+        server: lease.server.clone(),
+        of,
+        fence: Some(lease.fence),
+        since: lease.since,
+        until,
+    });
+    slots.held.sort_by_key(|slot| slot.fence);
+    draft.stay_until(expiry(now, lease.ttl.saturating_mul(2)));
+    draft.change.not_before = Some(now);
+    draft.change.not_after = Some(last.minus(std::time::Duration::from_micros(1)));
+    draft.change.fence = FenceChange::AtLeast(lease.fence);
+    draft.change.grants_lease = true;
+    let kept = known_until.is_some();
+    let reply = if kept { ExtendReply::Kept { until, cancelled_by: None } } else { ExtendReply::Restored(until) };
+    draft.finish(reply)
+}
+
+/// A holder gives its slot back.
+pub(super) fn release(mut draft: Draft<'_>, lease: &Lease) -> Decision<ReleaseReply> {
+    let ours = |slot: &Slot| slot.token == lease.token && (lease.fence == UNKNOWN_FENCE || slot.is_of(lease));
+    if !draft.slots.held.iter().any(ours) {
+        return draft.finish(ReleaseReply::NotHeld);
+    }
+    draft.edit().slots.held.retain(|slot| !ours(slot));
+    draft.change.notify = true;
+    draft.finish(ReleaseReply::Released)
+}
+
+impl Draft<'_> {
+    /// What is older than the record was lost by the store.
+    fn begin_slots(&mut self) {
+        if self.slots.held.is_empty() && self.fence == 0 {
+            self.edit().slots.begun = self.now;
         }
-        self.held.retain(|slot| slot.token != lease.token);
-        if self.held.is_empty() && self.fence == 0 {
-            self.begun = now;
-        }
-        self.fence = self.fence.max(lease.fence);
-        let until = expiry(now, lease.ttl);
-        let until = known_until.map_or(until, |known| not_before(until, known, lease));
-        self.held.push(Slot {
-            token: lease.token.clone(),
-            server: lease.server.clone(),
-            of,
-            fence: lease.fence,
-            since: lease.since,
-            until,
-        });
-        self.held.sort_by_key(|slot| slot.fence);
-        self.stay_until(expiry(now, lease.ttl.saturating_mul(2)));
-        if known_until.is_some() { ExtendReply::Kept(until) } else { ExtendReply::Restored(until) }
-    }
-
-    /// A holder gives its slot back.
-    pub(super) fn release(&mut self, lease: &Lease) -> ReleaseReply {
-        let ours =
-            |slot: &Slot| slot.token == lease.token && [slot.fence, UNKNOWN_FENCE].contains(&lease.fence);
-        let before = self.held.len();
-        self.held.retain(|slot| !ours(slot));
-        if self.held.len() < before { ReleaseReply::Released } else { ReleaseReply::NotHeld }
-    }
-
-    /// The slot that ends first, unless it is extended.
-    pub(super) fn first_to_end(&self, now: Timestamp) -> Option<Holder> {
-        let living = self.held.iter().filter(|slot| slot.until > now);
-        living.min_by_key(|slot| slot.until).map(|slot| slot.holder(now))
-    }
-
-    pub(super) fn list(&self, now: Timestamp, key: &str) -> impl Iterator<Item = HeldLock> {
-        self.held.iter().filter(move |slot| slot.until > now).map(move |slot| HeldLock {
-            key: key.to_owned(),
-            kind: Some(Kind::Slot { of: slot.of }),
-            fence: Some(slot.fence),
-            holder: slot.holder(now),
-        })
-    }
-
-    fn is_full(&self, of: u32) -> bool {
-        u32::try_from(self.held.len()).is_ok_and(|held| held >= of)
-    }
-
-    fn stay_until(&mut self, instant: Timestamp) {
-        self.expires = self.expires.max(instant);
     }
 }
 
 impl Slot {
-    fn won(&self) -> Won {
-        let Self { fence, since, until, .. } = *self;
-        Won { fence, attempt: 1, since, until, missed_after: None, usual: None }
+    fn is_of(&self, lease: &Lease) -> bool {
+        self.token == lease.token && self.fence == Some(lease.fence)
     }
 
-    fn holder(&self, now: Timestamp) -> Holder {
+    fn won(&self) -> Won {
+        let fence = self.fence.unwrap_or_default();
+        Won { fence, attempt: 1, since: self.since, until: self.until, missed: Vec::new(), usual: None }
+    }
+
+    pub(super) fn holder(&self, now: Timestamp) -> Holder {
         Holder {
             server: Some(self.server.to_string()),
             since: Some(self.since),

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use super::super::StoreErrorKind;
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
-use super::disk::KeyFiles;
+use super::key_files::KeyFiles;
 
-/// Looks at the folder, and at the states of these jobs. What cannot be read is found by the first step.
+/// Looks at the folder, and at the records of these jobs. A folder that cannot be used is found by the first look.
 pub(super) fn look(folder: &Path, jobs: &[String]) -> Vec<Finding> {
     let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
     let is_unreadable = |job: &&String| {
-        let read = KeyFiles::new(folder, job).read();
-        read.is_err_and(|failure| failure.kind == StoreErrorKind::Unreadable)
+        let record = KeyFiles::new(folder, job).whole(job);
+        record.is_err_and(|failure| failure.kind == StoreErrorKind::Unreadable)
     };
     let unreadable: Vec<_> = looked_at.iter().filter(is_unreadable).cloned().collect();
     let mut findings: Vec<_> =
@@ -39,23 +39,9 @@ fn file_system_of<'m>(folder: &Path, mounts: &'m str) -> Option<&'m str> {
 }
 
 fn about_type(kind: &str) -> Option<Finding> {
-    const SHARES: [&str; 14] = [
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb3",
-        "smbfs",
-        "ncpfs",
-        "afs",
-        "9p",
-        "ceph",
-        "lustre",
-        "gfs2",
-        "ocfs2",
-        "fuse.sshfs",
-        "fuse.glusterfs",
-    ];
-    if SHARES.contains(&kind) {
+    const SHARES: &str =
+        "nfs nfs4 cifs smb3 smbfs ncpfs afs 9p ceph lustre gfs2 ocfs2 fuse.sshfs fuse.glusterfs";
+    if SHARES.split(' ').any(|share| share == kind) {
         return Some(Finding::warning(
             FindingKind::NetworkShare,
             format!(

@@ -1,65 +1,73 @@
-//! Making the folder ready when a store is opened.
+//! The steps of the store on its folder. Everything here blocks, but never on a lock.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
 
-use uuid::Uuid;
-use uuid::fmt::Simple;
+use super::disk::Failure;
+use super::key_files::{KeyFiles, RECORD};
+use super::notes::NoteFolder;
+use super::sweep::Sweep;
+use crate::Timestamp;
+use crate::store::{JobRecords, Look, Page, Record, Swap, SwapReply, Topic};
 
-use super::disk::{Failure, sync_folder, temporary};
-use super::fleet;
+/// Keys on a page of the list.
+const PAGE: usize = 1_000;
 
-/// No step takes this long between creating its temporary file and renaming it; a stopped process that
-/// still does loses its write, gets an error, and harms nobody.
-const ABANDONED: Duration = Duration::from_secs(60);
-/// Bounds on the clean-up, so that a huge folder does not delay the start.
-const MOST_LOOKED_AT: usize = 100_000;
-const MOST_REMOVED: usize = 1_000;
-
-/// Creates the folder if it is missing, and finds out now, not at the first tick, whether it can be used.
-pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
-    let missing: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).collect();
-    fs::create_dir_all(folder).map_err(|error| Failure::io("create the folder", folder, &error))?;
-    for parent in missing.iter().filter_map(|made| made.parent()) {
-        // Only a folder that may be listed can be flushed, and a parent need not be.
-        let _ = sync_folder(parent);
-    }
-    let probe = temporary(folder, "probe");
-    let usable = File::create_new(&probe).and_then(|file| {
-        let locked = file.try_lock();
-        fs::remove_file(&probe)?;
-        Ok(locked?)
-    });
-    usable
-        .and_then(|()| sync_folder(folder))
-        .map_err(|error| Failure::io("write to and lock files in the folder", folder, &error))?;
-    for folder in [folder, fleet::servers(folder).folder(), fleet::requests(folder).folder()] {
-        remove_abandoned(folder);
-    }
-    Ok(())
+pub(super) struct Folder {
+    pub(super) path: Arc<Path>,
+    servers: NoteFolder,
+    requests: NoteFolder,
+    sweep: Sweep,
 }
 
-/// Removes what killed processes left behind. Whatever fails here is left for the next start.
-fn remove_abandoned(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    let temporary = entries.take(MOST_LOOKED_AT).flatten().filter(|entry| is_temporary(&entry.path()));
-    let now = SystemTime::now();
-    let abandoned = temporary.filter(|entry| {
-        let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > ABANDONED))
-    });
-    for entry in abandoned.take(MOST_REMOVED) {
-        let _ = fs::remove_file(entry.path());
+impl Folder {
+    pub(super) fn new(path: Arc<Path>) -> Self {
+        let [servers, requests] =
+            [Topic::Servers, Topic::Requests].map(|topic| NoteFolder::new(&path, topic));
+        Self { path, servers, requests, sweep: Sweep::default() }
     }
-}
 
-/// Only names that [`temporary`] makes: the folder may hold other people's files.
-fn is_temporary(path: &Path) -> bool {
-    let unique = |stem: &str| {
-        let id = stem.rsplit('.').next().unwrap_or_default();
-        id.len() == Simple::LENGTH && Uuid::try_parse(id).is_ok()
-    };
-    path.extension().is_some_and(|suffix| suffix == "tmp")
-        && path.file_stem().and_then(|stem| stem.to_str()).is_some_and(unique)
+    pub(super) fn key(&self, key: &str) -> KeyFiles {
+        KeyFiles::new(&self.path, key)
+    }
+
+    pub(super) fn notes(&self, topic: Topic) -> &NoteFolder {
+        match topic {
+            Topic::Servers => &self.servers,
+            Topic::Requests => &self.requests,
+        }
+    }
+
+    pub(super) fn look(&self, key: &str) -> Result<Look, Failure> {
+        let record = self.key(key).first_line(key)?;
+        Ok(Record::look(record.as_ref(), Timestamp::now()))
+    }
+
+    /// `None` if another process has the lock. Each new key pays for the removal of expired ones.
+    pub(super) fn swap(&self, key: &str, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
+        let reply = self.key(key).swap(key, swap)?;
+        if swap.expected.is_none() && matches!(reply, Some(SwapReply::Swapped(_))) {
+            self.sweep.remove_expired_keys(&self.path);
+        }
+        Ok(reply)
+    }
+
+    pub(super) fn records(&self, key: &str) -> Result<JobRecords, Failure> {
+        Ok(self.key(key).whole(key)?.map(|record| record.records()).unwrap_or_default())
+    }
+
+    /// A page begins after the file name that the previous one ended with.
+    pub(super) fn list(&self, page: Option<&str>) -> Result<Page, Failure> {
+        let entries = fs::read_dir(&self.path).map_err(|error| Failure::io("open", &self.path, &error))?;
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let files = names.filter_map(|name| KeyFiles::of_file(&self.path, &name, RECORD));
+        let mut files: Vec<_> = files.filter(|files| page.is_none_or(|last| &*files.name > last)).collect();
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        let next = (files.len() > PAGE).then(|| files[PAGE - 1].name.clone());
+        // A record that cannot be read does not hide the others.
+        let found = files.iter().take(PAGE).filter_map(|files| files.found().ok()?);
+        let looks = found.map(|(key, record)| (key, Record::look(Some(&record), Timestamp::now())));
+        Ok(Page { keys: looks.collect(), next })
+    }
 }

@@ -1,4 +1,4 @@
-//! Whose step may use the disk.
+//! Which step may use the disk.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,17 +7,27 @@ use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::store::{FenceChange, Swap};
+
 /// Steps on the disk at once, per lane: enough for the file system to flush many with one write, and far
 /// from the limits on threads and open files.
 const WIDTH: usize = 32;
 
-/// Two lanes that never wait for each other: ten thousand claims at midnight must not delay a keep-alive.
+/// Lanes that never wait for each other: ten thousand claims at midnight must not delay a keep-alive.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
-    /// Who wants a key, or wants to look.
-    Newcomers,
-    /// Who holds one.
+    /// Steps without a lock and without a flush.
+    Looks,
+    /// Swaps that win a key.
+    Claims,
+    /// Swaps of holders and operators.
     Holders,
+}
+
+impl Lane {
+    pub(super) fn of(swap: &Swap) -> Self {
+        if swap.change.fence == FenceChange::Next { Self::Claims } else { Self::Holders }
+    }
 }
 
 /// Open to one step at a time.
@@ -26,23 +36,22 @@ type Gate = Arc<AsyncMutex<()>>;
 #[derive(Default)]
 struct Gates {
     open: HashMap<(Lane, String), Gate>,
-    /// When there are so many, those that nobody needs are removed.
+    /// When there are so many, those that no step needs are removed.
     room: usize,
 }
 
 pub(super) struct Queue {
     gates: Mutex<Gates>,
-    newcomers: Arc<Semaphore>,
-    holders: Arc<Semaphore>,
+    /// By lane.
+    rooms: [Arc<Semaphore>; 3],
 }
 
 impl Queue {
     pub(super) fn new() -> Self {
-        let lane = || Arc::new(Semaphore::new(WIDTH));
-        Self { gates: Mutex::default(), newcomers: lane(), holders: lane() }
+        Self { gates: Mutex::default(), rooms: std::array::from_fn(|_| Arc::new(Semaphore::new(WIDTH))) }
     }
 
-    /// Waits until no other step of this process and lane is on the key: in the order of arrival, and
+    /// Waits until no other swap of this process and lane is on the key: in the order of arrival, and
     /// without a thread. `None` if that took too long.
     pub(super) async fn turn(&self, lane: Lane, key: &str, at_most: Duration) -> Option<OwnedMutexGuard<()>> {
         let gate = {
@@ -58,10 +67,7 @@ impl Queue {
 
     /// Waits for room on the disk.
     pub(super) async fn room(&self, lane: Lane) -> OwnedSemaphorePermit {
-        let lane = match lane {
-            Lane::Newcomers => &self.newcomers,
-            Lane::Holders => &self.holders,
-        };
-        Arc::clone(lane).acquire_owned().await.expect("the semaphore is never closed")
+        let room = Arc::clone(&self.rooms[lane as usize]);
+        room.acquire_owned().await.expect("the semaphore is never closed")
     }
 }

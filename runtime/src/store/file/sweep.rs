@@ -1,41 +1,40 @@
-//! Keys that were made from data must not pile up: each new one pays for a look at a few old ones.
+//! Expired files must not pile up: each write pays for a look at a few others.
 
 use std::fs::{self, ReadDir};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::disk::KeyFiles;
-use crate::Timestamp;
-use crate::store::model;
+use super::key_files::{KeyFiles, LOCK, RECORD};
 
-/// Files looked at for each new one: more than one, so that the sweep is faster than the growth.
+/// Files looked at for each write: more than a key has, so that the sweep is faster than the growth.
 const AT_A_TIME: usize = 8;
 
-/// Goes round the folder, again and again, a few files at a time.
+/// Goes round a folder, again and again, a few files at a time.
 #[derive(Default)]
 pub(super) struct Sweep(Mutex<Option<ReadDir>>);
 
 impl Sweep {
-    /// Whatever fails here is left for the next round.
-    pub(super) fn go_on(&self, folder: &Path, now: Timestamp) {
+    pub(super) fn next_files(&self, folder: &Path) -> Vec<PathBuf> {
         let mut round = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if round.is_none() {
             *round = fs::read_dir(folder).ok();
         }
-        for _ in 0..AT_A_TIME {
-            let Some(entry) = round.as_mut().and_then(Iterator::next) else {
-                *round = None;
-                return;
-            };
-            let name = entry.ok().and_then(|entry| entry.file_name().into_string().ok());
-            let files = name.as_deref().and_then(|name| KeyFiles::of_state_file(folder, name));
-            if let Some(files) = files.filter(|files| is_gone(files, now)) {
-                let _next_time = files.remove_if(model::is_gone);
+        let files: Vec<_> = round.iter_mut().flatten().take(AT_A_TIME).collect();
+        if files.len() < AT_A_TIME {
+            *round = None;
+        }
+        files.into_iter().flatten().map(|entry| entry.path()).collect()
+    }
+
+    /// Removes expired records, and locks without a record. What fails is left for the next round.
+    pub(super) fn remove_expired_keys(&self, folder: &Path) {
+        for path in self.next_files(folder) {
+            let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            let files = [RECORD, LOCK].iter().find_map(|suffix| KeyFiles::of_file(folder, file, suffix));
+            // Most are in use, and that takes no lock to see.
+            if let Some(files) = files.filter(|files| matches!(files.is_expired(), Ok(true))) {
+                let _next_round = files.remove_if_expired();
             }
         }
     }
-}
-
-fn is_gone(files: &KeyFiles, now: Timestamp) -> bool {
-    files.read().is_ok_and(|state| model::is_gone(&state, now))
 }

@@ -65,6 +65,8 @@ pub struct TickClaim {
     pub delay: Duration,
     /// How late it may still start.
     pub grace: Duration,
+    /// The claim is to finish what another server has started: a tick that the store does not know is not started.
+    pub only_takes_over: bool,
     /// What happens when the key is held.
     pub overlap: Overlap,
     /// How many attempts beyond the first an unfinished tick gets.

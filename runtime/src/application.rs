@@ -1,0 +1,91 @@
+//! Whether the application's runtime, on which jobs run, polls its tasks.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::event::EventKind;
+use crate::place::Place;
+use crate::server::Server;
+use crate::watched::Watched;
+
+/// Small tasks that are sent to the application's runtime, one at a time. While one is not polled, the server must claim
+/// nothing: it could not start what it wins, and would only keep other servers from it.
+pub(crate) struct Application {
+    /// Where jobs run.
+    runtime: Place,
+    answered: Arc<Watched>,
+    probe: Mutex<Probe>,
+}
+
+#[derive(Default)]
+struct Probe {
+    /// How many were sent.
+    number: i64,
+    sent: Option<Instant>,
+    is_reported: bool,
+}
+
+/// An application that takes this long to poll a task is reported as blocked, and the server as not ready.
+const BLOCKED_AFTER: Duration = Duration::from_secs(1);
+
+impl Application {
+    pub(crate) fn new(runtime: Place) -> Self {
+        Self { runtime, answered: Arc::default(), probe: Mutex::default() }
+    }
+
+    pub(crate) fn spawn<F>(&self, future: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.runtime.spawn(future)
+    }
+
+    /// For how long it has not polled a task, if that is long enough to be blocked.
+    pub(crate) fn blocked_for(&self) -> Option<Duration> {
+        let probe = self.probe();
+        let waiting = self.answered.get() < probe.number;
+        probe.sent.map(|sent| sent.elapsed()).filter(|waited| waiting && *waited >= BLOCKED_AFTER)
+    }
+
+    /// Sends a probe unless one is on its way, and returns its number.
+    pub(crate) fn send_probe(&self) -> i64 {
+        let mut probe = self.probe();
+        if self.answered.get() < probe.number {
+            return probe.number;
+        }
+        probe.number += 1;
+        probe.sent = Some(Instant::now());
+        let (number, answered) = (probe.number, self.answered.clone());
+        drop(self.runtime.spawn(async move { answered.set(number) }));
+        number
+    }
+
+    fn probe(&self) -> std::sync::MutexGuard<'_, Probe> {
+        self.probe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Server {
+    /// Waits until the application's runtime polls a task, and reports one that takes long.
+    pub(crate) async fn application_answers(&self) {
+        let number = self.app.send_probe();
+        let answered = self.app.answered.exceeds(number - 1);
+        tokio::pin!(answered);
+        tokio::select! {
+            biased;
+            () = &mut answered => {}
+            () = tokio::time::sleep(BLOCKED_AFTER) => {
+                let is_news = !std::mem::replace(&mut self.app.probe().is_reported, true);
+                if is_news {
+                    self.tell(None, EventKind::ApplicationBlocked);
+                }
+                answered.await;
+            }
+        }
+        if std::mem::take(&mut self.app.probe().is_reported) {
+            self.tell(None, EventKind::ApplicationBack);
+        }
+    }
+}

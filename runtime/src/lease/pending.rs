@@ -1,0 +1,98 @@
+//! A claim that may have won.
+
+use std::sync::Arc;
+
+use singleton_jobs_policy::timing::request_timeout;
+
+use super::HeldLease;
+use crate::Timestamp;
+use crate::server::{NeverSilently, Server};
+use crate::store::{
+    Claim, ClaimReply, Ending, GivenBack, Lease, Outstanding, StoreError, Verdict, Won, decide::UNKNOWN_FENCE,
+};
+
+/// One claim through all its requests. Every request carries the same token, so a request whose answer was lost can be
+/// repeated: it wins again, or learns that it lost.
+///
+/// When it is dropped with an unanswered request, whatever that request may have won is given back.
+pub(crate) struct PendingClaim {
+    server: Arc<Server>,
+    key: Arc<str>,
+    kept_alive: bool,
+    claim: Claim,
+    is_new: bool,
+    outstanding: Outstanding,
+}
+
+/// What the store has decided.
+pub(crate) enum Asked {
+    /// The key is held, and this is how.
+    Won(HeldLease, Won),
+    /// It was won, and the answer came too late to rely on it. The lease is given back.
+    TooLate(HeldLease),
+    /// It was not won, at this instant of the store's clock.
+    Refused(Verdict, Timestamp),
+}
+
+impl PendingClaim {
+    pub(crate) fn new(server: &Arc<Server>, key: impl Into<Arc<str>>, kept_alive: bool, claim: Claim) -> Self {
+        let (server, key) = (server.clone(), key.into());
+        Self { server, key, kept_alive, claim, is_new: true, outstanding: Outstanding::default() }
+    }
+
+    /// What is claimed, to be adjusted between two questions.
+    pub(crate) fn claim_mut(&mut self) -> &mut Claim {
+        &mut self.claim
+    }
+
+    /// Asks the store. After an error it can be asked again.
+    pub(crate) async fn ask(&mut self) -> Result<Asked, StoreError> {
+        let is_new = std::mem::replace(&mut self.is_new, false);
+        let requests = self.server.requests(request_timeout(self.claim.ttl));
+        let answer = requests.claim(&self.key, &self.claim, is_new, &mut self.outstanding).await?;
+        let ClaimReply::Won(won) = &answer.reply.decision else {
+            return Ok(Asked::Refused(answer.reply, answer.now));
+        };
+        let won = won.clone();
+        let lease = Lease::won(self.claim.clone(), &won);
+        let held = HeldLease::new(&self.server, self.key.clone(), self.kept_alive, lease, answer);
+        // What was sent before expects a record that is gone now.
+        self.outstanding = Outstanding::default();
+        Ok(if held.proof().is_lost() { Asked::TooLate(held) } else { Asked::Won(held, won) })
+    }
+}
+
+impl Drop for PendingClaim {
+    fn drop(&mut self) {
+        if !self.outstanding.exists() {
+            return;
+        }
+        let (server, key) = (self.server.clone(), self.key.clone());
+        let outstanding = std::mem::take(&mut self.outstanding);
+        let unknown = Timestamp::default();
+        let won =
+            Won { fence: UNKNOWN_FENCE, attempt: 0, since: unknown, until: unknown, missed: Vec::new(), usual: None };
+        let lease = Lease::won(self.claim.clone(), &won);
+        server.clone().spawn(async move {
+            let _never_silently = NeverSilently(server.clone());
+            give_back(&server, &key, lease, outstanding).await;
+        });
+    }
+}
+
+/// Asks until nothing can be held any more. After a ttl there is nothing left to give back.
+async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Outstanding) {
+    let give_up = tokio::time::Instant::now() + 2 * lease.ttl;
+    let ending = Ending::not_started(server.remember);
+    let requests = server.requests(request_timeout(lease.ttl));
+    let mut backoff = crate::backoff::Backoff::new();
+    while tokio::time::Instant::now() < give_up {
+        let pause = match requests.give_back(key, &lease, &ending, &mut outstanding).await {
+            Ok(GivenBack::Done) => return,
+            Ok(GivenBack::AskAgain(pause)) => pause,
+            Err(_) if server.stop.is_raised() => return,
+            Err(_) => backoff.next(),
+        };
+        tokio::time::sleep(pause).await;
+    }
+}

@@ -1,0 +1,179 @@
+//! A decision in the making: the state of a look, and what is to be changed about it.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singleton_jobs_policy::Timestamp;
+use singleton_jobs_policy::timing::request_timeout;
+
+use super::super::messages::{Ending, Holder, Kind, Lease, RunOutcome, RunRecord};
+use super::super::{Change, Claimant, Done, JobRecord, Lock, LockChange, Look, Mark, State};
+use super::{Decision, expiry};
+
+/// The state of a look, without what has expired, and a change of it.
+pub(super) struct Draft<'a> {
+    pub(super) now: Timestamp,
+    /// The fence of the newest lease in the record.
+    pub(super) fence: i64,
+    /// The lock that other programs see.
+    pub(super) lock: Option<&'a Lock>,
+    state: Cow<'a, State>,
+    state_changed: bool,
+    pub(super) change: Change,
+}
+
+impl Deref for Draft<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(look: &'a Look) -> Self {
+        let now = look.now;
+        let mut draft = Self {
+            now,
+            fence: look.fence,
+            lock: look.lock.as_ref().filter(|lock| lock.until.is_none_or(|until| until > now)),
+            state: Cow::Borrowed(&*look.state),
+            state_changed: false,
+            change: Change::default(),
+        };
+        if draft.expires.is_some_and(|expires| expires <= now) {
+            // An expired record is none, also if the store has not removed it yet.
+            draft.state = Cow::Owned(State::default());
+            draft.fence = 0;
+        }
+        if draft.slots.held.iter().any(|slot| slot.fence.is_none()) {
+            let newest = draft.fence;
+            for slot in &mut draft.state.to_mut().slots.held {
+                slot.fence.get_or_insert(newest);
+            }
+        }
+        draft
+    }
+
+    /// The state, to be changed.
+    pub(super) fn edit(&mut self) -> &mut State {
+        self.state_changed = true;
+        self.state.to_mut()
+    }
+
+    /// The reply, with the change if there is one.
+    pub(super) fn finish<T>(self, reply: T) -> Decision<T> {
+        let Self { state, state_changed, mut change, .. } = self;
+        if !state_changed && change.lock == LockChange::Leave {
+            return Decision { reply, change: None };
+        }
+        change.state = Some(Arc::new(state.into_owned()));
+        Decision { reply, change: Some(change) }
+    }
+
+    /// The same, and the record is deleted.
+    pub(super) fn finish_without_record<T>(self, reply: T) -> Decision<T> {
+        Decision { reply, change: Some(Change { state: None, ..self.change }) }
+    }
+
+    /// A claim is decided on an instant, and written within a response timeout of it: after that its answer would come
+    /// too late, and a clock that has jumped back must not start a run early.
+    pub(super) fn limit_to(&mut self, ttl: Duration, last: Option<Timestamp>) {
+        let soon = self.now.plus(request_timeout(ttl));
+        self.change.not_before = Some(self.now);
+        self.change.not_after = Some(last.map_or(soon, |last| last.min(soon)));
+    }
+
+    /// The holder of the key: the last claimant while its lease lasts, else another program that set the lock.
+    pub(super) fn key_holder(&self) -> Option<Holder> {
+        if let Some(claimant) = self.holder(self.now) {
+            return Some(Holder {
+                server: Some(claimant.server.to_string()),
+                since: Some(claimant.since),
+                remaining: Some(claimant.until.since(self.now)),
+            });
+        }
+        let claimant = self.claimant.as_ref().map(|claimant| &claimant.token);
+        let foreign = self.lock.filter(|lock| Some(&lock.token) != claimant)?;
+        let remaining = foreign.until.map(|until| until.since(self.now));
+        Some(Holder { server: None, since: None, remaining })
+    }
+
+    /// The record of a job stays. Of another key it stays for one ttl after its lease.
+    pub(super) fn outlive(&mut self, kind: Kind, ttl: Duration) {
+        match kind {
+            Kind::Run => self.edit().expires = None,
+            _ => self.stay_until(expiry(self.now, ttl.saturating_mul(2))),
+        }
+    }
+
+    pub(super) fn stay_until(&mut self, instant: Timestamp) {
+        let expires = self.expires.map(|expires| expires.max(instant));
+        self.edit().expires = expires;
+    }
+
+    /// The key's work was done, and need not be done again for so long.
+    pub(super) fn mark_done(&mut self, end: &Ending) {
+        if let Some(done_for) = end.done_for {
+            let until = expiry(self.now, done_for);
+            self.edit().done = Some(Done { at: self.now, until });
+            self.stay_until(until);
+        }
+    }
+
+    /// The lease's tick was started, whatever the store has lost since, unless an operator has reset the mark meanwhile.
+    pub(super) fn raise_mark(&mut self, lease: &Lease) {
+        let Some(tick) = lease.tick else { return };
+        let reset = self.reset_fence.is_some_and(|reset| lease.fence <= reset);
+        if !reset && self.mark.as_ref().is_none_or(|mark| mark.tick < tick) {
+            let mark = Mark { tick, skip: None, server: lease.server.clone(), at: self.now };
+            self.edit().mark = Some(mark);
+            self.edit().expires = None;
+        }
+    }
+
+    /// Appends the record of a run, and counts it. Manual locks leave no records.
+    pub(super) fn record_run(&mut self, run: &Claimant, ended: Timestamp, end: &Ending) {
+        if run.kind != Kind::Run {
+            return;
+        }
+        self.count(run, ended, end.outcome);
+        self.change.keep = end.remember;
+        self.change.records.push(JobRecord::Run(RunRecord {
+            tick: run.tick,
+            server: run.server.to_string(),
+            fence: self.fence,
+            attempt: run.attempt,
+            started: run.since,
+            ended,
+            outcome: end.outcome,
+            error: end.error.clone(),
+            failed_tries: end.failed_tries.clone(),
+            progress: run.progress.clone(),
+            request: run.request.as_deref().map(str::to_owned),
+        }));
+    }
+
+    /// The last claimant never reported how its run ended, and its lease is over.
+    pub(super) fn record_crash(&mut self, remember: usize) {
+        let crashed = self.claimant.clone().filter(|claimant| !claimant.released);
+        if let Some(run) = crashed {
+            self.record_run(&run, run.until, &Ending::of(RunOutcome::Crashed, remember));
+        }
+    }
+
+    fn count(&mut self, run: &Claimant, ended: Timestamp, outcome: RunOutcome) {
+        let stats = &mut self.edit().stats;
+        stats.runs += u64::from(outcome != RunOutcome::NotStarted);
+        stats.failures += u64::from(outcome.is_failure());
+        if outcome == RunOutcome::Succeeded {
+            let took = super::micros(ended.since(run.since));
+            stats.successes += 1;
+            stats.total_micros = stats.total_micros.saturating_add(took);
+            stats.longest_micros = stats.longest_micros.max(took);
+            stats.last_success = Some(ended);
+        }
+    }
+}

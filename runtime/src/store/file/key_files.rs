@@ -1,0 +1,185 @@
+//! The files of one key: its record, and the lock under which the record is replaced. Everything here blocks, but never
+//! on a lock.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::disk::{self, Failure, Flush};
+use super::name;
+use crate::Timestamp;
+use crate::store::{Record, Swap, SwapReply, UnreadableState, to_ascii_json};
+
+/// What the names of the files end in: the key `a.lock` does not name the lock of `a`.
+pub(super) const RECORD: &str = ".state";
+pub(super) const LOCK: &str = ".lock";
+
+pub(super) struct KeyFiles {
+    folder: PathBuf,
+    /// Without a suffix.
+    pub(super) name: String,
+    pub(super) record: PathBuf,
+    pub(super) lock: PathBuf,
+}
+
+impl KeyFiles {
+    pub(super) fn new(folder: &Path, key: &str) -> Self {
+        Self::named(folder, name::encode(key))
+    }
+
+    /// By the name of a file that ends in `suffix`.
+    pub(super) fn of_file(folder: &Path, file: &str, suffix: &str) -> Option<Self> {
+        file.strip_suffix(suffix).map(|name| Self::named(folder, name.to_owned()))
+    }
+
+    fn named(folder: &Path, name: String) -> Self {
+        let file = |suffix: &str| folder.join(format!("{name}{suffix}"));
+        Self { folder: folder.to_owned(), record: file(RECORD), lock: file(LOCK), name }
+    }
+
+    /// The record as a look shows it, without its run and skip records. Needs no lock: the file is replaced, never changed.
+    ///
+    /// This may be a rename that is not flushed yet, and that a power cut would undo. Nothing starts because of what a look
+    /// shows: that takes a swap, which flushes.
+    pub(super) fn first_line(&self, key: &str) -> Result<Option<Record>, Failure> {
+        self.of_key(key, self.found()?)
+    }
+
+    /// The whole record.
+    pub(super) fn whole(&self, key: &str) -> Result<Option<Record>, Failure> {
+        self.of_key(key, self.read(|mut file, text| file.read_to_string(text), Record::from_text)?)
+    }
+
+    /// The key that the file names, and its record without run and skip records.
+    pub(super) fn found(&self) -> Result<Option<(String, Record)>, Failure> {
+        self.read(|file, text| BufReader::new(file).read_line(text), Record::from_first_line)
+    }
+
+    /// Swaps the record under the key's lock; `None` if another process has the lock, and nothing was done.
+    ///
+    /// A refused swap flushes nothing, even if the write that it met was not flushed: its caller decides anew, and relies
+    /// only on a swap that was applied.
+    pub(super) fn swap(&self, key: &str, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
+        let Some(_lock) = self.try_lock()? else { return Ok(None) };
+        let mut record = self.whole(key)?;
+        // The clock after the lock: the time that the swap waited counts.
+        let reply = Record::swap(&mut record, Timestamp::now(), swap);
+        if let SwapReply::Swapped(_) = reply {
+            match record {
+                Some(record) => disk::replace(&self.record, &to_text(key, &record), Flush::Yes)?,
+                // The lock file stays: other processes may have it open. It is swept later.
+                None => disk::remove(&self.record)?,
+            }
+            disk::sync_folder(&self.folder).map_err(|error| Failure::io("flush", &self.folder, &error))?;
+        }
+        Ok(Some(reply))
+    }
+
+    /// Whether there is no record, or an expired one.
+    pub(super) fn is_expired(&self) -> Result<bool, Failure> {
+        Ok(self.found()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())))
+    }
+
+    /// Removes both files of an expired key, unless another process has the lock.
+    ///
+    /// Flushes nothing: a record that comes back after a power cut is still expired.
+    pub(super) fn remove_if_expired(&self) -> Result<(), Failure> {
+        let Some(_lock) = self.try_lock()? else { return Ok(()) };
+        if self.is_expired()? {
+            disk::remove(&self.record)?;
+            // A process that has opened the lock file by now finds, once it has the lock, that the file is gone.
+            if cfg!(unix) {
+                disk::remove(&self.lock)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `None` if another process has the lock.
+    fn try_lock(&self) -> Result<Option<KeyLock>, Failure> {
+        // Not the record file: it is replaced, and a lock on a replaced file excludes nobody.
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.lock);
+        let file = file.map_err(|error| Failure::io("open", &self.lock, &error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(KeyLock(file)).filter(|lock| lock.is_at(&self.lock))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(Failure::io("lock", &self.lock, &error)),
+        }
+    }
+
+    fn read(
+        &self,
+        read: impl FnOnce(File, &mut String) -> io::Result<usize>,
+        parse: impl FnOnce(&str) -> Result<Record, UnreadableState>,
+    ) -> Result<Option<(String, Record)>, Failure> {
+        let unreadable = |why: &str| Failure::unreadable(&self.record, why);
+        let mut text = String::new();
+        match File::open(&self.record).and_then(|file| read(file, &mut text)) {
+            Ok(0) => return Err(unreadable("is empty")),
+            Ok(_) => {}
+            Err(error) => match error.kind() {
+                ErrorKind::NotFound => return disk::check_folder(&self.folder).map(|()| None),
+                ErrorKind::InvalidData => return Err(unreadable("is not text")),
+                _ => return Err(Failure::io("read", &self.record, &error)),
+            },
+        }
+        let record = parse(&text).map_err(|why| unreadable(&why.to_string()))?;
+        let key = named_key(&text).filter(|key| name::encode(key) == self.name);
+        let key = key.ok_or_else(|| unreadable("does not name a key of this file name"))?;
+        Ok(Some((key, record)))
+    }
+
+    /// Long keys with the same hash share their files.
+    fn of_key(&self, key: &str, found: Option<(String, Record)>) -> Result<Option<Record>, Failure> {
+        match found {
+            Some((other, _)) if other != key => {
+                Err(Failure::unreadable(&self.record, &format!("is the record of another key, {other:?}")))
+            }
+            found => Ok(found.map(|(_, record)| record)),
+        }
+    }
+}
+
+/// The record's text, with the key in front of what its first line says.
+fn to_text(key: &str, record: &Record) -> String {
+    let text = record.to_text();
+    let rest = text.strip_prefix('{').expect("a record's first line is a JSON object");
+    format!("{{\"key\":{},{rest}", to_ascii_json(&key))
+}
+
+fn named_key(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        key: String,
+    }
+    let named: Named = serde_json::from_str(text.lines().next()?).ok()?;
+    Some(named.key)
+}
+
+/// The lock of a key while it is held.
+struct KeyLock(File);
+
+impl KeyLock {
+    /// Whether the file that was opened is still at this path, and was not swept before it was locked. Where that is
+    /// unknown, no lock file is removed.
+    #[cfg(unix)]
+    fn is_at(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let id = |found: fs::Metadata| (found.dev(), found.ino());
+        self.0.metadata().is_ok_and(|opened| fs::metadata(path).is_ok_and(|found| id(found) == id(opened)))
+    }
+
+    #[cfg(not(unix))]
+    fn is_at(&self, _path: &Path) -> bool {
+        true
+    }
+}
+
+impl Drop for KeyLock {
+    fn drop(&mut self) {
+        // Closing unlocks too, but not while a process that was forked meanwhile shares the open file.
+        let _ = self.0.unlock();
+    }
+}

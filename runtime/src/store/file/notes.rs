@@ -1,0 +1,113 @@
+//! Notes that expire: a folder for each topic, and in it a small file for each note.
+//!
+//! Nothing here is locked or flushed: nothing is decided by notes, and what a power cut takes away is repeated.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::disk::{self, Failure, Flush};
+use super::name;
+use super::sweep::Sweep;
+use crate::Timestamp;
+use crate::store::{Note, Notes, Topic};
+
+const SUFFIX: &str = "json";
+
+/// Bounds the clean-up of one listing, so that what a thousand killed servers left does not delay it.
+const MOST_REMOVED: usize = 100;
+
+/// The notes of one topic.
+pub(super) struct NoteFolder {
+    store: Arc<Path>,
+    topic: PathBuf,
+    sweep: Sweep,
+}
+
+#[derive(Serialize, Deserialize)]
+struct NoteFile {
+    name: String,
+    text: String,
+    until: Timestamp,
+}
+
+impl NoteFolder {
+    pub(super) fn new(store: &Arc<Path>, topic: Topic) -> Self {
+        Self { store: Arc::clone(store), topic: store.join(topic.as_str()), sweep: Sweep::default() }
+    }
+
+    /// Puts a note, or removes it if `ttl` is zero; and removes a few others that have expired.
+    pub(super) fn put(&self, note: Note, ttl: Duration) -> Result<Timestamp, Failure> {
+        let now = Timestamp::now();
+        let path = self.topic.join(format!("{}.{SUFFIX}", name::encode(&note.name)));
+        if ttl.is_zero() {
+            disk::remove(&path)?;
+        } else {
+            self.create()?;
+            let file = NoteFile { name: note.name, text: note.text.to_string(), until: now.plus(ttl) };
+            let json = serde_json::to_string(&file).expect("a note is plain data");
+            disk::replace(&path, &json, Flush::No)?;
+        }
+        for path in self.sweep.next_files(&self.topic) {
+            remove_expired(&path, now);
+        }
+        Ok(now)
+    }
+
+    fn create(&self) -> Result<(), Failure> {
+        // Not its parents: a store whose folder is gone must not come back empty.
+        match fs::create_dir(&self.topic) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(Failure::io("create the folder", &self.topic, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The notes that have not expired, in the order of their names. Removes some of the others.
+    ///
+    /// A file that cannot be read, as from a newer version, does not hide the others.
+    pub(super) fn list(&self) -> Result<Notes, Failure> {
+        let now = Timestamp::now();
+        let entries = match fs::read_dir(&self.topic) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return disk::check_folder(&self.store).map(|()| Notes { now, notes: Vec::new() });
+            }
+            Err(error) => return Err(Failure::io("open", &self.topic, &error)),
+        };
+        let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_note(path));
+        let files = paths.filter_map(|path| Some((read(&path)?, path)));
+        let (valid, expired): (Vec<_>, Vec<_>) = files.partition(|(file, _)| file.until > now);
+        for (_, path) in expired.iter().take(MOST_REMOVED) {
+            remove_expired(path, now);
+        }
+        let note = |(file, _): (NoteFile, _)| Note { name: file.name, text: file.text.into() };
+        let mut notes: Vec<_> = valid.into_iter().map(note).collect();
+        notes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Notes { now, notes })
+    }
+}
+
+/// Removes a note if it has expired. If that fails, a later call does it.
+fn remove_expired(path: &Path, now: Timestamp) {
+    let is_expired = |path: &Path| read(path).is_some_and(|file| file.until <= now);
+    let aside = disk::temporary(path);
+    if !is_note(path) || !is_expired(path) || fs::rename(path, &aside).is_err() {
+        return;
+    }
+    // Its server may have renewed it since it was read.
+    let _ = if is_expired(&aside) { fs::remove_file(&aside) } else { fs::rename(&aside, path) };
+}
+
+fn is_note(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix == SUFFIX)
+}
+
+fn read(path: &Path) -> Option<NoteFile> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
