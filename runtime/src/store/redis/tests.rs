@@ -100,7 +100,7 @@ fn assert_shows(mut found: Look, expected: Look, round: i64) {
 async fn swap_means_what_record_swap_says() {
     let server = Server::start(&[]).await;
     let store = server.store();
-    let (mut record, mut lock) = (None, None);
+    let (mut record, mut held) = (None, None);
     let mut random = 1_u64;
     let mut next = move |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -150,7 +150,7 @@ async fn swap_means_what_record_swap_says() {
             swap.expected_lock = Some("another".into());
         }
         let reply = store.swap("key", &swap).await.unwrap();
-        let expected = Record::swap_with_lock(&mut record, &mut lock, reply.now(), &swap);
+        let expected = Record::swap_with_lock(&mut record, &mut held, reply.now(), &swap);
         match (reply, expected) {
             (SwapReply::Changed(found), SwapReply::Changed(expected)) => assert_shows(found, expected, round),
             (reply, expected) => {
@@ -159,7 +159,7 @@ async fn swap_means_what_record_swap_says() {
             }
         }
         look = store.look("key").await.unwrap();
-        let expected = Record::look_with_lock(record.as_ref(), lock.as_ref(), look.now);
+        let expected = Record::look_with_lock(record.as_ref(), held.as_ref(), look.now);
         assert_shows(look.clone(), expected, round);
         let records = record.as_ref().map(Record::records).unwrap_or_default();
         assert_eq!(store.records("key").await.unwrap(), records, "round {round}");
@@ -178,13 +178,13 @@ async fn foreign_locks_are_seen_and_compared() {
     set.exec_async(&mut server.connection().await.unwrap()).await.unwrap();
     for (key, expires) in [("hash", false), ("text", true), ("bytes", false)] {
         let look = store.look(key).await.unwrap();
-        let lock: Lock = look.lock.clone().unwrap_or_else(|| panic!("no lock of {key}"));
-        assert_eq!((look.version, lock.until.is_some()), (None, expires), "{key}");
+        let foreign: Lock = look.lock.clone().unwrap_or_else(|| panic!("no lock of {key}"));
+        assert_eq!((look.version, foreign.until.is_some()), (None, expires), "{key}");
         let unlocked = Look { lock: None, ..look.clone() };
         let SwapReply::Changed(changed) = store.swap(key, &swap(&unlocked, claim(1))).await.unwrap() else {
             panic!("the lock of {key} was overlooked");
         };
-        assert_eq!(changed.lock.unwrap().token, lock.token, "{key}");
+        assert_eq!(changed.lock.unwrap().token, foreign.token, "{key}");
         swapped(&store, key, &swap(&look, Change { lock: LockChange::Delete, ..claim(1) })).await;
         assert_eq!(store.look(key).await.unwrap().lock, None, "{key}");
     }
@@ -243,10 +243,10 @@ async fn full_server_refuses_claims_and_takes_extensions_and_releases() {
     assert_eq!(store.look("key").await.unwrap().version, look.version);
 
     let until = look.now.plus(Duration::from_secs(60));
-    let lock = LockChange::Set { token: "token".into(), until };
+    let set_lock = LockChange::Set { token: "token".into(), until };
     for fence in [FenceChange::Keep, FenceChange::AtLeast(1)] {
         let look = store.look("key").await.unwrap();
-        let change = Change { fence, lock: lock.clone(), records: vec![skip(1)], keep: 9, ..claim(2) };
+        let change = Change { fence, lock: set_lock.clone(), records: vec![skip(1)], keep: 9, ..claim(2) };
         swapped(&store, "key", &swap(&look, change)).await;
     }
     let look = store.look("key").await.unwrap();
@@ -370,10 +370,9 @@ async fn listed_permissions_are_enough() {
     let store = RedisStore::open(&url, None).unwrap();
     let look = store.look("key").await.unwrap();
     let until = look.now.plus(Duration::from_secs(60));
-    let token: Arc<str> = "token".into();
-    assert!(store.listen("key").await.unwrap().is_some());
-    let lock = LockChange::Set { token: token.clone(), until };
-    let won = Change { lock, records: vec![skip(1)], keep: 1, notify: true, ..claim(1) };
+        assert!(store.listen("key").await.unwrap().is_some());
+    let set_lock = LockChange::Set { token: "token".into(), until };
+    let won = Change { lock: set_lock, records: vec![skip(1)], keep: 1, notify: true, ..claim(1) };
     swapped(&store, "key", &swap(&look, won)).await;
     let look = store.look("key").await.unwrap();
     let expiring = Arc::new(State::default());
