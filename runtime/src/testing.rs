@@ -32,6 +32,7 @@
 
 mod clock;
 mod fleet;
+mod intercept;
 mod link;
 mod server;
 #[cfg(feature = "store-testing")]
@@ -39,6 +40,7 @@ pub mod store;
 
 pub use clock::TestClock;
 pub use fleet::{Fleet, FleetBuilder};
+pub use intercept::{Hook, Hooked, Intercept, Request};
 pub use server::TestServer;
 
 /// Makes [`assert_locked`](crate::assert_locked) pass on this thread until the returned value is dropped, for a unit test

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::TestClock;
-use super::link::Link;
+use super::link::{Link, Network};
 use super::server::{Part, TestServer};
 use crate::Timestamp;
 use crate::clock::Clock;
@@ -208,7 +208,7 @@ impl FleetBuilder {
         let jobs = roster.check(&states)?.jobs;
         Ok(TestServer::start(Part {
             id: format!("server-{number}"),
-            link: Arc::new(Link::new(store.clone())),
+            link: Arc::new(Link::new(Arc::new(store.clone()), Network::default())),
             clock: clock.off_by(self.clocks_off.get(&number).copied().unwrap_or(0)),
             jobs,
             states,

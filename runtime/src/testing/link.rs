@@ -1,88 +1,55 @@
+//! The connection of a test server to the store of its fleet.
+
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::Timestamp;
-use crate::store::memory::MemoryStore;
-use crate::store::{
-    JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
-    SwapReply, Topic,
-};
+use super::intercept::{Hook, Hooked, Intercept, Request};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// One server's connection to the store of its fleet.
-pub(super) struct Link {
-    store: MemoryStore,
-    weather: Mutex<Weather>,
-}
+pub(super) type Link = Intercept<Network>;
 
 /// What a connection suffers.
+#[derive(Default)]
+pub(super) struct Network(Mutex<Conditions>);
+
 #[derive(Clone, Copy, Default)]
-pub(super) struct Weather {
-    /// Nothing arrives.
+pub(super) struct Conditions {
+    /// No request arrives.
     pub(super) cut: bool,
     /// Requests arrive and are carried out; their replies do not come back.
     pub(super) replies_lost: bool,
-    /// How long a request is on its way.
+    /// How long a request takes to arrive.
     pub(super) latency: Duration,
 }
 
-impl Link {
-    pub(super) fn new(store: MemoryStore) -> Self {
-        Self { store, weather: Mutex::default() }
+impl Network {
+    pub(super) fn change(&self, change: impl FnOnce(&mut Conditions)) {
+        change(&mut self.0.lock().expect("no code panics with it"));
     }
 
-    pub(super) fn change(&self, change: impl FnOnce(&mut Weather)) {
-        change(&mut self.weather.lock().expect("nobody panics with it"));
-    }
-
-    fn weather(&self) -> Weather {
-        *self.weather.lock().expect("nobody panics with it")
-    }
-
-    fn carry<'a, T: Send + 'a>(
-        &'a self,
-        step: impl FnOnce() -> StoreFuture<'a, T> + Send + 'a,
-    ) -> StoreFuture<'a, T> {
-        let broken = || {
-            let cause = "the test has cut the connection";
-            Err(StoreError::new(StoreErrorKind::Unreachable, "reach", self.store.location(), cause))
-        };
-        Box::pin(async move {
-            let latency = self.weather().latency;
-            if !latency.is_zero() {
-                tokio::time::sleep(latency).await;
-            }
-            if self.weather().cut {
-                return broken();
-            }
-            let reply = step().await;
-            if self.weather().replies_lost { broken() } else { reply }
-        })
+    fn get(&self) -> Conditions {
+        *self.0.lock().expect("no code panics with it")
     }
 }
 
-impl Store for Link {
-    fn location(&self) -> String {
-        self.store.location()
+impl Hook for Network {
+    fn before<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+        Box::pin(async move {
+            let latency = self.get().latency;
+            if !latency.is_zero() {
+                tokio::time::sleep(latency).await;
+            }
+            if self.get().cut { Err(broken()) } else { Ok(()) }
+        })
     }
-    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        self.carry(|| self.store.look(key))
+
+    fn after<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+        let lost = self.get().replies_lost;
+        Box::pin(std::future::ready(if lost { Err(broken()) } else { Ok(()) }))
     }
-    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
-        self.carry(|| self.store.swap(key, swap))
-    }
-    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
-        self.carry(move || self.store.list(page))
-    }
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        self.carry(|| self.store.records(key))
-    }
-    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
-        self.carry(move || self.store.put_note(topic, note, ttl))
-    }
-    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
-        self.carry(move || self.store.notes(topic))
-    }
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
-        self.store.listen(key)
-    }
+}
+
+fn broken() -> StoreError {
+    StoreError::new(StoreErrorKind::Unreachable, "reach", "memory", "the test has cut the connection")
 }

@@ -85,17 +85,17 @@ impl TestServer {
 
     /// Cuts its connection to the store, or restores it.
     pub fn cut_off(&self, cut: bool) {
-        self.link.change(|weather| weather.cut = cut);
+        self.link.hook().change(|conditions| conditions.cut = cut);
     }
 
     /// Lets its requests arrive and be carried out, but no reply come back.
     pub fn lose_replies(&self, lost: bool) {
-        self.link.change(|weather| weather.replies_lost = lost);
+        self.link.hook().change(|conditions| conditions.replies_lost = lost);
     }
 
     /// How long each of its requests is on its way to the store. Nothing, unless set.
     pub fn set_latency(&self, latency: Duration) {
-        self.link.change(|weather| weather.latency = latency);
+        self.link.hook().change(|conditions| conditions.latency = latency);
     }
 
     /// This server's own clock, which can be set. Ticks follow the store's.

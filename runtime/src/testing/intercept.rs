@@ -1,0 +1,123 @@
+//! A store behind a hook: what tests do to the requests of a server.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Timestamp;
+use crate::store::{
+    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply,
+    Topic,
+};
+
+/// One request to a store.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Request<'a> {
+    /// [`Store::look`] at this key.
+    Look(&'a str),
+    /// [`Store::swap`] of this key.
+    Swap(&'a str, &'a Swap),
+    /// [`Store::list`].
+    List,
+    /// [`Store::records`] of this key.
+    Records(&'a str),
+    /// [`Store::put_note`].
+    PutNote(Topic, &'a Note),
+    /// [`Store::notes`].
+    Notes(Topic),
+}
+
+/// What a [`Hook`]'s methods return.
+pub type Hooked<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
+
+/// What happens to each request. An error is what the server gets instead of the store's answer.
+pub trait Hook: Send + Sync + 'static {
+    /// Before the store gets the request; after an error it does not.
+    fn before<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// After the store has answered the request; after an error the answer is lost.
+    fn after<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// After a swap was answered, to see the answer.
+    fn swapped(&self, _key: &str, _swap: &Swap, _reply: &SwapReply) {}
+}
+
+/// A store whose requests pass a [`Hook`].
+pub struct Intercept<H> {
+    store: Arc<dyn Store>,
+    hook: H,
+}
+
+impl<H: Hook> Intercept<H> {
+    /// Puts the hook before the store.
+    pub fn new(store: Arc<dyn Store>, hook: H) -> Self {
+        Self { store, hook }
+    }
+
+    /// The hook.
+    pub fn hook(&self) -> &H {
+        &self.hook
+    }
+
+    fn pass<'a, T: Send + 'a>(
+        &'a self,
+        request: Request<'a>,
+        send: impl FnOnce(&'a dyn Store) -> StoreFuture<'a, T> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            self.hook.before(request).await?;
+            let answer = send(&*self.store).await;
+            self.hook.after(request).await?;
+            answer
+        })
+    }
+}
+
+impl<H: Hook> Store for Intercept<H> {
+    fn location(&self) -> String {
+        self.store.location()
+    }
+
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        self.pass(Request::Look(key), move |store| store.look(key))
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        self.pass(Request::Swap(key, swap), move |store| {
+            Box::pin(async move {
+                let reply = store.swap(key, swap).await?;
+                self.hook.swapped(key, swap, &reply);
+                Ok(reply)
+            })
+        })
+    }
+
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        self.pass(Request::List, move |store| store.list(page))
+    }
+
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        self.pass(Request::Records(key), move |store| store.records(key))
+    }
+
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        self.pass(Request::PutNote(topic, note), move |store| store.put_note(topic, note, ttl))
+    }
+
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        self.pass(Request::Notes(topic), move |store| store.notes(topic))
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+        self.store.listen(key)
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
+        self.store.diagnose(jobs)
+    }
+}
