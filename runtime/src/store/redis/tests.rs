@@ -1,33 +1,38 @@
 //! The store against a real server, started for each test. Needs `redis-server`.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    Change, FenceChange, JobRecord, Lock, LockChange, Look, Note, Record, Skip, SkipRecord, State, Store,
-    StoreErrorKind, Swap, SwapReply, Topic, Version,
+    Change, FenceChange, FindingKind, JobRecord, Lock, LockChange, Look, Note, Record, Skip, SkipRecord,
+    State, Store, StoreErrorKind, Swap, SwapReply, Topic, Version,
 };
 use super::RedisStore;
 use crate::Timestamp;
+
+mod cluster;
 
 /// A server that keeps nothing, and ends with the test.
 struct Server {
     process: Child,
     url: String,
+    /// A file that it keeps, after all.
+    file: Option<PathBuf>,
 }
 
 impl Server {
     async fn start(options: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(options)
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server can be started");
-        let server = Self { process, url: format!("redis://127.0.0.1:{port}") };
+        let server = Self { process, url: format!("redis://127.0.0.1:{port}"), file: None };
         while server.connection().await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -51,10 +56,17 @@ impl Server {
     }
 }
 
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ended_already = self.process.kill();
         let _ended_already = self.process.wait();
+        if let Some(file) = &self.file {
+            let _never_written = std::fs::remove_file(file);
+        }
     }
 }
 
@@ -357,6 +369,34 @@ async fn lease_that_too_few_replicas_have_is_an_error_and_other_swaps_wait_for_n
     swapped(&store, "key", &swap(&look, claim(2))).await;
 }
 
+#[tokio::test]
+async fn lease_that_enough_replicas_have_is_won_and_a_replica_takes_none() {
+    let primary = Server::start(&[]).await;
+    let port = primary.url.rsplit(':').next().unwrap();
+    let replica = Server::start(&["--replicaof", "127.0.0.1", port]).await;
+    let store = primary.store().with_wait_replicas(1);
+    let lease = Change { grants_lease: true, ..claim(1) };
+    let begun = std::time::Instant::now();
+    loop {
+        let look = store.look("key").await.unwrap();
+        match store.swap("key", &swap(&look, lease.clone())).await {
+            Ok(SwapReply::Swapped(_)) => break,
+            Ok(SwapReply::Changed(look)) => panic!("{look:?}"),
+            // The replica is not there yet.
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}"),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+    let store = replica.store();
+    let look = store.look("key").await.unwrap();
+    assert_eq!(look.state, state(1));
+    let error = store.swap("key", &swap(&look, lease)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("READONLY"), "{error}");
+    let findings = store.diagnose(&[]).await.unwrap();
+    assert_eq!(findings[0].kind, FindingKind::NotPrimary, "{findings:?}");
+}
+
 /// The permissions that the module lists are enough.
 #[tokio::test]
 async fn listed_permissions_are_enough() {
@@ -370,7 +410,7 @@ async fn listed_permissions_are_enough() {
     let store = RedisStore::open(&url, None).unwrap();
     let look = store.look("key").await.unwrap();
     let until = look.now.plus(Duration::from_secs(60));
-        assert!(store.listen("key").await.unwrap().is_some());
+    assert!(store.listen("key").await.unwrap().is_some());
     let set_lock = LockChange::Set { token: "token".into(), until };
     let won = Change { lock: set_lock, records: vec![skip(1)], keep: 1, notify: true, ..claim(1) };
     swapped(&store, "key", &swap(&look, won)).await;
