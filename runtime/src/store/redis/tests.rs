@@ -19,20 +19,23 @@ mod cluster;
 struct Server {
     process: Child,
     url: String,
-    /// A file that it keeps, after all.
-    file: Option<PathBuf>,
+    /// Replicas and nodes of a cluster write files.
+    folder: PathBuf,
 }
 
 impl Server {
     async fn start(options: &[&str]) -> Self {
         let port = free_port();
+        let folder = std::env::temp_dir().join(format!("jobs-redis-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&folder).unwrap();
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(options)
+            .current_dir(&folder)
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server can be started");
-        let server = Self { process, url: format!("redis://127.0.0.1:{port}"), file: None };
+        let server = Self { process, url: format!("redis://127.0.0.1:{port}"), folder };
         while server.connection().await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -47,7 +50,9 @@ impl Server {
     async fn send(&self, command: &str) -> redis::Value {
         let mut words = command.split(' ');
         let mut cmd = redis::cmd(words.next().unwrap());
-        words.for_each(|word| drop(cmd.arg(word)));
+        for word in words {
+            cmd.arg(word);
+        }
         cmd.query_async(&mut self.connection().await.unwrap()).await.unwrap()
     }
 
@@ -64,9 +69,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ended_already = self.process.kill();
         let _ended_already = self.process.wait();
-        if let Some(file) = &self.file {
-            let _never_written = std::fs::remove_file(file);
-        }
+        let _may_stay = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -97,14 +100,14 @@ async fn swapped(store: &RedisStore, key: &str, swap: &Swap) -> super::super::Sw
 }
 
 /// Whether a look shows what is expected. A lock may seem to last a little longer than it does.
-fn assert_shows(mut found: Look, expected: Look, round: i64) {
+fn assert_shows(mut found: Look, expected: &Look, round: i64) {
     if let (Some(found), Some(expected)) = (&mut found.lock, &expected.lock)
         && found.until > expected.until
         && found.until < expected.until.map(|until| until.plus(Duration::from_secs(1)))
     {
         found.until = expected.until;
     }
-    assert_eq!(found, expected, "round {round}");
+    assert_eq!(&found, expected, "round {round}");
 }
 
 /// Every swap means what it means for a record in memory.
@@ -164,7 +167,9 @@ async fn swap_means_what_record_swap_says() {
         let reply = store.swap("key", &swap).await.unwrap();
         let expected = Record::swap_with_lock(&mut record, &mut held, reply.now(), &swap);
         match (reply, expected) {
-            (SwapReply::Changed(found), SwapReply::Changed(expected)) => assert_shows(found, expected, round),
+            (SwapReply::Changed(found), SwapReply::Changed(expected)) => {
+                assert_shows(found, &expected, round);
+            }
             (reply, expected) => {
                 assert_eq!(reply, expected, "round {round}: {swap:?}");
                 applied += 1;
@@ -172,7 +177,7 @@ async fn swap_means_what_record_swap_says() {
         }
         look = store.look("key").await.unwrap();
         let expected = Record::look_with_lock(record.as_ref(), held.as_ref(), look.now);
-        assert_shows(look.clone(), expected, round);
+        assert_shows(look.clone(), &expected, round);
         let records = record.as_ref().map(Record::records).unwrap_or_default();
         assert_eq!(store.records("key").await.unwrap(), records, "round {round}");
     }
