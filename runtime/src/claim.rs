@@ -99,7 +99,11 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
         if let What::Tick(tick) = &mut pending.claim_mut().what {
             tick.known_for = server.begun.elapsed();
         }
-        let pause = match pending.ask().await {
+        let asked = pending.ask().await;
+        if asked.is_ok() {
+            server.health.job_answered(&job.policy.key);
+        }
+        let pause = match asked {
             Ok(Asked::Won(lease, _)) if server.stop.is_raised() => {
                 lease.give_up(server);
                 return Err(SkipReason::Stopping.into());
@@ -137,7 +141,11 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
                     }
                     pause
                 }
-                None => return Err(unanswered(unused.as_ref().unwrap_or(&error)).into()),
+                None => {
+                    let error = unused.as_ref().unwrap_or(&error);
+                    server.health.job_failed(&job.policy.key, error);
+                    return Err(unanswered(error).into());
+                }
             },
         };
         drop(slot);

@@ -1,6 +1,7 @@
 //! Whether the scheduler can do its work.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::Timestamp;
@@ -12,7 +13,8 @@ use crate::store::{StoreError, StoreErrorKind};
 pub enum Health {
     /// The store answered when it was last asked.
     Ready,
-    /// The store does not answer, or refuses, so nothing can start; it is tried again at every tick.
+    /// The store does not answer, or refuses, or did not decide a job's last tick while it could still start. It is tried
+    /// again at every tick.
     StoreUnavailable {
         /// Since when, by this machine's clock.
         since: Timestamp,
@@ -38,7 +40,11 @@ impl Health {
 }
 
 #[derive(Default)]
-pub(crate) struct HealthCell(Mutex<Option<Trouble>>);
+pub(crate) struct HealthCell {
+    store: Mutex<Option<Trouble>>,
+    /// By key: jobs whose last tick the store did not decide while it could still start.
+    jobs: Mutex<BTreeMap<String, Trouble>>,
+}
 
 #[derive(Clone)]
 struct Trouble {
@@ -75,14 +81,35 @@ impl HealthCell {
         trouble.replace(new).is_none()
     }
 
+    /// A tick of this job was skipped because of an error that lasted.
+    pub(crate) fn job_failed(&self, key: &str, error: &StoreError) {
+        let mut jobs = self.jobs();
+        let since = jobs.get(key).map_or_else(Timestamp::now, |trouble| trouble.since);
+        let trouble = Trouble { since, kind: error.kind(), error: error.to_string(), refused: None };
+        jobs.insert(key.to_owned(), trouble);
+    }
+
+    /// The store has decided a tick of this job.
+    pub(crate) fn job_answered(&self, key: &str) {
+        let mut jobs = self.jobs();
+        if !jobs.is_empty() {
+            jobs.remove(key);
+        }
+    }
+
     pub(crate) fn get(&self) -> Health {
-        match self.trouble().clone() {
+        let lasting = || self.jobs().values().min_by_key(|trouble| trouble.since).cloned();
+        match self.trouble().clone().or_else(lasting) {
             None => Health::Ready,
             Some(Trouble { since, kind, error, .. }) => Health::StoreUnavailable { since, kind, error },
         }
     }
 
-    fn trouble(&self) -> std::sync::MutexGuard<'_, Option<Trouble>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Trouble>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

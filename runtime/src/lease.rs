@@ -46,8 +46,7 @@ impl HeldLease {
         answer: Answer<Verdict>,
     ) -> Self {
         let remaining = lease.until.since(answer.now);
-        let wall = server.time.wall().clone();
-        let proof = Arc::new(Proof::new(wall, kept_alive, margin(lease.ttl), answer.sent, remaining));
+        let proof = Arc::new(Proof::new(&server.time, kept_alive, margin(lease.ttl), answer.sent, remaining));
         Self { key, kept_alive, lease, proof, cancelled: Arc::default(), cached: answer.written }
     }
 

@@ -9,13 +9,14 @@ use tokio::time::Instant;
 
 use crate::Timestamp;
 use crate::clock::Clock;
-use crate::store_time::Moment;
+use crate::store_time::{Leaps, Moment, StoreTime};
 use crate::watched::Flag;
 
 /// How long a lease can be relied on, counted from before its last confirmation was asked for, with a
 /// margin taken off: whoever trusts it stops before the store lets anybody else in.
 pub(crate) struct Proof {
     wall: Arc<dyn Clock>,
+    leaps: Arc<Leaps>,
     /// Whether somebody will ask the store when the lease is in doubt.
     kept_alive: bool,
     confirmed: Mutex<Confirmed>,
@@ -41,7 +42,7 @@ enum Worth {
 
 impl Proof {
     pub(crate) fn new(
-        wall: Arc<dyn Clock>,
+        time: &StoreTime,
         kept_alive: bool,
         margin: Duration,
         sent: Moment,
@@ -50,7 +51,8 @@ impl Proof {
         let deadline = sent.steady + remaining.saturating_sub(margin);
         let confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline, margin };
         Self {
-            wall,
+            wall: time.wall().clone(),
+            leaps: time.leaps().clone(),
             kept_alive,
             confirmed: Mutex::new(confirmed),
             lost: Flag::default(),
@@ -112,7 +114,9 @@ impl Proof {
         }
         // The steady clock stands still in a suspended machine, and the wall clock does not.
         let passed = self.wall.now().since(confirmed.wall);
-        let slept = passed > now.duration_since(confirmed.at) + confirmed.margin;
+        // In a paused virtual machine both do, and only the store's clock shows it.
+        let slept = passed > now.duration_since(confirmed.at) + confirmed.margin
+            || self.leaps.since(confirmed.at);
         match (slept, self.kept_alive) {
             (false, _) => Worth::Everything,
             (true, true) => Worth::Doubtful,

@@ -15,7 +15,32 @@ pub(crate) struct StoreTime {
     wall: Arc<dyn Clock>,
     anchor: Mutex<Anchor>,
     steps: watch::Sender<u64>,
+    leaps: Arc<Leaps>,
 }
+
+/// Notices that the store's clock is far ahead of where it should be: this machine may have been paused, with both of its
+/// clocks. What was known before has to be confirmed.
+#[derive(Default)]
+pub(crate) struct Leaps(Mutex<Option<Instant>>);
+
+impl Leaps {
+    /// Whether that was noticed by a request that was sent after this instant.
+    pub(crate) fn since(&self, instant: Instant) -> bool {
+        self.last().is_some_and(|leap| leap > instant)
+    }
+
+    fn note(&self, sent: Instant) {
+        let mut last = self.last();
+        *last = (*last).max(Some(sent));
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A store's clock that is this much ahead of the estimate, beyond what the way of a reply explains, has leapt.
+const LEAP: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy)]
 struct Anchor {
@@ -41,7 +66,7 @@ impl StoreTime {
     /// Begins with the wall clock's word, until the store's first reply.
     pub(crate) fn new(wall: Arc<dyn Clock>) -> Self {
         let anchor = Anchor { instant: Instant::now(), time: wall.now(), error: Duration::from_secs(3600) };
-        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0) }
+        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0), leaps: Arc::default() }
     }
 
     /// What the store's clock shows now, as far as is known.
@@ -58,6 +83,11 @@ impl StoreTime {
     /// The machine's own clock, to notice a suspend.
     pub(crate) fn wall(&self) -> &Arc<dyn Clock> {
         &self.wall
+    }
+
+    /// When the store's clock was last found far ahead.
+    pub(crate) fn leaps(&self) -> &Arc<Leaps> {
+        &self.leaps
     }
 
     pub(crate) fn moment(&self) -> Moment {
@@ -79,6 +109,9 @@ impl StoreTime {
         let doubt = anchor.error + age / DRIFT;
         let apart = time.since(known).max(known.since(time));
         let wrong = apart > doubt + error + STEP;
+        if time.since(known) > doubt + error + LEAP {
+            self.leaps.note(sent);
+        }
         let better = wrong || error <= doubt;
         if better {
             *anchor = fresh;

@@ -1,18 +1,40 @@
-//! A store on a PostgreSQL server: each step is one function call, in one round trip and one transaction.
+//! A store on a PostgreSQL server: a look is one `SELECT`, a swap one statement and one transaction.
 //!
-//! The tables and functions are made when they are first needed, in the schema `public` or the one that the URL
-//! names: `postgres://user:password@host/database?schema=jobs`. A key is a row of `job_lock`, which says who holds it,
-//! its marks and its counts; `job_slot` says who holds slots, `job_run` and `job_skip` hold the newest records,
-//! `job_server` and `job_request` what the servers tell each other. Programs and people may read all of them. The row
-//! of a key that no job has counts no longer once it has expired, and goes when other keys come: a step that adds a row
-//! removes a few such.
+//! PostgreSQL 12 or newer; tested with 15. There are three tables and no functions, in the schema `public` or in the one
+//! that the URL names: `postgres://user:password@host/database?schema=jobs`. They are made when they are first needed. Where
+//! the store's own user may not make them, an administrator runs what [`PostgresStore::setup_sql`] returns. The user needs
+//! `USAGE` on the schema, and `SELECT`, `INSERT`, `UPDATE` and `DELETE` on the tables.
 //!
-//! Whoever frees a key that somebody waits for says so by `NOTIFY`. Who waits has a second connection for that, opened
-//! when first needed and shared by all who wait. Behind a pooler that hands out a connection per transaction, `LISTEN`
-//! succeeds and hears nothing: then, and while that connection is broken, whoever waits finds out by asking now and then.
+//! | table | holds |
+//! |---|---|
+//! | `job_lock` | one row per key: who holds it, and the state that the servers decide by |
+//! | `job_record` | the newest runs and skips of each key |
+//! | `job_note` | what expires by itself: heartbeats, requests for manual runs, who waits for a key |
 //!
-//! Nothing depends on the session: neither its time zone, nor its isolation level, nor that the next step goes over
-//! the same one. So a pooler that hands out a connection per transaction will do. A claim that loses locks nothing.
+//! Programs and people may read them:
+//!
+//! ```sql
+//! SELECT job_name, server, since, until FROM job_lock WHERE until > now();                         -- who holds what
+//! SELECT job_name, server, started, ended, outcome, error FROM job_record WHERE kind = 'run' ORDER BY id DESC LIMIT 20;
+//! ```
+//!
+//! `server`, `since` and `until` are NULL once a key was released. Characters outside ASCII appear as `?` in these columns, so
+//! that a database of any encoding can keep them; the columns `state` and `record` have everything, as JSON. The row of a
+//! key that no job has is removed some time after it has expired.
+//!
+//! # Connections
+//!
+//! All requests of a store share one connection. A statement that finds its row locked by another session waits for
+//! 50 ms at most, and is sent again later. Nothing depends on the session: neither its time zone, nor its isolation level,
+//! nor that the next statement goes over the same one. So a pooler that assigns connections per transaction can be used.
+//!
+//! A swap that frees a key for which another process waits is reported by `NOTIFY`. A store that waits has a second
+//! connection for that, opened when it is first needed. Behind a pooler that assigns connections per transaction, `LISTEN`
+//! succeeds and receives nothing: then, and while that connection is broken, waiting works by polling.
+//!
+//! An application that has a pool already can lend its connections: [`PostgresStore::from_source`].
+//!
+//! # TLS
 //!
 //! With the crate's feature `tls`, `sslmode` means what it means to PostgreSQL's own clients, with one exception on the
 //! safe side: `require` verifies the server as `verify-full` does.
@@ -24,36 +46,26 @@
 //! | `verify-ca` | yes | is signed by the CA in the file `sslrootcert` |
 //! | `require`, `verify-full`, the default with a certificate in the URL | yes | and is for this host's name |
 //!
-//! `sslrootcert=/etc/ssl/postgres-ca.pem` names whom to trust, instead of the system's root certificates; `sslcert=…` and
-//! `sslkey=…` say who this server is. The files are PEM, and are read once, at start.
-//!
-//! An application that has a pool already lends its connections: [`PostgresStore::from_source`].
-//!
-//! Tested with PostgreSQL 15; the database's encoding should be UTF8.
+//! `sslrootcert=/etc/ssl/postgres-ca.pem` names the CA to trust, instead of the system's root certificates; `sslcert=…` and
+//! `sslkey=…` identify this server. The files are PEM, and are read once, at start.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-use singleton_jobs_policy::check_key;
-use tokio::sync::Mutex;
-use uuid::Uuid;
 
 use super::{
-    Announcement, Claim, Ending, ExtendReply, FindingsFuture, ForgetReply, HeldLock, History, Kind, Lease,
-    ListenFuture, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError,
-    StoreErrorKind, StoreFuture, Verdict, What, model,
+    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply,
+    Topic, to_ascii_json,
 };
-use arguments::Call;
-use connection::Connection;
+use crate::Timestamp;
 use listen::Ear;
-use reply::{Abouts, Answer, ClaimAnswer, ExtendAnswer, ForgetAnswer, HeldOnes, ReleaseAnswer};
-use source::Open;
+use request::{Statement, Tables, number, text};
 pub use source::{Lending, Session, Source};
+use statements::Statements;
 use trouble::Trouble;
 
 mod address;
-mod arguments;
 mod connection;
 #[cfg(feature = "deadpool-postgres")]
 mod deadpool;
@@ -63,118 +75,132 @@ mod listen;
 mod opening;
 mod parameters;
 mod reply;
+mod request;
 mod schema;
 mod source;
+mod statements;
+mod swap;
 #[cfg(feature = "tls")]
 mod tls;
 mod trouble;
+mod values;
 
-/// How long tables and functions may take to make, while other servers wait to find them made.
-const MAKING: Duration = Duration::from_secs(10);
+/// So many keys are listed in one round trip.
+const PAGE: i64 = 1000;
 
-/// A store on a PostgreSQL server, reached over one connection that is opened when it is first needed, or over those that an application lends.
+/// Notes that last longer last so long: an instant of today plus this is still a `timestamptz`.
+const LONGEST: Duration = Duration::from_secs(10_000 * 365 * 86_400);
+
+/// A store on a PostgreSQL server, reached over one connection that is opened when it is first needed, or over those that
+/// an application lends.
 pub struct PostgresStore {
     location: String,
     user: Option<String>,
-    schema: String,
     namespace: String,
-    connection: Connection,
+    tables: Tables,
+    statements: Statements,
     ear: Ear,
-    making: Mutex<()>,
+    /// How many keys that expire this store has added.
+    added: AtomicU32,
 }
 
 impl PostgresStore {
-    /// How long to wait for a connection, and for the answer to a step. By default 2 s for each host and 1 s, or what
+    /// How long to wait for a connection, and for the answer to a request. By default 2 s for each host and 1 s, or what
     /// the URL says: `postgres://host/database?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
-        self.connection = self.connection.with_timeouts(connect, response);
+        self.tables.connection = self.tables.connection.with_timeouts(connect, response);
         self
     }
 
-    /// The SQL that makes the tables and functions, for an administrator to run where the store's own user may not.
+    /// The SQL that makes the tables, for an administrator to run where the store's own user may not.
     ///
     /// It can be run again and again, and grants the user that the URL names what it needs.
     pub fn setup_sql(&self) -> String {
-        schema::script(&self.schema, self.user.as_deref())
+        schema::script(&self.tables.schema, self.user.as_deref())
     }
 
-    async fn step<W: DeserializeOwned, T: From<W>>(
-        &self,
-        step: &'static str,
-        call: Call<'_>,
-    ) -> Result<Stamped<T>, StoreError> {
-        let answer = self.ask(&call).await.map_err(|trouble| self.tell(step, &trouble))?;
-        match answer.as_deref().map(serde_json::from_str::<Answer<W>>) {
-            Some(Ok(Answer { at, reply })) => Ok(Stamped { at, reply: reply.into() }),
-            _ => Err(self.unreadable(step, "its answer makes no sense")),
-        }
-    }
-
-    async fn job_step<'a, W: DeserializeOwned, T: From<W>>(
-        &'a self,
-        step: &'static str,
-        function: &'static str,
-        key: &'a str,
-        arguments: impl FnOnce(Call<'a>) -> Call<'a>,
-    ) -> Result<Stamped<T>, StoreError> {
-        self.check_key(step, key)?;
-        self.step(step, arguments(Call::of_job(function, &self.namespace, key))).await
-    }
-
-    fn check_key(&self, step: &'static str, key: &str) -> Result<(), StoreError> {
-        check_key(key).map_err(|problem| {
-            let cause = format!("invalid key: {problem}");
-            StoreError::new(StoreErrorKind::Misconfigured, step, &self.location, cause)
-        })
-    }
-
-    /// Makes what is missing, and asks again.
-    async fn ask(&self, call: &Call<'_>) -> Result<Option<String>, Trouble> {
-        let answer = self.ask_until_nobody_is_in_the_way(call).await;
-        if !answer.as_ref().is_err_and(Trouble::is_missing) {
-            return answer;
-        }
-        let _one_at_a_time = self.making.lock().await;
-        let answer = self.ask_until_nobody_is_in_the_way(call).await;
-        if !answer.as_ref().is_err_and(Trouble::is_missing) {
-            return answer;
-        }
-        let definitions = schema::definitions(&self.schema);
-        let send = async |client: Open| client.batch_execute(&definitions).await;
-        let made = self.connection.exchange(MAKING, send).await;
-        made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))?;
-        self.ask_until_nobody_is_in_the_way(call).await
-    }
-
-    /// A transaction that was broken off for another's sake was not applied, and may be repeated.
-    async fn ask_until_nobody_is_in_the_way(&self, call: &Call<'_>) -> Result<Option<String>, Trouble> {
-        let begun = Instant::now();
-        loop {
-            let send = async |client: Open| call.send(&client, &self.schema).await;
-            let answer = self.connection.exchange(self.connection.response(), send).await;
-            let again = answer.as_ref().is_err_and(Trouble::was_only_in_the_way);
-            if !again || begun.elapsed() >= self.connection.response() {
-                return answer;
-            }
-            let jitter = Uuid::new_v4().as_bytes()[0];
-            tokio::time::sleep(Duration::from_micros(100 * u64::from(jitter))).await;
-        }
-    }
-
-    fn tell(&self, step: &'static str, trouble: &Trouble) -> StoreError {
-        let Trouble { kind, words, .. } = trouble;
-        let advice = if trouble.is_forbidden() {
-            "; have an administrator run what `PostgresStore::setup_sql` returns: it makes what is missing, and grants \
-             what is needed"
-        } else {
-            ""
+    async fn look_at(&self, key: &str) -> Result<Look, Trouble> {
+        let statement = Statement {
+            sql: &self.statements.look,
+            parameters: &[text(&self.namespace), text(&key)],
         };
-        StoreError::new(*kind, step, &self.location, format!("{words}{advice}"))
+        let read = |rows: Vec<_>| match rows.first() {
+            Some(row) => reply::look(row),
+            None => Err(reply::unreadable("the answer is empty")),
+        };
+        self.tables.ask(statement, None, read).await
     }
 
-    fn unreadable(&self, step: &'static str, cause: &str) -> StoreError {
-        StoreError::new(StoreErrorKind::Unreadable, step, &self.location, cause)
+    async fn page_after(&self, key: &str) -> Result<Page, Trouble> {
+        let statement = Statement {
+            sql: &self.statements.list,
+            parameters: &[text(&self.namespace), text(&key), number(&PAGE)],
+        };
+        let read = |rows: Vec<_>| {
+            let mut page = Page::default();
+            for row in &rows {
+                let key: String = reply::column(row, 5)?;
+                if i64::try_from(rows.len()) == Ok(PAGE) {
+                    page.next = Some(key.clone());
+                }
+                match reply::look(row) {
+                    Ok(look) => page.keys.push((key, look)),
+                    Err(trouble) if trouble.is_unreadable() => {}
+                    Err(trouble) => return Err(trouble),
+                }
+            }
+            Ok(page)
+        };
+        self.tables.ask(statement, None, read).await
+    }
+
+    async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp, Trouble> {
+        let (topic, content) = (topic.as_str(), to_ascii_json(&&*note.text));
+        let micros = i64::try_from(ttl.min(LONGEST).as_micros()).unwrap_or(i64::MAX);
+        let parameters = [
+            text(&self.namespace),
+            text(&topic),
+            text(&note.name),
+            text(&content),
+            number(&micros),
+        ];
+        let statement = if ttl.is_zero() {
+            Statement { sql: &self.statements.remove_note, parameters: &parameters[..3] }
+        } else {
+            Statement { sql: &self.statements.put_note, parameters: &parameters }
+        };
+        self.tables.ask(statement, Some(self.sweep()), |rows| reply::now(&rows)).await
+    }
+
+    async fn listen_for(&self, key: &str) -> Result<Option<Listener>, Trouble> {
+        let listener = self.ear.listen(&self.tables.connection, self.payload(key)).await?;
+        if listener.is_some() {
+            let statement = Statement {
+                sql: &self.statements.await_key,
+                parameters: &[text(&self.namespace), text(&key)],
+            };
+            self.tables.ask(statement, None, |_| Ok(())).await?;
+        }
+        Ok(listener)
+    }
+
+    /// What a notification says: of which key it is.
+    fn payload(&self, key: &str) -> String {
+        format!("{}/{}/{key}", self.tables.schema, self.namespace)
+    }
+
+    fn error(&self, step: &'static str) -> impl FnOnce(Trouble) -> StoreError {
+        move |trouble| {
+            let advice = if trouble.is_forbidden() {
+                "; have an administrator run what `PostgresStore::setup_sql` returns: it makes what is missing, and \
+                 grants what is needed"
+            } else {
+                ""
+            };
+            let Trouble { kind, words, .. } = trouble;
+            StoreError::new(kind, step, &self.location, format!("{words}{advice}"))
+        }
     }
 }
 
@@ -183,129 +209,51 @@ impl Store for PostgresStore {
         self.location.clone()
     }
 
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        Box::pin(self.step::<(), ()>("ping", Call::new("jobs_ping_v1")))
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        Box::pin(async move { self.look_at(key).await.map_err(self.error("look")) })
     }
 
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        if let What::Slot(of) = claim.what {
-            return Box::pin(self.job_step::<ClaimAnswer, _>(
-                "claim",
-                "jobs_slot_claim_v1",
-                key,
-                move |call| call.slot_claim(claim, of),
-            ));
-        }
-        Box::pin(self.job_step::<ClaimAnswer, _>("claim", "jobs_claim_v1", key, |call| call.claim(claim)))
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        Box::pin(async move { self.swap_or_look(key, swap).await.map_err(self.error("swap")) })
     }
 
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        if let Kind::Slot { of } = lease.kind {
-            return Box::pin(self.job_step::<ExtendAnswer, _>(
-                "extend",
-                "jobs_slot_extend_v1",
-                key,
-                move |call| call.slot(lease, of),
-            ));
-        }
-        Box::pin(self.job_step::<ExtendAnswer, _>("extend", "jobs_extend_v1", key, |call| call.lease(lease)))
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        Box::pin(async move { self.page_after(page.unwrap_or("")).await.map_err(self.error("list")) })
     }
 
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        if let Kind::Slot { .. } = lease.kind {
-            return Box::pin(self.job_step::<ReleaseAnswer, _>(
-                "release",
-                "jobs_slot_release_v1",
-                key,
-                |call| call.text(&*lease.token).number(lease.fence),
-            ));
-        }
-        Box::pin(self.job_step::<ReleaseAnswer, _>("release", "jobs_release_v1", key, |call| {
-            call.lease(lease).ending(end)
-        }))
-    }
-
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        Box::pin(self.job_step::<HeldOnes, _>("break_lock", "jobs_break_lock_v1", key, move |call| {
-            call.remember(remember)
-        }))
-    }
-
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        let call = Call::new("jobs_locks_v1").text(&self.namespace).format();
-        Box::pin(self.step::<HeldOnes, _>("locks", call))
-    }
-
-    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         Box::pin(async move {
-            self.check_key("listen", key)?;
-            let payload = format!("{}/{}/{key}", self.schema, self.namespace);
-            let listener = self.ear.listen(&self.connection, payload).await;
-            listener.map_err(|trouble| self.tell("listen", &trouble))
+            let statement = Statement {
+                sql: &self.statements.records,
+                parameters: &[text(&self.namespace), text(&key)],
+            };
+            let records = self.tables.ask(statement, None, |rows| reply::records(&rows)).await;
+            records.map_err(self.error("records"))
         })
     }
 
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        let step = if paused { "pause" } else { "resume" };
-        Box::pin(self.job_step::<(), ()>(step, "jobs_set_paused_v1", key, move |call| call.flag(paused)))
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        Box::pin(async move { self.write_note(topic, note, ttl).await.map_err(self.error("put_note")) })
     }
 
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(self.job_step::<(), ()>("reset", "jobs_reset_v1", key, |call| call))
-    }
-
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        Box::pin(
-            self.job_step::<ForgetAnswer, _>("forget", "jobs_forget_v1", key, move |call| {
-                call.duration(quiet)
-            }),
-        )
-    }
-
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        Box::pin(
-            self.job_step::<Requested, _>("request", "jobs_request_v1", key, |call| call.request(request)),
-        )
-    }
-
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
         Box::pin(async move {
-            let stored =
-                self.job_step::<model::State, model::State>("history", "jobs_history_v1", key, |call| call);
-            let Stamped { at, reply: state } = stored.await?;
-            if state.format > model::FORMAT {
-                return Err(self.unreadable("history", "its format is newer than this server reads"));
-            }
-            Ok(Stamped { at, reply: model::history(&state, at) })
+            let topic = topic.as_str();
+            let statement = Statement {
+                sql: &self.statements.notes,
+                parameters: &[text(&self.namespace), text(&topic)],
+            };
+            let notes = self.tables.ask(statement, None, |rows| reply::notes(&rows)).await;
+            notes.map_err(self.error("notes"))
         })
     }
 
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        let call = Call::new("jobs_announce_v1").text(&self.namespace).announcement(announcement);
-        Box::pin(self.step::<Vec<RequestHint>, _>("announce", call))
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+        Box::pin(async move { self.listen_for(key).await.map_err(self.error("listen")) })
     }
 
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        let call = Call::new("jobs_leave_v1").text(&self.namespace).text(server);
-        Box::pin(self.step::<(), ()>("leave", call))
-    }
-
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        let call = Call::new("jobs_servers_v1").text(&self.namespace);
-        Box::pin(self.step::<Abouts, _>("servers", call))
-    }
-
-    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
-        let look = async |client: Open| diagnosis::look(&client, &self.schema, &self.namespace, jobs).await;
-        Box::pin(async move {
-            let found = self.connection.exchange(self.connection.response(), look).await;
-            found.map_err(|trouble| self.tell("diagnose", &trouble))
-        })
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
+        Box::pin(async move { self.findings(jobs).await.map_err(self.error("diagnose")) })
     }
 }
 
@@ -313,7 +261,7 @@ impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore")
             .field("location", &self.location)
-            .field("schema", &self.schema)
+            .field("schema", &self.tables.schema)
             .finish_non_exhaustive()
     }
 }

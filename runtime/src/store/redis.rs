@@ -1,102 +1,131 @@
-//! A store on Redis: each step is one Lua script, run in one round trip.
+//! A store on Redis: a look is one pipeline of plain reads, a swap is one Lua script, each in one round trip.
 //!
-//! The lock itself is what the widely used pattern has: the string `lock:<key>`, its value the token, with
-//! an expiry. A program that takes the same lock by `SET lock:<key> … NX PX …` is excluded while one of
-//! our runs holds it, and the other way round. Everything else about a job is in keys without an expiry, so that only
-//! an `allkeys-*` eviction policy could take them: `{lock:<key>}:state`, `{lock:<key>}:runs` and
-//! `{lock:<key>}:skips`, in one cluster slot with the lock. Of a key that no job has, and of slots (`{lock:<key>}:slots`),
-//! all of it expires by itself, and a `volatile-*` policy may take it before: set `noeviction`. Beside the jobs, the
-//! servers announce themselves in `{servers}:*`, which expires a day after the last of them is gone.
+//! The lock itself is what the widely used pattern has: the string `lock:<key>`, its value the token, with an expiry. A
+//! program that takes the same lock by `SET lock:<key> … NX PX …` is excluded while one of our runs holds it, and the other
+//! way round. Deleting the string releases nothing: the record says which server holds the key, and the holder puts the
+//! string back.
 //!
-//! Deleting the string frees nobody: the state says who holds the key, and the holder puts the string back.
-//! Needs Redis 6.2 or newer, because of `SET … PXAT`. Only Redis 7.0 is tested: other servers that speak its protocol
-//! may do, but nobody has tried.
-//!
-//! | deployed as | URL | feature |
+//! | key | type | content |
 //! |---|---|---|
-//! | one server | `redis://user:password@host:6379/0`, `redis+unix:///run/redis.sock?db=0` | `redis` |
-//! | a master with replicas and sentinels | `redis+sentinel://user:password@host1:26379,host2:26379/mastername/0` | `sentinel` |
-//! | a cluster | `redis+cluster://user:password@host1:6379,host2:6379` | `cluster` |
+//! | `lock:<key>` | string | the token of the holder; expires with the lease |
+//! | `{lock:<key>}:state` | hash | the record: `format`, `version`, `fence`, `state` |
+//! | `{lock:<key>}:runs`, `{lock:<key>}:skips` | list | run and skip records as JSON, newest first |
+//! | `{lock:<key>}:awaited` | string | there while a caller waits for the key; expires after a minute |
+//! | `{notes}:<topic>:expiries`, `{notes}:<topic>:texts` | sorted set, hash | heartbeats and requests for manual runs |
 //!
-//! Parameters follow a `?`, and any other than these is refused: `wait_replicas=1`, `connect_timeout=2s`,
-//! `response_timeout=1s`, and the certificates below; for sentinels that have a password of their own,
-//! `sentinel_password` and `sentinel_username`; for a socket, `db`, `user` and `pass`; for one server `protocol`, without
-//! effect. In a password write `/`, `?`, `#` and `@` as `%2F`, `%3F`, `%23` and `%40`.
+//! With a namespace, `lock:` and `notes` are preceded by `<namespace>:`. All keys of a job are in one cluster slot. The record
+//! of a job has no expiry, so that only an `allkeys-*` eviction policy could delete it. The record of a manual lock or a
+//! semaphore expires by itself, and a `volatile-*` policy may delete it before: set `noeviction`.
+//!
+//! Needs Redis 6.2 or newer, because of `SET … PXAT`, or Valkey; tested with Redis 7.0.
+//!
+//! | deployed as | URL |
+//! |---|---|
+//! | one server | `redis://user:password@host:6379/0`, `redis+unix:///run/redis.sock?db=0` |
+//! | a master with replicas and sentinels | `redis+sentinel://user:password@host1:26379,host2:26379/mastername/0` |
+//! | a cluster | `redis+cluster://user:password@host1:6379,host2:6379` |
+//!
+//! `valkey` may be written for `redis` in all of them. Parameters follow a `?`, and any other than these is refused:
+//! `wait_replicas=1`, `connect_timeout=2s`, `response_timeout=1s`, and the certificates below; for sentinels that have a
+//! password of their own, `sentinel_password` and `sentinel_username`; for a socket, `db`, `user` and `pass`; for one server
+//! `protocol`, without effect. In a password write `/`, `?`, `#` and `@` as `%2F`, `%3F`, `%23` and `%40`.
 //!
 //! **TLS.** With the crate's feature `tls`, the schemes `rediss`, `rediss+sentinel` and `rediss+cluster` are encrypted, and
 //! certificates are always verified: by the system's root certificates, or by those in a file,
-//! `rediss://host:6380?sslrootcert=/etc/ssl/redis-ca.pem`. A server that wants to know its clients by their certificates
-//! is shown `&sslcert=…&sslkey=…`. The files are PEM, and are read once, at start.
+//! `rediss://host:6380?sslrootcert=/etc/ssl/redis-ca.pem`. A client certificate is given by `&sslcert=…&sslkey=…`. The files
+//! are PEM, and are read once, at start.
 //!
-//! **Sentinel.** For every connection the sentinels are asked anew, all at once, and what most of them name is believed
-//! once it says of itself that it is the master. A connection that breaks, falls silent or turns out to lead to a
-//! replica is given up. List all sentinels: they are not learned from each other.
+//! **Sentinel.** For every connection all sentinels are asked at once. The address that most of them name is used if the
+//! server there reports that it is the master. A connection that breaks, does not answer or leads to a replica is closed and
+//! opened again. List all sentinels: they are not learned from each other.
 //!
-//! **Cluster.** A step goes to the node that has the job's slot, over that node's own connection, and follows the slot
-//! when it moves. A node that hangs delays the jobs in its slots only. While a slot is being moved, its jobs' steps are
-//! refused and repeated until it has arrived; leases outlast that unless it takes longer than they last. Each node has a
-//! clock of its own, and a job follows that of the node that has it: keep them together, by NTP.
+//! **Cluster.** A request goes to the node that has the key's slot, over that node's own connection, and follows the slot
+//! when it moves. A node that hangs delays only the jobs in its slots. While a slot is being moved, requests for its jobs are
+//! refused and repeated until it has arrived; leases outlast that unless it takes longer than they last. Each node has its own
+//! clock, and a job follows that of the node that has it: synchronise them by NTP.
+//!
+//! # Permissions
+//!
+//! A user with few permissions needs these, for the keys `lock:*`, `{lock:*` and `{notes}:*` (with a namespace, `shop:lock:*`,
+//! `{shop:lock:*` and `{shop:notes}:*`) and the channels `lock:*`:
+//!
+//! ```text
+//! ACL SETUSER jobs on >password resetkeys ~lock:* ~{lock:* ~{notes}:* resetchannels &lock:* -@all
+//!   +time +hmget +exists +get +pttl +evalsha +eval +hset +hdel +del +set +persist +pexpireat
+//!   +lrange +llen +lpush +ltrim +zrange +zadd +zrem +hgetall +scan
+//!   +publish +subscribe +unsubscribe +info +config|get
+//! ```
+//!
+//! Without `+publish` and `+subscribe` callers that wait for a key poll; without `+info` and `+config|get` nothing is checked
+//! at start. A cluster also needs `+cluster|slots +cluster|info +asking`, `wait_replicas` needs `+wait`, and a master behind
+//! sentinels `+role`.
 //!
 //! # What a failover can lose
 //!
-//! Redis answers before its replicas have a write. A failover can therefore lose the newest: a run that goes on puts its
-//! lease back as soon as there is a master, and fences keep growing, but a tick whose claim is lost may be started by a
-//! second server. `wait_replicas=N` closes that gap for claims: a run starts only when `N` replicas have its claim. With
-//! fewer, the claim is repeated until the tick's grace, or the lease, is over; then it is given back, and the tick is
-//! skipped as [not replicated](crate::SkipReason::NotReplicated). Three things to know:
+//! Redis answers before its replicas have a write, so a failover can lose the newest ones. A run in progress restores its
+//! lease as soon as there is a master, and fences keep growing, but a tick whose claim is lost may be started by a second
+//! server. `wait_replicas=N` closes that gap: a claim or an extension counts only when `N` replicas have it. With fewer, a
+//! claim is repeated until the tick's grace, or the lease, is over; then it is released, and the tick is skipped as
+//! [not replicated](crate::SkipReason::NotReplicated). Four things to know:
 //!
 //! - The replica that is promoted must be one of those that had the claim. With one replica per master `N = 1` is
-//!   enough; with more, sentinels and clusters prefer the one that is ahead, but only a `N` that counts all of them
-//!   leaves nothing to luck, and stops all jobs while one of them is away.
+//!   enough; with more, sentinels and clusters prefer the one that is ahead, but only an `N` that counts all of them
+//!   excludes the others, and stops all jobs while one of them is unreachable.
 //! - Ends of runs are not waited for. If one is lost, the run counts as crashed when its lease is over, and with
 //!   `on_crash = "retry"` its tick is taken over.
-//! - A master that is cut off from the rest goes on to accept writes until it learns of its successor. Set
+//! - A master that is cut off from the rest accepts writes until it learns of its successor. Set
 //!   `min-replicas-to-write 1` and `min-replicas-max-lag 10` on the servers, so that it soon refuses them.
+//! - `KeyDB` does not answer commands that are sent behind a `WAIT`, so `wait_replicas` is refused there.
 //!
-//! A server that wins makes one more round trip with `wait_replicas`, and one that loses none.
+//! Only a server that wins waits, over a connection of its own; losing costs nothing more.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::{Pipeline, RedisError, Value};
+use serde::de::DeserializeOwned;
 use singleton_jobs_policy::check_name;
 
 use super::timeouts::Timeouts;
 use super::tls::Certificates;
 use super::{
-    Announcement, Claim, Ending, ExtendReply, FindingsFuture, ForgetReply, HeldLock, History, Kind, Lease,
-    ListenFuture, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreError,
-    StoreErrorKind, StoreFuture, Verdict, model,
+    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
 use keys::Keys;
-use listen::Ear;
-use reply::Reply;
+use listen::Subscriptions;
+use look::Misread;
+use route::Route;
+use script::Script;
 use topology::Target;
-use way::Way;
 
 mod address;
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
-mod agreement;
-mod arguments;
-#[cfg(feature = "cluster")]
 mod cluster;
 mod connection;
 mod diagnosis;
 mod keys;
+mod list;
 mod listen;
+mod look;
+mod notes;
 mod parameters;
-mod reply;
+mod quorum;
+mod route;
 mod script;
-#[cfg(feature = "sentinel")]
 mod sentinel;
-#[cfg(feature = "cluster")]
 mod slots;
-mod snapshot;
-mod steps;
+mod swap;
+mod token;
 mod topology;
 mod trouble;
-mod way;
+
+#[cfg(test)]
+mod tests;
+
+/// How long a swap notifies those who listen to its key.
+const LISTENING: Duration = Duration::from_secs(60);
 
 /// A store on a Redis server, reached over one shared connection that is opened when it is first needed; on a
 /// cluster, over one per node.
@@ -105,10 +134,10 @@ pub struct RedisStore {
     keys: Keys,
     timeouts: Timeouts,
     wait_replicas: usize,
-    way: Way,
-    /// A way of its own for claims that wait for replicas, since a connection that waits answers nobody else.
-    waiting: Way,
-    ear: Ear,
+    route: Route,
+    /// For swaps that wait for replicas: a connection that waits answers nothing else.
+    waiting: Route,
+    subscriptions: Subscriptions,
 }
 
 impl RedisStore {
@@ -136,33 +165,126 @@ impl RedisStore {
         let Target { topology, parameters, location } = topology::parse(url).map_err(refuse)?;
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
+            // Its locks would be named like those of keys that begin with `lock:`, in no namespace.
+            if name == "lock" {
+                return Err(refuse(
+                    "namespace: `lock` is taken by the names of the keys; choose another".to_owned(),
+                ));
+            }
         }
         let certificates = Arc::new(certificates.and_those_in(&parameters.files).map_err(refuse)?);
         let timeouts = parameters.timeouts;
-        let way = || Way::new(&topology, timeouts, &certificates).map_err(refuse);
-        let (way, waiting) = (way()?, way()?);
+        let route = || Route::new(&topology, timeouts, &certificates).map_err(refuse);
+        let (route, waiting) = (route()?, route()?);
         let (keys, wait_replicas) = (Keys::new(namespace), parameters.wait_replicas);
-        Ok(Self { location, keys, timeouts, wait_replicas, way, waiting, ear: Ear::new() })
+        Ok(Self {
+            location,
+            keys,
+            timeouts,
+            wait_replicas,
+            route,
+            waiting,
+            subscriptions: Subscriptions::new(),
+        })
     }
 
-    /// How long to wait for a connection, and for the answer to a step. By default 2 s and 1 s, or what the URL says:
+    /// How long to wait for a connection, and for the answer to a request. By default 2 s and 1 s, or what the URL says:
     /// `redis://host?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.timeouts = Timeouts { connect, response };
-        self.way = self.way.with_timeouts(self.timeouts);
+        self.route = self.route.with_timeouts(self.timeouts);
         self.waiting = self.waiting.with_timeouts(self.timeouts);
         self
     }
 
-    /// Starts a run only when so many replicas have its claim; `wait_replicas=1` in the URL does the same.
+    /// Waits until so many replicas have a lease that is won or extended; `wait_replicas=1` in the URL does the same.
     ///
-    /// The claim is repeated until they have it, or the tick's grace or the lease is over: then it is given back,
-    /// and the tick is skipped as [not replicated](crate::SkipReason::NotReplicated).
+    /// A claim is repeated until they have it, or the tick's grace or the lease is over: then it is released, and the tick
+    /// is skipped as [not replicated](crate::SkipReason::NotReplicated).
     #[must_use]
     pub fn with_wait_replicas(mut self, replicas: usize) -> Self {
         self.wait_replicas = replicas;
         self
+    }
+
+    async fn look_at(&self, step: &'static str, key: &str) -> Result<Look, StoreError> {
+        let mut commands = Pipeline::with_capacity(look::COMMANDS);
+        look::add_look(&mut commands, &self.keys, key);
+        let answers = self.send_reads(step, key, &commands).await?;
+        look::read(answers).map_err(|misread| self.misread(step, key, misread))
+    }
+
+    async fn send_reads(
+        &self,
+        step: &'static str,
+        key: &str,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        let talk = |connection, asking| look::send(connection, commands, asking);
+        let answers = match &self.route {
+            // One server has all keys.
+            Route::One(_) => self.route.exchange("", talk).await,
+            Route::Many(_) => self.route.exchange(&self.keys.lock(key), talk).await,
+        };
+        answers.map_err(|error| self.trouble(step, &error, None))
+    }
+
+    async fn read_records(&self, key: &str) -> Result<JobRecords, StoreError> {
+        let lists = [self.keys.runs(key), self.keys.skips(key)];
+        let mut commands = Pipeline::with_capacity(2);
+        for list in &lists {
+            commands.cmd("LRANGE").arg(list).arg(0).arg(-1);
+        }
+        let mut answers = self.send_reads("records", key, &commands).await?.into_iter();
+        let mut next = || answers.next().unwrap_or(Value::Nil);
+        let (runs, skips) = (next(), next());
+        Ok(JobRecords { runs: self.entries(&lists[0], runs)?, skips: self.entries(&lists[1], skips)? })
+    }
+
+    fn entries<T: DeserializeOwned>(&self, list: &str, answer: Value) -> Result<Vec<T>, StoreError> {
+        let answer = answer.extract_error().map_err(|error| self.trouble("records", &error, None))?;
+        let Value::Array(entries) = answer else {
+            return Err(self.unreadable("records", format!("{list} is not a list")));
+        };
+        let read = |entry: &Value| serde_json::from_str(look::text_of(entry).unwrap_or_default());
+        let entries: Result<_, serde_json::Error> = entries.iter().map(read).collect();
+        entries.map_err(|error| self.unreadable("records", format!("{list} has a damaged entry ({error})")))
+    }
+
+    /// Subscribes, and marks the key as awaited meanwhile: then swaps publish.
+    async fn subscribe(&self, key: &str) -> Result<Option<Listener>, StoreError> {
+        let awaited = self.keys.awaited(key);
+        let mark = |connection, asking| {
+            let mut set = redis::cmd("SET");
+            set.arg(&awaited).arg("").arg("PX").arg(LISTENING.as_millis());
+            script::send(connection, asking, None, set)
+        };
+        let subscribed = tokio::try_join!(
+            self.subscriptions.listen(self.route.dialer(), self.timeouts, self.keys.channel(key)),
+            self.route.exchange(&awaited, mark),
+        );
+        match subscribed {
+            Ok((listener, _)) => Ok(Some(listener)),
+            // This user may not: the caller polls.
+            Err(error) if trouble::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
+            Err(error) => Err(self.trouble("listen", &error, None)),
+        }
+    }
+
+    fn trouble(&self, step: &'static str, error: &RedisError, script: Option<&Script>) -> StoreError {
+        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error, script))
+    }
+
+    fn misread(&self, step: &'static str, key: &str, misread: Misread) -> StoreError {
+        match misread {
+            Misread::Refused(error) => self.trouble(step, &error, None),
+            Misread::Record(why) => self.unreadable(step, format!("{} {why}", self.keys.record(key))),
+        }
+    }
+
+    fn unreadable(&self, step: &'static str, why: impl Into<String>) -> StoreError {
+        StoreError::new(StoreErrorKind::Unreadable, step, &self.location, why.into())
     }
 }
 
@@ -171,125 +293,37 @@ impl Store for RedisStore {
         self.location.clone()
     }
 
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        Box::pin(async {
-            let [any, ..] = self.keys.of_fleet();
-            let value = self.way.time(&any).await.map_err(|error| self.trouble("ping", &error, None))?;
-            Reply::time(value).ok_or_else(|| self.unreadable("ping"))
-        })
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        Box::pin(self.look_at("look", key))
     }
 
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        Box::pin(self.claim_and_confirm(key, claim))
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        Box::pin(self.send_swap(key, swap))
     }
 
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        if let Kind::Slot { of } = lease.kind {
-            let args = arguments::of_slot(lease, of);
-            return Box::pin(self.key_step("extend", &script::SLOT_EXTEND, key, args, reply::extend));
-        }
-        let args = arguments::of_lease(lease);
-        Box::pin(self.job_step("extend", &script::EXTEND, key, args, reply::extend))
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        Box::pin(self.list_page(page))
     }
 
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        if let Kind::Slot { .. } = lease.kind {
-            let args = arguments::of_slot_release(lease);
-            return Box::pin(self.key_step("release", &script::SLOT_RELEASE, key, args, reply::release));
-        }
-        let args = [arguments::of_lease(lease), arguments::of_ending(end)].concat();
-        Box::pin(self.job_step("release", &script::RELEASE, key, args, reply::release))
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        Box::pin(self.read_records(key))
     }
 
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        let args = vec![arguments::count(remember)];
-        Box::pin(self.job_step("break_lock", &script::BREAK_LOCK, key, args, |reply| reply::held(reply, key)))
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        Box::pin(self.send_note(topic, note, ttl))
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        Box::pin(self.read_notes(topic))
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+        Box::pin(self.subscribe(key))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
         Box::pin(async move {
-            let heard = self.ear.listen(self.way.door(), self.timeouts, self.keys.channel(key)).await;
-            match heard {
-                Ok(listener) => Ok(Some(listener)),
-                // This user may not: whoever waits asks again and again.
-                Err(error) if trouble::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
-                Err(error) => Err(self.trouble("listen", &error, None)),
-            }
-        })
-    }
-
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        Box::pin(async move {
-            let mut found = Stamped { at: Timestamp::default(), reply: Vec::new() };
-            for key in self.held_keys().await? {
-                let read = |reply: &mut Reply| reply::held(reply, &key);
-                let held = self.job_step("locks", &script::HELD, &key, Vec::new(), read).await?;
-                found.at = held.at;
-                found.reply.extend(held.reply);
-            }
-            if found.reply.is_empty() {
-                found.at = self.ping().await?.at;
-            }
-            Ok(found)
-        })
-    }
-
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        let step = if paused { "pause" } else { "resume" };
-        let args = vec![arguments::flag(paused)];
-        Box::pin(self.job_step(step, &script::SET_PAUSED, key, args, |_| Some(())))
-    }
-
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(self.job_step("reset", &script::RESET, key, Vec::new(), |_| Some(())))
-    }
-
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        let args = vec![arguments::micros(quiet)];
-        Box::pin(self.job_step("forget", &script::FORGET, key, args, reply::forget))
-    }
-
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        Box::pin(async move {
-            let args = arguments::of_request(request);
-            let counts = self.job_step("request", &script::REQUEST, key, args, reply::request).await?;
-            // In a step of its own, because the fleet may be in another slot of a cluster than the job. Whoever
-            // repeats the request after an error is given the same one, and puts the hint again.
-            let args = arguments::of_hint(key, &counts.reply);
-            self.fleet_step("request", &script::HINT, args, |_| Some(())).await?;
-            Ok(counts)
-        })
-    }
-
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        Box::pin(async move {
-            let stored = self.job_step("history", &script::HISTORY, key, Vec::new(), snapshot::read);
-            let Stamped { at, reply: state } = stored.await?;
-            Ok(Stamped { at, reply: model::history(&state, at) })
-        })
-    }
-
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        let args = arguments::of_announcement(announcement);
-        Box::pin(self.fleet_step("announce", &script::ANNOUNCE, args, reply::hints))
-    }
-
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(self.fleet_step("leave", &script::LEAVE, vec![server.to_owned()], |_| Some(())))
-    }
-
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        Box::pin(self.fleet_step("servers", &script::SERVERS, Vec::new(), reply::servers))
-    }
-
-    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> FindingsFuture<'a> {
-        Box::pin(async move {
-            let found = self.way.look(&self.keys, jobs, self.wait_replicas).await;
+            let found = self.route.diagnose(&self.keys, jobs, self.wait_replicas).await;
             found.map_err(|error| self.trouble("diagnose", &error, None))
         })
     }

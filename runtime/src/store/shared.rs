@@ -100,7 +100,7 @@ impl<D: Dial> Shared<D> {
     }
 
     /// Opens another connection when the next one is needed, and without a pause: nothing speaks against it.
-    #[cfg(feature = "cluster")]
+    #[cfg(feature = "redis")]
     pub(super) fn forget(&self) {
         self.line().current = None;
     }

@@ -82,7 +82,7 @@ mod promises;
 mod random;
 mod subject;
 
-pub use client::{Client, Stamped};
+pub use client::{Acquired, Client, Stamped};
 pub use contract::{contract, prove};
 pub use random::random_operations;
 pub use subject::{Need, Subject, Tamper, Tampering};

@@ -22,21 +22,18 @@ const EXPECTED: &str = "expected `postgres://user:password@host:port/database`";
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<Address, String> {
+    check_form(url)?;
     let Parameters { url, schema, sslmode, files, mut timeouts } = Parameters::take_from(url)?;
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         let problem = error.source().map(ToString::to_string).unwrap_or_default();
         let words = ["unknown option", "invalid value for option"];
-        // A password with an `@` in it would make the rest of it look like a host, or an option.
-        let whole = !parameters::split(&url).1.is_some_and(|parameters| parameters.contains('@'));
-        let named = whole && words.iter().any(|word| problem.starts_with(word));
+        // A password with an `&` in it would make the rest of it look like an option.
+        let has_password = parameters::split(&url).1.is_some_and(|parameters| parameters.contains("password"));
+        let named = !has_password && words.iter().any(|word| problem.starts_with(word));
         if named { format!("{problem}; {EXPECTED}") } else { EXPECTED.to_owned() }
     })?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(format!("it names no host; {EXPECTED}"));
-    }
-    let is_odd = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
-    if config.get_hosts().iter().any(is_odd) {
-        return Err(format!("write an `@` in a password as %40; {EXPECTED}"));
     }
     if config.get_ssl_negotiation() == SslNegotiation::Direct {
         return Err("sslnegotiation=direct is not supported; leave it out".to_owned());
@@ -56,6 +53,21 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     config.connect_timeout(timeouts.connect);
     timeouts.connect *= u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
     Ok(Address { config, timeouts, schema, sslmode, files })
+}
+
+/// Refuses a URL in which a part of a password could be taken for something that is shown: the user, a host, the database.
+/// The client takes what is before the first `@` for user and password.
+fn check_form(url: &str) -> Result<(), String> {
+    let schemes = ["postgres://", "postgresql://"];
+    let Some(rest) = schemes.iter().find_map(|scheme| url.strip_prefix(scheme)) else {
+        return Err(EXPECTED.to_owned());
+    };
+    let Some((credentials, address)) = rest.split_once('@') else { return Ok(()) };
+    let user = credentials.split(':').next().unwrap_or_default();
+    if address.contains('@') || user.contains(['/', '?', '&', '=']) {
+        return Err(format!("write an `@` in a password as %40, and a `/` as %2F; {EXPECTED}"));
+    }
+    Ok(())
 }
 
 /// The URL again, without the password.
@@ -133,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_url_is_not_repeated() {
+    fn malformed_url_is_not_repeated() {
         for url in [
             "postgres:secret@host",
             "postgres://u:secret@host:first/db",
@@ -142,6 +154,15 @@ mod tests {
             "postgres://u:secret@",
             "postgres://u:p@secret@host/db",
             "postgres://u:p@x?secret=1@host/db",
+            "postgres://u:a@b/secret@host/db",
+            "postgres://u:a@b?schema=secret@host/db",
+            "postgres://host/db?password=secret@1",
+            "postgres://host/db?password=a&secret=1",
+            "postgres://host/db?user=u&password=secret@host/db",
+            "mysql://u:secret@host/db",
+            "secret://u:secret@host/db",
+            "host=db password=secret",
+            "secret",
         ] {
             let error = parse(url).err().expect(url);
             assert!(!error.contains("secret") && error.contains("postgres://"), "{url}: {error}");

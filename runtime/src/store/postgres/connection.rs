@@ -74,11 +74,11 @@ impl Connection {
         talk: impl FnOnce(Open) -> F,
     ) -> Result<T, Trouble>
     where
-        F: Future<Output = Result<T, tokio_postgres::Error>>,
+        F: Future<Output = Result<T, Trouble>>,
     {
         let talk = |client| async move {
             match tokio::time::timeout(patience, talk(client)).await {
-                Ok(result) => result.map_err(|error| Trouble::from(&error)),
+                Ok(result) => result,
                 // It may have been applied, or be applied later.
                 Err(_) => Err(Trouble::timed_out("no answer", patience)),
             }

@@ -1,48 +1,69 @@
-//! What could hurt about a PostgreSQL server.
+//! Settings of a PostgreSQL server that could hurt, and records that this version cannot read.
 
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::Row;
 
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
-use super::super::model::FORMAT;
+use super::super::{FORMAT, State};
+use super::request::{Statement, text, texts};
+use super::trouble::Trouble;
+use super::{PostgresStore, reply};
 
 /// As this session has them: settings may differ by user and database.
 const SETTINGS: &str = "SELECT
+    current_setting('server_version_num')::integer,
+    current_setting('server_version'),
     pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
     current_setting('synchronous_commit') = 'off',
-    current_setting('fsync') = 'off',
-    current_setting('server_encoding')";
+    current_setting('fsync') = 'off'";
 
-/// Looks at the server, and at the states of these jobs, in one round trip.
-pub(super) async fn look(
-    client: &Client,
-    schema: &str,
-    namespace: &str,
-    jobs: &[String],
-) -> Result<Vec<Finding>, Error> {
-    let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
-    let newer = format!(
-        "SELECT job_name FROM \"{schema}\".job_lock WHERE namespace = $1 AND job_name = ANY ($2) AND format > $3 \
-         ORDER BY job_name"
-    );
-    let format = i32::try_from(FORMAT).unwrap_or(i32::MAX);
-    let arguments: [(&(dyn ToSql + Sync), Type); 3] =
-        [(&namespace, Type::TEXT), (&looked_at, Type::TEXT_ARRAY), (&format, Type::INT4)];
-    let (settings, newer) =
-        tokio::join!(client.query_typed(SETTINGS, &[]), client.query_typed(&newer, &arguments));
-    let mut findings = match settings?.first() {
-        Some(row) => about_server(row)?,
-        None => Vec::new(),
-    };
-    let unreadable: Vec<String> = newer?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
-    Ok(findings)
+/// PostgreSQL 12: the first one with `AS MATERIALIZED`.
+const OLDEST: i32 = 120_000;
+
+impl PostgresStore {
+    /// Looks at the server, then at the states of these jobs.
+    pub(super) async fn findings(&self, jobs: &[String]) -> Result<Vec<Finding>, Trouble> {
+        let settings = Statement { sql: SETTINGS, parameters: &[] };
+        let mut findings = self
+            .tables
+            .ask(settings, None, |rows| rows.first().map_or_else(|| Ok(Vec::new()), about_server))
+            .await?;
+        if findings.iter().any(|finding| finding.severity == finding::Severity::Error) {
+            return Ok(findings);
+        }
+        let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
+        let as_we_write_them = vec![format!("{{\"format\":{FORMAT},%"), format!("{{\"format\":{FORMAT}}}")];
+        let states = Statement {
+            sql: &self.statements.unreadable,
+            parameters: &[
+                text(&self.namespace),
+                texts(&looked_at),
+                texts(&as_we_write_them),
+            ],
+        };
+        let unreadable = self.tables.ask(states, None, |rows| unreadable_keys(&rows)).await?;
+        findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
+        Ok(findings)
+    }
 }
 
-fn about_server(row: &Row) -> Result<Vec<Finding>, Error> {
+/// The keys of those states that really cannot be read.
+fn unreadable_keys(rows: &[Row]) -> Result<Vec<String>, Trouble> {
+    let mut keys = Vec::new();
+    for row in rows {
+        if State::from_json(reply::column::<&str>(row, 1)?).is_err() {
+            keys.push(reply::column(row, 0)?);
+        }
+    }
+    Ok(keys)
+}
+
+fn about_server(row: &Row) -> Result<Vec<Finding>, Trouble> {
+    let (number, version): (i32, &str) = (reply::column(row, 0)?, reply::column(row, 1)?);
     let (read_only, asynchronous, unsafe_at_crash): (bool, bool, bool) =
-        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    let encoding: String = row.try_get(3)?;
+        (reply::column(row, 2)?, reply::column(row, 3)?, reply::column(row, 4)?);
+    if let Some(finding) = too_old(number, version) {
+        return Ok(vec![finding]);
+    }
     if read_only {
         return Ok(vec![Finding::error(
             FindingKind::NotPrimary,
@@ -51,28 +72,39 @@ fn about_server(row: &Row) -> Result<Vec<Finding>, Error> {
     }
     let harm = "a tick that has run may run once more within its grace";
     let asynchronous = asynchronous.then(|| {
-        Finding::warning(
-            FindingKind::NotDurable,
-            format!(
-                "PostgreSQL's synchronous_commit is off for this user and database: a crash can lose the newest claims, and then \
-                 {harm}; set it to on"
-            ),
+        format!(
+            "PostgreSQL's synchronous_commit is off for this user and database: a crash can lose the newest claims, and then \
+             {harm}; set it to on"
         )
     });
     let unsafe_at_crash = unsafe_at_crash.then(|| {
-        Finding::warning(
-            FindingKind::NotDurable,
-            format!("PostgreSQL's fsync is off: a crash of its machine can lose or damage everything, and then {harm}; set it to on"),
+        format!(
+            "PostgreSQL's fsync is off: a crash of its machine can lose or damage everything, and then {harm}; set it to on"
         )
     });
-    let encoding = (encoding != "UTF8").then(|| {
-        Finding::warning(
-            FindingKind::Encoding,
-            format!(
-                "the PostgreSQL database's encoding is {encoding}: a run whose error or progress has other characters cannot be put on \
-                 record; use a database with the encoding UTF8"
-            ),
-        )
-    });
-    Ok([asynchronous, unsafe_at_crash, encoding].into_iter().flatten().collect())
+    let findings = asynchronous.into_iter().chain(unsafe_at_crash);
+    Ok(findings.map(|message| Finding::warning(FindingKind::NotDurable, message)).collect())
+}
+
+fn too_old(number: i32, version: &str) -> Option<Finding> {
+    (number < OLDEST).then(|| {
+        let message = format!("this server is PostgreSQL {version}, which is too old; use PostgreSQL 12 or newer");
+        Finding::error(FindingKind::TooOld, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_that_is_too_old_is_named_with_its_version() {
+        assert_eq!(too_old(120_000, "12.0"), None);
+        let finding = too_old(110_022, "11.22 (Debian 11.22-1)").expect("too old");
+        assert_eq!(finding.kind, FindingKind::TooOld);
+        assert_eq!(
+            finding.message,
+            "this server is PostgreSQL 11.22 (Debian 11.22-1), which is too old; use PostgreSQL 12 or newer"
+        );
+    }
 }

@@ -11,7 +11,7 @@ use super::super::{Listener, StoreErrorKind};
 use super::connection::{Connection, Server};
 use super::trouble::Trouble;
 
-/// What `jobs_tell_v1` sends to, with the schema, the namespace and the key.
+/// The channel of all notifications. Each names its schema, namespace and key.
 const LISTEN: &str = "LISTEN jobs_freed";
 
 /// A store's ear: opened when somebody first listens, and anew after trouble by whoever listens next.

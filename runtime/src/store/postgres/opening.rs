@@ -1,13 +1,18 @@
 //! How a store is made: from a URL, or from connections that the application lends.
 
+use std::sync::atomic::AtomicU32;
+
 use singleton_jobs_policy::check_name;
-use tokio::sync::Mutex;
 
 use super::super::tls::Certificates;
 use super::super::{StoreError, StoreErrorKind};
 use super::connection::Connection;
+use super::request::Tables;
 use super::source::Source;
+use super::statements::Statements;
 use super::{PostgresStore, address, encryption};
+
+const DEFAULT_SCHEMA: &str = "public";
 
 impl PostgresStore {
     /// Reads a URL such as `postgres://user:password@host:5432/database`; connects to nothing yet.
@@ -46,7 +51,7 @@ impl PostgresStore {
         }
     }
 
-    /// Borrows the application's connections, one for each step.
+    /// Borrows the application's connections, one for each request.
     pub fn from_source(source: impl Source, namespace: Option<&str>) -> Result<Self, StoreError> {
         let location = source.location();
         Self::over(Connection::lent_by(source), location, None, namespace)
@@ -55,7 +60,7 @@ impl PostgresStore {
     /// Borrows connections out of the application's pool. Call it inside the application's Tokio runtime, where new ones
     /// are opened.
     ///
-    /// A step that waits for one for longer than [the time-out](Self::with_timeouts) fails, and is repeated as after any
+    /// A request that waits for one for longer than [the time-out](Self::with_timeouts) fails, and is repeated as after any
     /// other failure. A job that blocks the application's runtime may lose its lease, because the pool's connections
     /// live there; with a URL the store has a connection on a thread of its own.
     ///
@@ -88,22 +93,45 @@ impl PostgresStore {
         Ok(Self {
             location,
             user,
-            schema: "public".to_owned(),
             namespace: namespace.unwrap_or_default().to_owned(),
-            connection,
+            tables: Tables::new(connection, DEFAULT_SCHEMA),
+            statements: Statements::of(DEFAULT_SCHEMA),
             ear: super::listen::Ear::new(),
-            making: Mutex::default(),
+            added: AtomicU32::new(0),
         })
     }
 
     /// Keeps everything in this schema, which is made if it is not there.
     pub fn with_schema(mut self, schema: &str) -> Result<Self, StoreError> {
         address::check_schema(schema).map_err(misconfigured)?;
-        schema.clone_into(&mut self.schema);
+        schema.clone_into(&mut self.tables.schema);
+        self.statements = Statements::of(schema);
         Ok(self)
     }
 }
 
 fn misconfigured(cause: String) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, "open", "a PostgreSQL URL", cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_url_is_not_repeated() {
+        for url in ["redis://u:secret@host/1", "mysql://secret@host", "secret", "postgres://u:a@b/secret@host/db"] {
+            let error = PostgresStore::open(url, None).expect_err(url);
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+            let said = format!("{error} {error:?}");
+            assert!(!said.contains("secret") && said.contains("expected `postgres://"), "{said}");
+        }
+    }
+
+    #[test]
+    fn schema_of_the_url_is_in_every_statement() {
+        let store = PostgresStore::open("postgres://db/shop?schema=my-jobs", None).expect("a URL");
+        assert!(store.setup_sql().contains("CREATE SCHEMA \"my-jobs\""), "{}", store.setup_sql());
+        assert!(store.statements.look.contains("\"my-jobs\".job_lock"), "{}", store.statements.look);
+    }
 }

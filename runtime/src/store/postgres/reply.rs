@@ -1,212 +1,76 @@
-//! What the functions answer, as JSON.
+//! What the rows of an answer say.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
 
-use super::super::model::State;
-use super::super::{
-    ClaimReply, ExtendReply, ForgetReply, HeldLock, Holder, Kind, Registered, ReleaseReply, ServerInfo,
-    SkipRecord, Stats, Taken, Unfinished, Verdict, Won,
-};
+use super::super::{JobRecords, Look, Note, Notes, State, StoreErrorKind, UnreadableState, Version};
+use super::trouble::{OTHER_TABLES, Trouble};
+use super::values::RUN;
 use crate::Timestamp;
 
-/// Every answer: the time at which the step was decided, and what it was.
-#[derive(Deserialize)]
-pub(super) struct Answer<T> {
-    pub(super) at: Timestamp,
-    pub(super) reply: T,
-}
-
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Micros(u64);
-
-impl From<Micros> for Duration {
-    fn from(Micros(micros): Micros) -> Self {
-        Self::from_micros(micros)
+/// A row of recovery, clock, version, fence and state.
+pub(super) fn look(row: &Row) -> Result<Look, Trouble> {
+    if column(row, 0)? {
+        return Err(Trouble::new(
+            StoreErrorKind::Refused,
+            "the server is a standby, and cannot decide who runs a job: point the URL to the primary",
+        ));
     }
+    let now = clock(row, 1)?;
+    let Some(version) = column::<Option<&str>>(row, 2)? else { return Ok(Look::nothing(now)) };
+    let version: Version = version.parse().map_err(|problem: String| unreadable(&problem))?;
+    let state = State::from_json(column::<&str>(row, 4)?)
+        .map_err(|problem: UnreadableState| unreadable(&format!("the record {problem}")))?;
+    Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None })
 }
 
-#[derive(Deserialize)]
-pub(super) struct ClaimAnswer {
-    decision: Decision,
-    unfinished: Option<Open>,
-    other_schedule: Option<Registered>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Decision {
-    Won(Winner),
-    Lost,
-    Early(Micros),
-    Started { server: String, since: Timestamp, finished: bool },
-    Skipped(SkipRecord),
-    Superseded(Timestamp),
-    Ahead(Timestamp),
-    Unregistered,
-    Paused,
-    Late(Micros),
-    Held(Keeper),
-    NotRequested,
-    Done(Timestamp),
-}
-
-#[derive(Deserialize)]
-struct Winner {
-    fence: i64,
-    attempt: u32,
-    since: Timestamp,
-    until: Timestamp,
-    missed_after: Option<Timestamp>,
-    successes: u64,
-    total_micros: u64,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Keeper {
-    server: Option<String>,
-    since: Option<Timestamp>,
-    remaining: Option<Micros>,
-}
-
-#[derive(Deserialize)]
-struct Open {
-    tick: Timestamp,
-    remaining: Option<Micros>,
-}
-
-impl From<ClaimAnswer> for Verdict {
-    fn from(ClaimAnswer { decision, unfinished, other_schedule }: ClaimAnswer) -> Self {
-        let unfinished = unfinished
-            .map(|Open { tick, remaining }| Unfinished { tick, remaining: remaining.map(Duration::from) });
-        Self { decision: decision.into(), unfinished, other_schedule }
-    }
-}
-
-impl From<Decision> for ClaimReply {
-    fn from(decision: Decision) -> Self {
-        match decision {
-            Decision::Won(winner) => Self::Won(winner.into()),
-            Decision::Lost => Self::Lost,
-            Decision::Early(wait) => Self::Early(wait.into()),
-            Decision::Started { server, since, finished } => {
-                Self::Taken(Taken::Started { server, since, finished })
-            }
-            Decision::Skipped(record) => Self::Taken(Taken::Skipped(record)),
-            Decision::Superseded(mark) => Self::Superseded(mark),
-            Decision::Ahead(mark) => Self::Ahead(mark),
-            Decision::Unregistered => Self::Unregistered,
-            Decision::Paused => Self::Paused,
-            Decision::Late(by) => Self::Late(by.into()),
-            Decision::Held(keeper) => Self::Held(keeper.into()),
-            Decision::NotRequested => Self::NotRequested,
-            Decision::Done(at) => Self::Done(at),
+/// Rows of kind and record, newest first.
+pub(super) fn records(rows: &[Row]) -> Result<JobRecords, Trouble> {
+    let mut records = JobRecords::default();
+    for row in rows {
+        let (kind, json): (&str, &str) = (column(row, 0)?, column(row, 1)?);
+        if kind == RUN {
+            records.runs.push(from_json(json)?);
+        } else {
+            records.skips.push(from_json(json)?);
         }
     }
+    Ok(records)
 }
 
-impl From<Winner> for Won {
-    fn from(winner: Winner) -> Self {
-        let Winner { fence, attempt, since, until, missed_after, successes, total_micros } = winner;
-        let stats = Stats { successes, total_micros, ..Stats::default() };
-        let usual = State { stats, ..State::default() }.usual();
-        Self { fence, attempt, since, until, missed_after, usual }
-    }
-}
-
-impl From<Keeper> for Holder {
-    fn from(Keeper { server, since, remaining }: Keeper) -> Self {
-        Self { server, since, remaining: remaining.map(Duration::from) }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ExtendAnswer {
-    Kept(Timestamp),
-    Restored(Timestamp),
-    Lost,
-}
-
-impl From<ExtendAnswer> for ExtendReply {
-    fn from(answer: ExtendAnswer) -> Self {
-        match answer {
-            ExtendAnswer::Kept(until) => Self::Kept(until),
-            ExtendAnswer::Restored(until) => Self::Restored(until),
-            ExtendAnswer::Lost => Self::Lost,
+/// Rows of clock, name and content; a single one without a name if there are no notes.
+pub(super) fn notes(rows: &[Row]) -> Result<Notes, Trouble> {
+    let mut notes = Notes::default();
+    for row in rows {
+        notes.now = clock(row, 0)?;
+        if let Some(name) = column::<Option<String>>(row, 1)? {
+            let text: String = from_json(column(row, 2)?)?;
+            notes.notes.push(Note { name, text: text.into() });
         }
     }
+    Ok(notes)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ReleaseAnswer {
-    Released,
-    Restored,
-    NotHeld,
+/// The clock, in a column of the first row.
+pub(super) fn now(rows: &[Row]) -> Result<Timestamp, Trouble> {
+    rows.first().map_or_else(|| Err(unreadable("the answer is empty")), |row| clock(row, 0))
 }
 
-impl From<ReleaseAnswer> for ReleaseReply {
-    fn from(answer: ReleaseAnswer) -> Self {
-        match answer {
-            ReleaseAnswer::Released => Self::Released,
-            ReleaseAnswer::Restored => Self::Restored,
-            ReleaseAnswer::NotHeld => Self::NotHeld,
-        }
-    }
+pub(super) fn clock(row: &Row, index: usize) -> Result<Timestamp, Trouble> {
+    column(row, index).map(Timestamp::from_micros)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ForgetAnswer {
-    Forgotten,
-    Held(Keeper),
-    Paused,
-    TooRecent(Timestamp),
+pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, Trouble> {
+    row.try_get(index).map_err(|error| unreadable(&error.to_string()).advising(OTHER_TABLES))
 }
 
-impl From<ForgetAnswer> for ForgetReply {
-    fn from(answer: ForgetAnswer) -> Self {
-        match answer {
-            ForgetAnswer::Forgotten => Self::Forgotten,
-            ForgetAnswer::Held(keeper) => Self::Held(keeper.into()),
-            ForgetAnswer::Paused => Self::Paused,
-            ForgetAnswer::TooRecent(used) => Self::TooRecent(used),
-        }
-    }
+fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Trouble> {
+    serde_json::from_str(json).map_err(|error| unreadable(&format!("a record or a note is damaged ({error})")))
 }
 
-/// The locks and slots that are, or were, held.
-#[derive(Deserialize)]
-#[serde(transparent)]
-pub(super) struct HeldOnes(Vec<HeldOne>);
-
-#[derive(Deserialize)]
-struct HeldOne {
-    key: String,
-    kind: Option<Kind>,
-    fence: Option<i64>,
-    holder: Keeper,
-}
-
-impl From<HeldOnes> for Vec<HeldLock> {
-    fn from(HeldOnes(held): HeldOnes) -> Self {
-        let held = held.into_iter();
-        held.map(|HeldOne { key, kind, fence, holder }| HeldLock { key, kind, fence, holder: holder.into() })
-            .collect()
-    }
-}
-
-/// What each server said of itself.
-#[derive(Deserialize)]
-#[serde(transparent)]
-pub(super) struct Abouts(Vec<String>);
-
-impl From<Abouts> for Vec<ServerInfo> {
-    fn from(Abouts(abouts): Abouts) -> Self {
-        // What a newer version announces may not be readable; the others still are.
-        abouts.iter().filter_map(|about| serde_json::from_str(about).ok()).collect()
-    }
+pub(super) fn unreadable(problem: &str) -> Trouble {
+    Trouble::new(StoreErrorKind::Unreadable, problem)
 }

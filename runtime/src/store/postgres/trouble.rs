@@ -39,29 +39,29 @@ impl Trouble {
         Self { words: format!("{circumstances}: {}", self.words), ..self }
     }
 
-    /// Whether the tables or functions are not there.
+    /// Whether the tables are not there.
     pub(super) fn is_missing(&self) -> bool {
-        let codes = [
-            SqlState::UNDEFINED_FUNCTION,
-            SqlState::UNDEFINED_TABLE,
-            SqlState::INVALID_SCHEMA_NAME,
-            SqlState::UNDEFINED_OBJECT,
-        ];
-        self.is_one_of(&codes)
+        self.is_one_of(&[SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME])
     }
 
-    /// Whether the step had no effect, and may have one if it is tried again at once.
-    pub(super) fn was_only_in_the_way(&self) -> bool {
+    /// Whether another session was in the way: the statement was not applied, and may be if it is sent again.
+    pub(super) fn is_conflict(&self) -> bool {
         self.is_one_of(&[
             SqlState::T_R_SERIALIZATION_FAILURE,
             SqlState::T_R_DEADLOCK_DETECTED,
             SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::UNIQUE_VIOLATION,
         ])
     }
 
     /// Whether the user may not do it.
     pub(super) fn is_forbidden(&self) -> bool {
         self.is_one_of(&[SqlState::INSUFFICIENT_PRIVILEGE])
+    }
+
+    /// Whether it is about what is stored, and nothing else.
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.kind == StoreErrorKind::Unreadable
     }
 
     pub(super) fn blame(&self) -> Blame {
@@ -152,6 +152,10 @@ impl From<&DbError> for Trouble {
     }
 }
 
+pub(super) const OTHER_TABLES: &str = "the tables of this schema were made by an older version of this crate, or by another program: drop \
+                            job_lock, job_slot, job_run, job_skip, job_server and job_request, or name another schema in \
+                            the URL: ?schema=jobs";
+
 /// The server does not let this user in this way.
 fn entry(message: &str) -> (StoreErrorKind, Option<&'static str>) {
     if message.contains("client certificate") || message.contains("certificate authentication") {
@@ -178,20 +182,17 @@ fn entry(message: &str) -> (StoreErrorKind, Option<&'static str>) {
 fn kind_and_advice(code: &str) -> (StoreErrorKind, Option<&'static str>) {
     use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable};
     match code {
-        "JB001" => (Unreadable, None),
-        "JB002" | "42703" => (Unreadable, Some("choose another schema in the URL: ?schema=jobs")),
+        "42703" => (Unreadable, Some(OTHER_TABLES)),
         "28P01" => (Refused, Some("check user and password in the URL, and pg_hba.conf")),
         "3D000" => (Misconfigured, Some("create the database, or correct its name in the URL")),
         "42501" => (Refused, None),
-        // What is said to it is always the same, so only its version can be to blame.
-        "42601" => (Refused, Some("PostgreSQL 10 or newer is needed")),
+        // The statements are always the same, so only the server's version can be to blame.
+        "42601" => (Misconfigured, Some("PostgreSQL 12 or newer is needed")),
         "25006" => (Refused, Some("this is a standby, or read-only: point the URL to the primary")),
         "53300" => (Unreachable, Some("raise max_connections, or put a pooler between")),
         "53100" | "53200" | "53400" => (Full, None),
-        "40001" | "40P01" | "55P03" | "57014" => (TimedOut, None),
-        "22021" | "22P05" => {
-            (Misconfigured, Some("use a database with the encoding UTF8, and names without U+0000"))
-        }
+        "40001" | "40P01" | "55P03" | "57014" | "23505" => (TimedOut, None),
+        "22021" | "22P05" => (Misconfigured, Some("use names in ASCII, without U+0000")),
         _ if code.starts_with("08") || code.starts_with("57P") => (Unreachable, None),
         _ => (Refused, None),
     }

@@ -40,13 +40,15 @@ pub(super) fn without_password(info: &ConnectionInfo) -> String {
     }
 }
 
-/// With an `@`, if there is one.
+/// With an `@`, if there is one. A user without a password is not shown: it is most likely the password, as in
+/// `redis://PASSWORD@host`.
 pub(super) fn user(info: &ConnectionInfo) -> String {
-    info.redis_settings().username().map(|user| format!("{user}@")).unwrap_or_default()
+    let settings = info.redis_settings();
+    let user = settings.username().filter(|_| settings.password().is_some());
+    user.map(|user| format!("{user}@")).unwrap_or_default()
 }
 
 /// Hosts and ports, separated by commas.
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 pub(super) fn hosts(infos: &[ConnectionInfo]) -> String {
     let hosts = infos.iter().map(|info| match info.addr() {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -57,7 +59,6 @@ pub(super) fn hosts(infos: &[ConnectionInfo]) -> String {
     hosts.collect::<Vec<_>>().join(",")
 }
 
-#[cfg(feature = "cluster")]
 pub(super) fn host_and_port(info: &ConnectionInfo) -> Option<(String, u16)> {
     match info.addr() {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -68,7 +69,6 @@ pub(super) fn host_and_port(info: &ConnectionInfo) -> Option<(String, u16)> {
 }
 
 /// The same way in, at another host.
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 pub(super) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
     let addr = match info.addr().clone() {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -93,6 +93,7 @@ mod tests {
             ("redis://localhost", "redis://localhost:6379/0"),
             ("redis://:secret@10.0.0.1:7000/3", "redis://10.0.0.1:7000/3"),
             ("redis://jobs:secret@cache.internal/", "redis://jobs@cache.internal:6379/0"),
+            ("redis://secret@cache.internal/", "redis://cache.internal:6379/0"),
             ("redis://[::1]:6380", "redis://[::1]:6380/0"),
             ("redis+unix:///run/redis.sock?db=2&pass=secret", "redis+unix:///run/redis.sock?db=2"),
         ] {

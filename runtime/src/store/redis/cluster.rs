@@ -1,7 +1,8 @@
-//! A cluster: each step goes to the node that has the job's slot, over that node's own connection.
+//! A cluster: each request goes to the node that has the key's slot, over that node's own connection.
 //!
-//! A node that hangs therefore delays the jobs in its slots and no others, and nothing is repeated behind the back
-//! of whoever asked: apart from redirections, a step is sent once.
+//! A node that hangs therefore delays the jobs in its slots and no others, and apart from redirections a request is sent
+//! once. The cluster client of redis-rs 1.8 gives neither: it finishes a refresh of its slots before it polls any request,
+//! so one node that hangs delays the requests to all, and it repeats requests by itself.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,11 +15,12 @@ use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
 use super::super::tls::Certificates;
 use super::address;
-use super::agreement::agree;
 use super::connection::{Connection, client};
-use super::diagnosis::{self, Manner};
+use super::diagnosis::{self, Usage};
 use super::keys::Keys;
+use super::quorum::agree;
 use super::slots::{Node, Slots, redirected, slot_of};
+use super::trouble;
 
 /// A slot may move on while it is looked for, but not for ever.
 const REDIRECTIONS: usize = 5;
@@ -55,7 +57,7 @@ impl Cluster {
         Self { nodes, slots: Shared::new() }
     }
 
-    /// Runs one exchange with the node that has the key. The exchange is told whether it must say `ASKING` first.
+    /// Runs one exchange with the node that has the key. The exchange is told whether it must send `ASKING` first.
     pub(super) async fn exchange<T, F>(
         &self,
         key: &str,
@@ -92,22 +94,21 @@ impl Cluster {
         result
     }
 
-    /// What could hurt about the nodes, each of which has the states of some of the jobs; told once.
-    pub(super) async fn look(
+    /// Finds problems with the nodes, each of which has the records of some of the jobs. The same finding is reported once.
+    pub(super) async fn diagnose(
         &self,
         keys: &Keys,
         jobs: &[String],
-        manner: Manner,
+        usage: Usage,
     ) -> RedisResult<Vec<Finding>> {
         let mut findings = Vec::new();
         for (node, connection) in self.masters().await? {
-            let there =
-                |slots: &Slots, job: &String| slots.node_of(slot_of(&keys.of_job(job)[0])) == Some(&node);
+            let there = |slots: &Slots, job: &String| slots.node_of(slot_of(&keys.lock(job))) == Some(&node);
             let talk =
                 async |slots: Arc<Slots>| Ok(jobs.iter().filter(|job| there(&slots, job)).cloned().collect());
             let jobs: Vec<String> = self.slots.exchange(&self.nodes, talk).await?;
-            let look = |connection| diagnosis::look(connection, keys, &jobs, manner);
-            for finding in connection.exchange(look).await? {
+            let diagnose = |connection| diagnosis::diagnose(connection, keys, &jobs, usage);
+            for finding in connection.exchange(diagnose).await? {
                 if !findings.contains(&finding) {
                     findings.push(finding);
                 }
@@ -197,16 +198,11 @@ impl Dial for Nodes {
     }
 
     fn blame(error: &RedisError) -> Blame {
-        match error.kind() {
-            ErrorKind::Server(
-                ServerErrorKind::Moved
-                | ServerErrorKind::ClusterDown
-                | ServerErrorKind::ReadOnly
-                | ServerErrorKind::BusyLoading
-                | ServerErrorKind::MasterDown,
-            ) => Blame::Broken,
-            ErrorKind::Server(_) | ErrorKind::Extension => Blame::None,
-            _ => Blame::Broken,
+        match trouble::code_of(error) {
+            Some("MOVED" | "CLUSTERDOWN") => Blame::Broken,
+            // A node that is silent may be gone: the slots may be elsewhere by now.
+            _ if trouble::blame(error) == Blame::Silent => Blame::Broken,
+            _ => trouble::blame(error),
         }
     }
 }

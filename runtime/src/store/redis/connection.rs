@@ -1,13 +1,12 @@
 //! A connection to one server: shared by all steps, and opened anew after trouble.
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind,
-};
+use redis::{AsyncConnectionConfig, Client, ConnectionInfo, RedisError, RedisResult};
 
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
 use super::super::tls::Certificates;
+use super::sentinel::Sentinels;
 use super::trouble;
 
 impl Timeouts {
@@ -43,8 +42,7 @@ impl Connection {
     }
 
     /// A connection to whatever the sentinels name when it is opened.
-    #[cfg(feature = "sentinel")]
-    pub(super) fn to_master(sentinels: super::sentinel::Sentinels, timeouts: Timeouts) -> Self {
+    pub(super) fn to_master(sentinels: Sentinels, timeouts: Timeouts) -> Self {
         Self::new(Place::Named(sentinels), timeouts)
     }
 
@@ -80,17 +78,14 @@ pub(super) struct Server {
 #[derive(Clone)]
 enum Place {
     Fixed(Box<Client>),
-    #[cfg(feature = "sentinel")]
-    Named(super::sentinel::Sentinels),
+    Named(Sentinels),
 }
 
 impl Server {
     /// What connects to the server where it is now.
-    #[cfg_attr(not(feature = "sentinel"), allow(clippy::unused_async, reason = "only sentinels are asked"))]
     pub(super) async fn client(&self) -> RedisResult<Client> {
         match &self.place {
             Place::Fixed(client) => Ok(client.as_ref().clone()),
-            #[cfg(feature = "sentinel")]
             Place::Named(sentinels) => Ok(sentinels.find(&self.config).await?.0),
         }
     }
@@ -106,7 +101,6 @@ impl Dial for Server {
                 let connected = client.get_multiplexed_async_connection_with_config(&self.config).await;
                 connected.map_err(|error| trouble::of_dialling(error, client.get_connection_info().addr()))
             }
-            #[cfg(feature = "sentinel")]
             Place::Named(sentinels) => sentinels.dial(&self.config).await,
         }
     }
@@ -116,14 +110,6 @@ impl Dial for Server {
     }
 
     fn blame(error: &RedisError) -> Blame {
-        match error.kind() {
-            _ if error.is_timeout() => Blame::Silent,
-            ErrorKind::Server(
-                ServerErrorKind::ReadOnly | ServerErrorKind::BusyLoading | ServerErrorKind::MasterDown,
-            ) => Blame::Broken,
-            ErrorKind::Server(_) => Blame::None,
-            ErrorKind::Extension if error.code() != Some("NOAUTH") => Blame::None,
-            _ => Blame::Broken,
-        }
+        trouble::blame(error)
     }
 }

@@ -1,13 +1,14 @@
-//! What could hurt about a Redis server.
+//! Problems with a Redis server that can be found at start.
 
 use std::collections::HashMap;
 
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, FromRedisValue, RedisResult};
+use redis::{ErrorKind, FromRedisValue, RedisResult, Value};
 
+use super::super::FORMAT;
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
-use super::super::model::FORMAT;
 use super::keys::Keys;
+use super::look;
 
 /// Redis before this has no `SET … PXAT`.
 const OLDEST: (u32, u32) = (6, 2);
@@ -17,23 +18,23 @@ const BATCH: usize = 1_000;
 
 /// How the store was told to use the server.
 #[derive(Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct Usage {
     /// Over a client that knows the whole cluster.
     pub(super) whole_cluster: bool,
     /// A claim is acknowledged by so many replicas before it counts.
     pub(super) wait_replicas: usize,
 }
 
-/// Looks at the server, and at the states of these jobs meanwhile: two round trips, and one more for every further
+/// Checks the server, and the records of these jobs meanwhile: two round trips, and one more for every further
 /// thousand jobs.
-pub(super) async fn look(
+pub(super) async fn diagnose(
     connection: MultiplexedConnection,
     keys: &Keys,
     jobs: &[String],
-    manner: Manner,
+    usage: Usage,
 ) -> RedisResult<Vec<Finding>> {
     let (of_server, of_states) =
-        tokio::join!(about_server(connection.clone(), manner), about_states(connection, keys, jobs));
+        tokio::join!(about_server(connection.clone(), usage), about_states(connection, keys, jobs));
     let mut findings = of_server?;
     findings.extend(of_states?);
     Ok(findings)
@@ -74,22 +75,25 @@ async fn unreadable_among(
     keys: &Keys,
     jobs: &[String],
 ) -> RedisResult<Vec<String>> {
-    let mut formats = redis::pipe();
+    let mut commands = redis::pipe();
     for job in jobs {
-        let [_, state, ..] = keys.of_job(job);
-        formats.hget(state, "format");
+        let record = keys.record(job);
+        commands.cmd("HMGET").arg(&record).arg("format").cmd("EXISTS").arg(&record);
     }
-    let formats: Vec<RedisResult<Option<String>>> = formats.ignore_errors().query_async(connection).await?;
-    let newer = |format: &String| format.parse().is_ok_and(|format: u32| format > FORMAT);
-    let unreadable = formats.into_iter().zip(jobs).filter(|(format, _)| match format {
-        Ok(format) => format.as_ref().is_some_and(newer),
+    let answers = connection.send_packed_commands(&commands, 0, commands.len()).await?;
+    let unreadable = answers.chunks(2).zip(jobs).filter(|(answers, _)| match answers {
+        [Value::Array(format), exists] => match format.first().and_then(look::text_of) {
+            Some(format) => format.parse() != Ok(FORMAT),
+            None => *exists == Value::Int(1),
+        },
         // It is not even a hash. Other refusals say nothing about it.
-        Err(error) => error.code() == Some("WRONGTYPE"),
+        [Value::ServerError(error), ..] => error.code() == "WRONGTYPE",
+        _ => false,
     });
     Ok(unreadable.map(|(_, job)| job.clone()).collect())
 }
 
-async fn about_server(mut connection: MultiplexedConnection, manner: Manner) -> RedisResult<Vec<Finding>> {
+async fn about_server(mut connection: MultiplexedConnection, usage: Usage) -> RedisResult<Vec<Finding>> {
     let Some(info) = ask::<String>(&mut connection, &["INFO"]).await? else {
         return Ok(vec![Finding::not_checked(
             "whether the Redis server evicts, persists, has replicas or is one could not be checked: its user may not run \
@@ -98,24 +102,24 @@ async fn about_server(mut connection: MultiplexedConnection, manner: Manner) -> 
     };
     let info = Info::read(&info);
     // Everything else is the primary's business.
-    if let Some(primary) = info.primary() {
-        return Ok(vec![Finding::error(
-            FindingKind::NotPrimary,
-            format!(
-                "the Redis server is a replica of {primary}, and a replica cannot decide who runs a job; point the URL to the primary"
-            ),
-        )]);
+    if let Some(finding) = info.not_primary() {
+        return Ok(vec![finding]);
     }
-    let mut findings: Vec<_> =
-        [info.too_old(), info.evicts(), info.loses_on_failover(manner), info.lacks_replicas(manner)]
-            .into_iter()
-            .flatten()
-            .collect();
+    let mut findings: Vec<_> = [
+        info.too_old(),
+        info.cannot_wait(usage),
+        info.evicts(),
+        info.loses_on_failover(usage),
+        info.lacks_replicas(usage),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if info.is("aof_enabled", "0") {
         let save: Option<HashMap<String, String>> = ask(&mut connection, &["CONFIG", "GET", "save"]).await?;
         findings.extend(about_persistence(save.as_ref().and_then(|save| save.get("save"))));
     }
-    if info.is("cluster_enabled", "1") && !manner.whole_cluster {
+    if info.is("cluster_enabled", "1") && !usage.whole_cluster {
         let cluster: Option<String> = ask(&mut connection, &["CLUSTER", "INFO"]).await?;
         findings.push(about_cluster(cluster.as_deref().map(Info::read).as_ref()));
     }
@@ -141,7 +145,7 @@ fn about_persistence(save: Option<&String>) -> Option<Finding> {
 fn about_cluster(cluster: Option<&Info<'_>>) -> Finding {
     let nodes = cluster.and_then(|cluster| cluster.number("cluster_size"));
     let why = "the Redis server is one node of a cluster, and this client does not follow the others";
-    let remedy = "write redis+cluster:// instead of redis://, with the feature `cluster` of singleton-jobs";
+    let remedy = "write redis+cluster:// instead of redis://";
     match nodes {
         Some(nodes @ 2..) => Finding::error(
             FindingKind::ClusterNode,
@@ -170,9 +174,37 @@ impl<'a> Info<'a> {
         self.0.get(name)?.parse().ok()
     }
 
-    fn primary(&self) -> Option<String> {
+    fn not_primary(&self) -> Option<Finding> {
         let of = |name| self.0.get(name).copied().unwrap_or("unknown");
-        self.is("role", "slave").then(|| format!("{}:{}", of("master_host"), of("master_port")))
+        let message = match *self.0.get("role")? {
+            "master" => return None,
+            "slave" => format!(
+                "the Redis server is a replica of {}:{}, and a replica cannot decide who runs a job; point the URL to the primary",
+                of("master_host"),
+                of("master_port")
+            ),
+            "active-replica" => "the server is an active replica: it and its peer both accept writes, so each could let another \
+                                 server run the same tick; set active-replica to no, and point the URL to the primary"
+                .to_owned(),
+            role => format!(
+                "the server's role is `{role}`, and only a primary can decide who runs a job; point the URL to the primary"
+            ),
+        };
+        Some(Finding::error(FindingKind::NotPrimary, message))
+    }
+
+    fn is_keydb(&self) -> bool {
+        self.0.contains_key("mvcc_depth")
+    }
+
+    fn cannot_wait(&self, usage: Usage) -> Option<Finding> {
+        (usage.wait_replicas > 0 && self.is_keydb()).then(|| {
+            Finding::error(
+                FindingKind::Other,
+                "wait_replicas does not work with KeyDB: it does not answer commands that are sent behind a WAIT, so claims \
+                 would time out; remove wait_replicas from the URL, or use Redis or Valkey",
+            )
+        })
     }
 
     fn too_old(&self) -> Option<Finding> {
@@ -209,9 +241,9 @@ impl<'a> Info<'a> {
         ))
     }
 
-    fn lacks_replicas(&self, manner: Manner) -> Option<Finding> {
+    fn lacks_replicas(&self, usage: Usage) -> Option<Finding> {
         let replicas = self.number("connected_slaves")?;
-        let wanted = manner.wait_replicas;
+        let wanted = usage.wait_replicas;
         (usize::try_from(replicas).is_ok_and(|replicas| replicas < wanted)).then(|| {
             Finding::warning(
                 FindingKind::TooFewReplicas,
@@ -223,9 +255,9 @@ impl<'a> Info<'a> {
         })
     }
 
-    fn loses_on_failover(&self, manner: Manner) -> Option<Finding> {
+    fn loses_on_failover(&self, usage: Usage) -> Option<Finding> {
         let replicas = self.number("connected_slaves").filter(|replicas| *replicas > 0)?;
-        (manner.wait_replicas == 0).then(|| {
+        (usage.wait_replicas == 0).then(|| {
             Finding::warning(
                 FindingKind::LosesOnFailover,
                 format!(
@@ -265,12 +297,36 @@ mod tests {
     }
 
     #[test]
+    fn only_a_master_is_a_primary() {
+        let finding = |info| Info::read(info).not_primary().map(|finding| (finding.kind, finding.message));
+        assert_eq!(finding("role:master\r\n"), None);
+        for (info, words) in [
+            ("role:slave\r\nmaster_host:db1\r\nmaster_port:6379\r\n", "replica of db1:6379"),
+            ("role:active-replica\r\n", "active replica: it and its peer both accept writes"),
+            ("role:sentinel\r\n", "role is `sentinel`"),
+        ] {
+            let (kind, message) = finding(info).expect(info);
+            assert!(kind == FindingKind::NotPrimary && message.contains(words), "{message}");
+        }
+    }
+
+    #[test]
+    fn keydb_is_refused_only_with_wait_replicas() {
+        let keydb = "role:master\r\nredis_version:6.3.4\r\n# KeyDB\r\nmvcc_depth:0\r\n";
+        let refused = |info, wait_replicas| {
+            Info::read(info).cannot_wait(Usage { whole_cluster: false, wait_replicas }).is_some()
+        };
+        assert!(refused(keydb, 1) && !refused(keydb, 0));
+        assert!(!refused("role:master\r\nredis_version:7.0.15\r\n", 1));
+    }
+
+    #[test]
     fn claims_that_wait_for_replicas_survive_a_failover() {
         let info = Info::read("role:master\r\nconnected_slaves:2\r\n");
-        let waiting = Manner { wait_replicas: 1, whole_cluster: false };
-        assert!(info.loses_on_failover(Manner { whole_cluster: false, wait_replicas: 0 }).is_some());
+        let waiting = Usage { wait_replicas: 1, whole_cluster: false };
+        assert!(info.loses_on_failover(Usage { whole_cluster: false, wait_replicas: 0 }).is_some());
         assert!(info.loses_on_failover(waiting).is_none() && info.lacks_replicas(waiting).is_none());
-        let more = Manner { wait_replicas: 3, whole_cluster: false };
+        let more = Usage { wait_replicas: 3, whole_cluster: false };
         assert!(info.lacks_replicas(more).is_some_and(|finding| finding.kind == FindingKind::TooFewReplicas));
     }
 

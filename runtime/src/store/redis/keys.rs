@@ -1,41 +1,106 @@
 //! The names of the keys. Those in braces are in the cluster slot of what the braces enclose.
 
+use super::super::Topic;
+
 /// The keys of one namespace.
 pub(super) struct Keys {
-    prefix: String,
+    /// `<namespace>:lock:`.
+    lock_prefix: String,
+    /// `{<namespace>:notes}:`.
+    notes_prefix: String,
+}
+
+/// Everything that a swap touches, in the order that swap.lua expects.
+pub(super) struct JobKeys {
+    pub(super) lock: String,
+    pub(super) record: String,
+    pub(super) runs: String,
+    pub(super) skips: String,
+    pub(super) awaited: String,
 }
 
 impl Keys {
     pub(super) fn new(namespace: Option<&str>) -> Self {
-        Self { prefix: namespace.map(|name| format!("{name}:")).unwrap_or_default() }
+        let prefix = namespace.map(|name| format!("{name}:")).unwrap_or_default();
+        Self { lock_prefix: format!("{prefix}lock:"), notes_prefix: format!("{{{prefix}notes}}:") }
     }
 
-    /// What the scripts of a job touch: see state.lua.
-    pub(super) fn of_job(&self, key: &str) -> [String; 6] {
-        let lock = format!("{}lock:{key}", self.prefix);
-        let [state, runs, skips, slots, awaited] =
-            ["state", "runs", "skips", "slots", "awaited"].map(|part| format!("{{{lock}}}:{part}"));
-        [lock, state, runs, skips, slots, awaited]
+    /// The string that other programs share: `lock:<key>`.
+    pub(super) fn lock(&self, key: &str) -> String {
+        [&self.lock_prefix, key].concat()
     }
 
-    /// Where it is told that a key was freed.
+    /// The hash of the key's record.
+    pub(super) fn record(&self, key: &str) -> String {
+        self.beside_lock(key, "state")
+    }
+
+    pub(super) fn runs(&self, key: &str) -> String {
+        self.beside_lock(key, "runs")
+    }
+
+    pub(super) fn skips(&self, key: &str) -> String {
+        self.beside_lock(key, "skips")
+    }
+
+    /// There while a caller listens to the key.
+    pub(super) fn awaited(&self, key: &str) -> String {
+        self.beside_lock(key, "awaited")
+    }
+
+    pub(super) fn of_job(&self, key: &str) -> JobKeys {
+        JobKeys {
+            lock: self.lock(key),
+            record: self.record(key),
+            runs: self.runs(key),
+            skips: self.skips(key),
+            awaited: self.awaited(key),
+        }
+    }
+
+    /// Where swap.lua publishes that the key may have come free.
     pub(super) fn channel(&self, key: &str) -> String {
-        format!("{}lock:{key}:freed", self.prefix)
+        [&self.lock_prefix, key, ":freed"].concat()
     }
 
-    /// The patterns of what is held: locks, and slots.
-    pub(super) fn patterns(&self) -> [String; 2] {
-        [format!("{}lock:*", self.prefix), format!("{{{}lock:*}}:slots", self.prefix)]
+    /// Matches all locks and records, and some other keys.
+    pub(super) fn pattern(&self) -> String {
+        format!("*{}*", self.lock_prefix)
     }
 
-    /// The job's key, of a lock's or its slots' name.
+    /// The key that a lock or a record belongs to.
     pub(super) fn key_of<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let slots = name.strip_prefix('{').and_then(|name| name.strip_suffix("}:slots"));
-        slots.unwrap_or(name).strip_prefix(&self.prefix)?.strip_prefix("lock:")
+        let record = name.strip_prefix('{').and_then(|name| name.strip_suffix("}:state"));
+        record.unwrap_or(name).strip_prefix(&self.lock_prefix)
     }
 
-    /// What the scripts of the fleet touch: see fleet.lua.
-    pub(super) fn of_fleet(&self) -> [String; 4] {
-        ["alive", "about", "requested", "requests"].map(|part| format!("{{{}servers}}:{part}", self.prefix))
+    /// What `put_note.lua` touches: the expiries of a topic's notes, and their texts.
+    pub(super) fn of_notes(&self, topic: Topic) -> [String; 2] {
+        ["expiries", "texts"].map(|part| [&self.notes_prefix, topic.as_str(), ":", part].concat())
+    }
+
+    fn beside_lock(&self, key: &str, part: &str) -> String {
+        ["{", &self.lock_prefix, key, "}:", part].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_and_records_lead_to_their_key_and_nothing_else_does() {
+        let keys = Keys::new(Some("shop"));
+        for name in [keys.lock("import#slots"), keys.record("import#slots")] {
+            assert_eq!(keys.key_of(&name), Some("import#slots"), "{name}");
+        }
+        for name in
+            ["{shop:lock:import}:runs", "eshop:lock:import", "{eshop:lock:import}:state", "lock:import"]
+        {
+            assert_eq!(keys.key_of(name), None, "{name}");
+        }
+        assert_eq!(Keys::new(None).record("import"), "{lock:import}:state");
+        assert_eq!(Keys::new(None).channel("import"), "lock:import:freed");
+        assert_eq!(keys.of_notes(Topic::Servers)[1], "{shop:notes}:servers:texts");
     }
 }

@@ -1,4 +1,4 @@
-//! Hearing of freed keys, over one connection that all who listen share.
+//! Subscriptions to keys that may come free, over one connection that all listeners share.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use super::super::bells::{Bells, Hung};
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
 use super::connection::Server;
-use super::way::Door;
+use super::route::Dialer;
 
-/// A store's ear: opened when somebody first listens, and anew after trouble by whoever listens next.
-pub(super) struct Ear(Shared<Listening>);
+/// The connection of all subscriptions: opened by the first, and after an error by the next.
+pub(super) struct Subscriptions(Shared<Listening>);
 
-impl Ear {
+impl Subscriptions {
     pub(super) fn new() -> Self {
         Self(Shared::new())
     }
 
-    /// Hears whatever is published to the channel from now on.
+    /// Subscribes to a channel.
     pub(super) async fn listen(
         &self,
-        door: Door,
+        dialer: Dialer,
         timeouts: Timeouts,
         channel: String,
     ) -> RedisResult<Listener> {
-        let dial = Listening { door, timeouts };
+        let dial = Listening { dialer, timeouts };
         self.0
             .exchange(&dial, |line: Arc<Line>| async move { line.listen(channel, timeouts.response).await })
             .await
@@ -43,7 +43,7 @@ impl Ear {
 /// How to open the connection.
 #[derive(Clone)]
 struct Listening {
-    door: Door,
+    dialer: Dialer,
     timeouts: Timeouts,
 }
 
@@ -52,7 +52,7 @@ impl Dial for Listening {
     type Error = RedisError;
 
     async fn dial(self) -> RedisResult<Arc<Line>> {
-        let opening = async { self.door.client().await?.get_async_pubsub().await };
+        let opening = async { self.dialer.client().await?.get_async_pubsub().await };
         let (commands, heard) =
             timeout(self.timeouts.connect, opening).await.map_err(|_| too_late())??.split();
         let bells = Arc::<Bells>::default();
@@ -83,12 +83,12 @@ impl Dial for Listening {
     }
 }
 
-/// The connection, and whom to tell of what comes over it.
+/// The connection, and the listeners of each channel.
 struct Line {
-    /// One at a time: a channel that nobody listens to any more must not be left by whoever listens to it next.
+    /// One at a time: a channel without listeners must not be left while the next one subscribes to it.
     commands: Mutex<PubSubSink>,
     bells: Arc<Bells>,
-    /// The connection stays open for as long as somebody reads from it.
+    /// The connection stays open for as long as this task reads from it.
     _reading: AbortOnDropHandle<()>,
 }
 

@@ -13,9 +13,7 @@ pub(super) struct Parameters {
     pub(super) timeouts: Timeouts,
     /// Certificates and a key.
     pub(super) files: Files,
-    #[cfg(feature = "sentinel")]
     pub(super) sentinel_username: Option<String>,
-    #[cfg(feature = "sentinel")]
     pub(super) sentinel_password: Option<String>,
 }
 
@@ -28,7 +26,6 @@ pub(super) const EVERYWHERE: &[&str] =
 pub(super) const SERVER: &[&str] = &["protocol"];
 
 /// Known to an address of sentinels, too.
-#[cfg(feature = "sentinel")]
 pub(super) const SENTINEL: &[&str] = &["sentinel_username", "sentinel_password"];
 
 /// Known to an address of a socket, too; they are the client's own.
@@ -61,9 +58,7 @@ impl Parameters {
                     parameters.wait_replicas = number?;
                 }
                 "connect_timeout" | "response_timeout" => parameters.timeouts.set(&name, &value)?,
-                #[cfg(feature = "sentinel")]
                 "sentinel_username" => parameters.sentinel_username = Some(value.into_owned()),
-                #[cfg(feature = "sentinel")]
                 "sentinel_password" => parameters.sentinel_password = Some(value.into_owned()),
                 _ => {}
             }
@@ -85,7 +80,6 @@ mod tests {
         assert_eq!(Parameters::read("db=3&wait_replicas=1", SOCKET).ok().unwrap().wait_replicas, 1);
     }
 
-    #[cfg(feature = "sentinel")]
     #[test]
     fn a_password_is_decoded_and_a_plus_is_a_plus() {
         let read =

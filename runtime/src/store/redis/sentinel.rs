@@ -9,9 +9,9 @@ use redis::{
 };
 
 use super::super::tls::Certificates;
-use super::agreement::agree;
 use super::connection::client;
 use super::parameters::Parameters;
+use super::quorum::agree;
 use super::{address, trouble};
 
 #[derive(Clone)]

@@ -1,18 +1,19 @@
 //! What a URL leads to: one server, the master that sentinels name, or a cluster.
 
+use std::borrow::Cow;
+
 use redis::ConnectionInfo;
 
 use super::address;
 use super::parameters::{self, Parameters};
+use super::sentinel::Sentinels;
 
 /// How the store is deployed, and how to reach it.
 #[derive(Clone)]
 pub(super) enum Topology {
     Server(Box<ConnectionInfo>),
-    #[cfg(feature = "sentinel")]
-    Sentinel(super::sentinel::Sentinels),
+    Sentinel(Sentinels),
     /// Some of its nodes; they know the others.
-    #[cfg(feature = "cluster")]
     Cluster(Vec<ConnectionInfo>),
 }
 
@@ -26,20 +27,19 @@ pub(super) struct Target {
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<Target, String> {
+    let url = &as_redis(url);
     match url.split_once("://") {
-        #[cfg(feature = "sentinel")]
         Some((scheme @ ("redis+sentinel" | "rediss+sentinel"), rest)) => sentinel(scheme, rest),
-        #[cfg(feature = "cluster")]
         Some((scheme @ ("redis+cluster" | "rediss+cluster"), rest)) => cluster(scheme, rest),
-        #[cfg(not(feature = "sentinel"))]
-        Some((scheme @ ("redis+sentinel" | "rediss+sentinel"), _)) => {
-            Err(format!("{scheme}:// needs the feature `sentinel`"))
-        }
-        #[cfg(not(feature = "cluster"))]
-        Some((scheme @ ("redis+cluster" | "rediss+cluster"), _)) => {
-            Err(format!("{scheme}:// needs the feature `cluster`"))
-        }
         _ => server(url),
+    }
+}
+
+/// `valkey://`, `valkeys+cluster://` and so on mean the same with `redis`.
+fn as_redis(url: &str) -> Cow<'_, str> {
+    match url.strip_prefix("valkey") {
+        Some(rest) if rest.starts_with([':', 's', '+']) => format!("redis{rest}").into(),
+        _ => url.into(),
     }
 }
 
@@ -57,7 +57,6 @@ fn server(url: &str) -> Result<Target, String> {
 }
 
 /// A URL with several hosts, taken apart.
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 struct Parts<'a> {
     /// Of one of its hosts.
     scheme: &'a str,
@@ -68,7 +67,6 @@ struct Parts<'a> {
     query: &'a str,
 }
 
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 impl<'a> Parts<'a> {
     fn split(scheme: &'a str, rest: &'a str, default_port: u16, expected: &str) -> Result<Self, String> {
         let scheme = scheme.split('+').next().unwrap_or(scheme);
@@ -103,7 +101,6 @@ impl<'a> Parts<'a> {
     }
 }
 
-#[cfg(feature = "sentinel")]
 fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
     const EXPECTED: &str =
         "expected `redis+sentinel://user:password@host1:26379,host2:26379/mastername/database`";
@@ -114,7 +111,7 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
         return Err(format!("the name of the master is missing; {EXPECTED}"));
     }
     let addresses = parts.addresses(database, EXPECTED)?;
-    let sentinels = super::sentinel::Sentinels::new(&addresses, name, &parameters);
+    let sentinels = Sentinels::new(&addresses, name, &parameters);
     let master = &addresses[0];
     let user = address::user(master);
     let database = master.redis_settings().db();
@@ -122,7 +119,6 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
     Ok(Target { topology: Topology::Sentinel(sentinels), parameters, location })
 }
 
-#[cfg(feature = "cluster")]
 fn cluster(scheme: &str, rest: &str) -> Result<Target, String> {
     const EXPECTED: &str = "expected `redis+cluster://user:password@host1:6379,host2:6379`";
     let parts = Parts::split(scheme, rest, 6379, EXPECTED)?;
@@ -152,17 +148,27 @@ mod tests {
     fn one_server_is_reached_by_its_own_url() {
         assert_eq!(location("redis://:secret@host/3?wait_replicas=1"), "redis://host:6379/3");
         assert_eq!(location("redis+unix:///r.sock?db=2&pass=secret&user=u"), "redis+unix:///r.sock?db=2");
+        for (url, expected) in [
+            ("valkey://:secret@host/3", "redis://host:6379/3"),
+            ("valkey+unix:///r.sock?db=2", "redis+unix:///r.sock?db=2"),
+            ("valkey+sentinel://a/m", "redis+sentinel://a:26379/m/0"),
+            ("valkey+cluster://a", "redis+cluster://a:6379"),
+            #[cfg(feature = "tls")]
+            ("valkeys://host", "rediss://host:6379/0"),
+        ] {
+            assert_eq!(location(url), expected);
+        }
         let error = refused("redis://host/?db=3");
         assert!(error.contains("known are wait_replicas"), "{error}");
         let error = refused("redis+unix:///r.sock?secret=1");
         assert!(error.contains("sslkey, db, user, pass") && !error.contains("secret"), "{error}");
     }
 
-    #[cfg(feature = "sentinel")]
     #[test]
     fn sentinels_are_listed_with_the_masters_name() {
         for (url, expected) in [
             ("redis+sentinel://a/m", "redis+sentinel://a:26379/m/0"),
+            ("redis+sentinel://secret@a/m", "redis+sentinel://a:26379/m/0"),
             (
                 "redis+sentinel://u:secret@a:1,[::1],c:3/m/4?sentinel_password=secret",
                 "redis+sentinel://u@a:1,[::1]:26379,c:3/m/4",
@@ -175,11 +181,11 @@ mod tests {
         };
     }
 
-    #[cfg(feature = "cluster")]
     #[test]
     fn some_nodes_of_a_cluster_are_listed() {
         for (url, expected) in [
             ("redis+cluster://a", "redis+cluster://a:6379"),
+            ("redis+cluster://secret@a", "redis+cluster://a:6379"),
             ("redis+cluster://u:secret@a:1,b/?wait_replicas=1", "redis+cluster://u@a:1,b:6379"),
         ] {
             assert_eq!(location(url), expected);
@@ -187,7 +193,6 @@ mod tests {
         assert!(refused("redis+cluster://a/1").contains("no databases"));
     }
 
-    #[cfg(all(feature = "sentinel", feature = "cluster"))]
     #[test]
     fn a_malformed_url_is_not_repeated() {
         for url in [

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::clock::SystemClock;
 use crate::store::{
-    Cancelled, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, Observe, Outstanding,
+    Cached, Cancelled, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, Observe, Outstanding,
     ReleaseReply, RequestHint, Requested, Requests, RunRequest, ServerInfo, Store, StoreError, Turns, Verdict,
 };
 use crate::store_time::StoreTime;
@@ -85,6 +85,14 @@ impl Client {
         Ok(Stamped { at: answer.now, reply: answer.reply })
     }
 
+    /// Claims a key and keeps what was written, so that extension and release need no look; `None` if it was refused.
+    pub async fn acquire(&self, key: &str, claim: &Claim) -> Result<Option<Acquired>, StoreError> {
+        let answer = self.requests().claim(key, claim, true, &mut Outstanding::default()).await?;
+        let ClaimReply::Won(won) = &answer.reply.decision else { return Ok(None) };
+        let lease = Lease::won(claim.clone(), won);
+        Ok(Some(Acquired { client: self.clone(), key: key.to_owned(), lease, written: answer.written }))
+    }
+
     /// Extends a lease, with a look first.
     pub async fn extend(&self, key: &str, lease: &Lease) -> Answered<ExtendReply> {
         let answer = self.requests().extend(key, lease, None).await?;
@@ -161,5 +169,30 @@ impl Client {
     pub async fn servers(&self) -> Answered<Vec<ServerInfo>> {
         let reply = self.requests().servers().await?;
         Ok(self.stamped(reply))
+    }
+}
+
+/// A lease that a [`Client`] has acquired.
+pub struct Acquired {
+    client: Client,
+    key: String,
+    /// The lease.
+    pub lease: Lease,
+    written: Option<Cached>,
+}
+
+impl Acquired {
+    /// Extends the lease; in one round trip if nothing has changed.
+    pub async fn extend(&mut self) -> Result<ExtendReply, StoreError> {
+        let cached = self.written.take();
+        let answer = self.client.requests().extend(&self.key, &self.lease, cached.as_ref()).await?;
+        self.written = answer.written;
+        Ok(answer.reply)
+    }
+
+    /// Ends the lease; in one round trip if nothing has changed.
+    pub async fn release(self, end: &Ending) -> Result<ReleaseReply, StoreError> {
+        let requests = self.client.requests();
+        Ok(requests.release(&self.key, &self.lease, end, self.written.as_ref()).await?.reply)
     }
 }

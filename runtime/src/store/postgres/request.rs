@@ -1,0 +1,160 @@
+//! One request: a statement, sent until it is answered by a server that has the tables.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+use uuid::Uuid;
+
+use super::connection::Connection;
+use super::schema;
+use super::source::Open;
+use super::trouble::Trouble;
+
+/// How long the tables may take to make, while other servers wait to find them made.
+const MAKING: Duration = Duration::from_secs(10);
+
+/// A parameter and its type: with the types the statement needs no preparation, so that any connection of a pooler will
+/// do.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+pub(super) fn text(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
+    (value, Type::TEXT)
+}
+
+pub(super) fn texts(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
+    (value, Type::TEXT_ARRAY)
+}
+
+pub(super) fn number(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
+    (value, Type::INT8)
+}
+
+pub(super) fn flag(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
+    (value, Type::BOOL)
+}
+
+pub(super) fn instant(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
+    (value, Type::TIMESTAMPTZ)
+}
+
+pub(super) fn instants(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
+    (value, Type::TIMESTAMPTZ_ARRAY)
+}
+
+/// A statement with its parameters.
+#[derive(Clone, Copy)]
+pub(super) struct Statement<'a> {
+    pub(super) sql: &'a str,
+    pub(super) parameters: &'a [Parameter<'a>],
+}
+
+impl Statement<'_> {
+    /// The rows are there only once the server has committed: an error at the very end counts.
+    async fn send(self, client: &Client) -> Result<Vec<Row>, Trouble> {
+        client.query_typed(self.sql, self.parameters).await.map_err(|error| Trouble::from(&error))
+    }
+}
+
+/// A server's tables, made when they are first needed.
+pub(super) struct Tables {
+    pub(super) connection: Connection,
+    pub(super) schema: String,
+    making: Mutex<()>,
+}
+
+impl Tables {
+    pub(super) fn new(connection: Connection, schema: &str) -> Self {
+        Self { connection, schema: schema.to_owned(), making: Mutex::default() }
+    }
+
+    /// Sends a statement, again if another session was in the way, and reads its rows.
+    ///
+    /// A second statement may follow in the same round trip. What becomes of that one does not matter; it is a transaction
+    /// of its own.
+    pub(super) async fn ask<T>(
+        &self,
+        statement: Statement<'_>,
+        then: Option<Statement<'_>>,
+        read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let attempts = Attempts::new(self.connection.response());
+        loop {
+            match self.ask_once(statement, then, &read).await {
+                Err(trouble) if trouble.is_conflict() && attempts.pause().await => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// The same without a repetition.
+    pub(super) async fn ask_once<T>(
+        &self,
+        statement: Statement<'_>,
+        then: Option<Statement<'_>>,
+        read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let result = self.send(statement, then, &read).await;
+        if !result.as_ref().is_err_and(Trouble::is_missing) {
+            return result;
+        }
+        let _one_at_a_time = self.making.lock().await;
+        let result = self.send(statement, then, &read).await;
+        if !result.as_ref().is_err_and(Trouble::is_missing) {
+            return result;
+        }
+        self.make().await?;
+        self.send(statement, then, &read).await
+    }
+
+    async fn send<T>(
+        &self,
+        statement: Statement<'_>,
+        then: Option<Statement<'_>>,
+        read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let talk = async |client: Open| {
+            let follow = async {
+                if let Some(then) = then {
+                    drop(then.send(&client).await);
+                }
+            };
+            let (rows, ()) = tokio::join!(statement.send(&client), follow);
+            read(rows?)
+        };
+        self.connection.exchange(self.connection.response(), talk).await
+    }
+
+    async fn make(&self) -> Result<(), Trouble> {
+        let definitions = schema::definitions(&self.schema);
+        let send = async |client: Open| {
+            client.batch_execute(&definitions).await.map_err(|error| Trouble::from(&error))
+        };
+        let made = self.connection.exchange(MAKING, send).await;
+        made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))
+    }
+}
+
+/// Repetitions within a limited time.
+pub(super) struct Attempts {
+    begun: Instant,
+    limit: Duration,
+}
+
+impl Attempts {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { begun: Instant::now(), limit }
+    }
+
+    /// Waits for a random time, so that two sessions do not get into each other's way again and again. Returns whether
+    /// there is time for another attempt.
+    pub(super) async fn pause(&self) -> bool {
+        if self.begun.elapsed() >= self.limit {
+            return false;
+        }
+        let jitter = Uuid::new_v4().as_bytes()[0];
+        tokio::time::sleep(Duration::from_micros(200 * u64::from(jitter))).await;
+        true
+    }
+}

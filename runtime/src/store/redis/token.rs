@@ -1,0 +1,70 @@
+//! The token of a lock: text, even if another program wrote bytes that are no text, or no string at all.
+//!
+//! A token that this crate writes is the text of a UUID. Text that begins with a zero byte stands for something else, so that
+//! every value that a lock can have has a token of its own.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// The token of a lock that is not a string.
+pub(super) const NOT_A_STRING: &str = "\0type";
+
+/// What precedes the hexadecimal digits of bytes that are no token of their own.
+const BYTES: &str = "\0bytes:";
+
+/// The token of a lock whose value is these bytes.
+pub(super) fn of_value(value: &[u8]) -> Arc<str> {
+    match std::str::from_utf8(value) {
+        Ok(text) if !text.starts_with('\0') => text.into(),
+        _ => {
+            let mut token = BYTES.to_owned();
+            for byte in value {
+                write!(token, "{byte:02x}").expect("a string takes every write");
+            }
+            token.into()
+        }
+    }
+}
+
+/// A lock as swap.lua compares it: empty without a lock, `=` and the value of a string, `*` for another type.
+pub(super) fn expected(token: Option<&str>) -> Vec<u8> {
+    match token {
+        None => Vec::new(),
+        Some(NOT_A_STRING) => b"*".to_vec(),
+        Some(token) => {
+            let bytes = token.strip_prefix(BYTES).and_then(from_hex);
+            [b"=", bytes.as_deref().unwrap_or(token.as_bytes())].concat()
+        }
+    }
+}
+
+fn from_hex(digits: &str) -> Option<Vec<u8>> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_comes_back_from_its_token() {
+        let values: [&[u8]; 8] = [
+            b"",
+            b"8f14e45f-ceea-467f-a8f0-0c2a5b1e3d77",
+            "日本".as_bytes(),
+            b"\xff\xfe\x00",
+            b"\0type",
+            b"\0bytes:00",
+            b"*",
+            b"=",
+        ];
+        let tokens = values.map(of_value);
+        for (value, token) in values.iter().zip(&tokens) {
+            assert_eq!(expected(Some(token)), [b"=", *value].concat(), "{value:?}");
+            assert_ne!(token.as_ref(), NOT_A_STRING);
+        }
+        assert_eq!(expected(Some(NOT_A_STRING)), b"*");
+        assert_eq!(expected(None), b"");
+    }
+}
