@@ -99,7 +99,8 @@ impl TestServer {
         self.link.hook().change(|conditions| conditions.cut = cut);
     }
 
-    /// Lets its requests arrive and be carried out, but no reply come back.
+    /// Lets its writes arrive and be carried out, but no reply to them come back. Looks are answered: without an answer to
+    /// them a server writes nothing.
     pub fn lose_replies(&self, lost: bool) {
         self.link.hook().change(|conditions| conditions.replies_lost = lost);
     }

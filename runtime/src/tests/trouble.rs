@@ -161,7 +161,7 @@ async fn a_key_that_cannot_be_read_does_not_take_other_jobs_places() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_cannot_be_read_is_told_by_its_ticks_and_not_by_the_stores_health() {
+async fn key_that_cannot_be_read_is_told_by_its_ticks_and_makes_the_server_not_ready() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
@@ -171,7 +171,8 @@ async fn a_key_that_cannot_be_read_is_told_by_its_ticks_and_not_by_the_stores_he
     let (mut health, mut unreadable) = (0, 0);
     for _ in 0..600 {
         seconds(1).await;
-        assert_eq!(server.health.get(), Health::Ready);
+        let health = server.health.get();
+        assert!(matches!(&health, Health::StoreUnavailable { error, .. } if error.contains("damaged")), "{health:?}");
     }
     while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
         match event.kind {
@@ -223,6 +224,43 @@ async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after
         before,
         "it is past its timeout and its lease, but goes on"
     );
+    drop(let_go);
+    app.shutdown_background();
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_that_blocks_in_one_poll_for_longer_than_its_ttl_is_told_once() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let app = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let place = Place::runtime(app.handle().clone());
+    let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
+    let mut events = server.events.subscribe(server.time.now());
+    let (started, has_started) = std::sync::mpsc::channel();
+    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(Mutex::new(wait));
+    let blocks = job("1h", 30).run(move |_| {
+        let (started, wait) = (started.clone(), wait.clone());
+        async move {
+            started.send(()).unwrap();
+            let _until_it_is_let_go = wait.lock().unwrap().recv();
+        }
+    });
+    schedule(&server, blocks);
+    seconds(3600).await;
+    tokio::task::spawn_blocking(move || has_started.recv().unwrap()).await.unwrap();
+    let mut told = async |secs| {
+        let until = Instant::now() + Duration::from_secs(secs);
+        let mut told = 0;
+        while let Ok(Some(event)) = tokio::time::timeout_at(until, events.next()).await {
+            told += usize::from(matches!(event.kind, EventKind::RunBlocked(_)));
+        }
+        told
+    };
+    assert_eq!(told(25).await, 0, "not before its ttl is over");
+    assert_eq!(told(40).await, 1);
+    assert_eq!(told(600).await, 0, "and not again");
+    assert!(link.history("job").await.current.is_some(), "it keeps its lease");
     drop(let_go);
     app.shutdown_background();
 }
