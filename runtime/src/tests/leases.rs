@@ -134,7 +134,7 @@ async fn a_panic_is_recorded_and_the_lease_released() {
         job("60s", 30).run(|run| async move { assert!(run.key().is_empty(), "out of cheese") }),
     );
     seconds(125).await;
-    let runs = link.store.history("job").await.unwrap().reply.runs;
+    let runs = link.history("job").await.runs;
     assert_eq!(runs.len(), 2, "the next tick found the key free");
     assert_eq!(runs[0].outcome, RunOutcome::Panicked);
     assert_eq!(runs[0].error.as_deref(), Some("out of cheese"));
@@ -158,7 +158,7 @@ async fn an_error_is_recorded_with_its_causes_and_cut() {
     let server = server("server", &link, clock);
     schedule(&server, job("60s", 30).run(|_| async { Err::<(), _>("x".repeat(5000)) }));
     seconds(65).await;
-    let runs = link.store.history("job").await.unwrap().reply.runs;
+    let runs = link.history("job").await.runs;
     assert_eq!(runs[0].outcome, RunOutcome::Failed);
     assert_eq!(runs[0].error.as_ref().unwrap().chars().count(), 2001, "2,000 characters and a dot-dot-dot");
 }
