@@ -77,12 +77,7 @@
 #[doc(hidden)]
 pub mod bench;
 mod client;
-mod contract;
-mod promises;
-mod random;
 mod subject;
 
 pub use client::{Acquired, Client, Stamped};
-pub use contract::{contract, prove};
-pub use random::random_operations;
 pub use subject::{Need, Subject, Tamper, Tampering};

@@ -1,4 +1,4 @@
-//! What a store remembers.
+//! Run and skip records, and the current run.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ use crate::store::{
     Claim, CurrentRun, Ending, FailedTry, History, Lease, Progress, ReleaseReply, RunOutcome, RunRecord,
 };
 
-use super::super::Subject;
-use super::super::bench::{Bench, LONG, SHORT, claim, claim_now, ending};
+use super::{bench, subject};
+use crate::testing::store::bench::{Bench, LONG, SHORT, claim, claim_now, ending};
 
-pub(super) async fn a_release_records_its_run_in_the_same_step(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn release_records_its_run_in_the_same_step() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
     let end = ending(RunOutcome::Succeeded);
-    let answer = bench.store.release(&bench.key, &lease, &end).await.expect("release");
+    let answer = bench.client.release(&bench.key, &lease, &end).await.expect("release");
     let history = bench.history().await;
     assert_eq!(history.runs, [record(&lease, RunOutcome::Succeeded, answer.at)]);
     assert_eq!((history.current, history.skips, history.paused), (None, Vec::new(), false));
@@ -32,11 +33,13 @@ fn record(lease: &Lease, outcome: RunOutcome, ended: crate::Timestamp) -> RunRec
         error: None,
         failed_tries: Vec::new(),
         progress: lease.progress.clone(),
+        request: None,
     }
 }
 
-pub(super) async fn a_release_is_recorded_once_however_often_it_is_sent(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn release_is_recorded_once_however_often_it_is_sent() {
+    let bench = bench();
     let lease = bench.finish(&claim_now("a", LONG)).await;
     for _ in 0..3 {
         assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::NotHeld);
@@ -44,8 +47,9 @@ pub(super) async fn a_release_is_recorded_once_however_often_it_is_sent(subject:
     assert_eq!(bench.history().await.runs.len(), 1);
 }
 
-pub(super) async fn a_crash_is_shown_before_anybody_records_it_and_recorded_the_same(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn crash_is_shown_before_it_is_recorded_and_recorded_the_same() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let mut crashed = bench.win(&claim("a", tick)).await;
     crashed.progress = Some(progress(3));
@@ -60,8 +64,9 @@ pub(super) async fn a_crash_is_shown_before_anybody_records_it_and_recorded_the_
     assert_eq!((recorded.runs, recorded.stats), (shown.runs, shown.stats));
 }
 
-pub(super) async fn a_run_that_goes_on_is_shown_with_its_progress(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn current_run_is_shown_with_its_progress() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let mut lease = bench.win(&claim("a", tick)).await;
     for done in [None, Some(progress(1)), Some(progress(2))] {
@@ -75,6 +80,7 @@ pub(super) async fn a_run_that_goes_on_is_shown_with_its_progress(subject: &Subj
             started: lease.since,
             until: lease.until,
             progress: lease.progress.clone(),
+            request: None,
         };
         let history = bench.history().await;
         assert_eq!((history.current, history.runs), (Some(current), Vec::new()));
@@ -85,8 +91,9 @@ pub(super) async fn a_run_that_goes_on_is_shown_with_its_progress(subject: &Subj
     assert_eq!(bench.newest_run().await.progress, lease.progress);
 }
 
-pub(super) async fn after_a_wipe_the_progress_is_put_back(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn after_a_wipe_the_progress_is_restored() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
     let lease = Lease { progress: Some(progress(4)), ..lease };
     bench.wipe().await;
@@ -101,8 +108,9 @@ fn progress(done: u64) -> Progress {
     Progress { done, total: u64::MAX, status: format!("\"{done}\" ☃\n of many") }
 }
 
-pub(super) async fn errors_and_failed_tries_are_recorded_word_for_word(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn errors_and_failed_tries_are_recorded_word_for_word() {
+    let bench = bench();
     let text = "no route to \"db\"\n\tat C:\\jobs/import\u{0} 100 % ☃ {\"a\":[1e99]}";
     let lease = bench.win(&claim_now("a", LONG)).await;
     let failed = |number| FailedTry { number, at: lease.since, error: format!("{number}: {text}") };
@@ -116,8 +124,9 @@ pub(super) async fn errors_and_failed_tries_are_recorded_word_for_word(subject: 
     assert_eq!((run.error.as_deref(), &run.failed_tries), (Some(text), &end.failed_tries));
 }
 
-pub(super) async fn as_many_runs_and_skips_are_kept_as_the_newest_step_asks_for(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn as_many_runs_and_skips_are_kept_as_the_newest_step_asks_for() {
+    let bench = bench();
     let mut fences = Vec::new();
     for (remember, left) in [(4, 1), (4, 2), (4, 3), (4, 4), (4, 4), (2, 2), (4, 3)] {
         let lease = bench.win(&claim_now("a", LONG)).await;
@@ -142,8 +151,9 @@ async fn kept(bench: &Bench) -> (Vec<i64>, Vec<crate::Timestamp>) {
     (runs.iter().map(|run| run.fence).collect(), skips.iter().map(|skip| skip.tick).collect())
 }
 
-pub(super) async fn a_crash_is_recorded_beside_as_many_runs_as_the_claim_asks_for(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn crash_is_recorded_beside_as_many_runs_as_the_claim_asks_for() {
+    let bench = bench();
     for _ in 0..3 {
         bench.finish(&claim_now("a", LONG)).await;
     }
@@ -154,6 +164,8 @@ pub(super) async fn a_crash_is_recorded_beside_as_many_runs_as_the_claim_asks_fo
     assert_eq!(runs.iter().map(|run| run.outcome.as_str()).collect::<Vec<_>>(), ["crashed", "succeeded"]);
 }
 
-pub(super) async fn nothing_is_remembered_of_an_unknown_key(subject: &Subject) {
+#[tokio::test(start_paused = true)]
+async fn nothing_is_remembered_of_an_unknown_key() {
+    let subject = &subject();
     assert_eq!(Bench::with_key(subject, "never-seen").history().await, History::default());
 }
