@@ -1,0 +1,127 @@
+//! Run and skip records, and records that expire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Timestamp;
+use crate::store::{
+    Change, FailedTry, JobRecord, JobRecords, Progress, RunOutcome, RunRecord, Skip, SkipRecord, State,
+};
+
+use super::super::Subject;
+use super::super::key::{Key, TEXTS, fences, numbered, run, state};
+
+fn skip(tick: i64) -> JobRecord {
+    JobRecord::Skip(SkipRecord {
+        tick: Timestamp::from_micros(tick),
+        reason: Skip::Held,
+        server: "a".to_owned(),
+        at: Timestamp::from_micros(tick + 1),
+    })
+}
+
+fn ticks(records: &JobRecords) -> Vec<i64> {
+    records.skips.iter().map(|skip| skip.tick.as_micros()).collect()
+}
+
+pub(super) async fn records_are_kept_newest_first(subject: &Subject) {
+    let key = Key::of(subject);
+    for number in 1..=4 {
+        key.write(Change { records: vec![run(number)], ..numbered(1) }).await;
+    }
+    // A crash that is found by a skip: both kinds in one swap, and two of a kind.
+    key.write(Change { records: vec![run(5), skip(1), run(6), skip(2)], ..numbered(2) }).await;
+    let records = key.records().await;
+    assert_eq!((fences(&records), ticks(&records)), (vec![6, 5, 4, 3, 2, 1], vec![2, 1]));
+}
+
+pub(super) async fn newest_records_of_each_kind_are_kept(subject: &Subject) {
+    let key = Key::of(subject);
+    let append = async |keep, records: Vec<JobRecord>| {
+        key.write(Change { records, keep, ..numbered(1) }).await;
+        let records = key.records().await;
+        (fences(&records), ticks(&records))
+    };
+    assert_eq!(append(3, vec![run(1), run(2), skip(1)]).await, (vec![2, 1], vec![1]));
+    assert_eq!(append(3, vec![run(3), run(4)]).await, (vec![4, 3, 2], vec![1]));
+    assert_eq!(append(3, vec![skip(2), skip(3), skip(4)]).await, (vec![4, 3, 2], vec![4, 3, 2]));
+    assert_eq!(append(2, vec![run(5)]).await, (vec![5, 4], vec![4, 3]));
+    assert_eq!(append(100, vec![run(6)]).await, (vec![6, 5, 4], vec![4, 3]));
+    assert_eq!(append(1, vec![run(7), run(8), run(9)]).await, (vec![9], vec![4]));
+    assert_eq!(append(0, vec![run(10)]).await, (vec![], vec![]));
+}
+
+pub(super) async fn swap_without_records_keeps_those_that_are_there(subject: &Subject) {
+    let key = Key::of(subject);
+    key.write(Change { records: vec![run(1), run(2), skip(1)], ..numbered(1) }).await;
+    key.write(Change { keep: 0, ..numbered(2) }).await;
+    key.write(Change { keep: 1, ..numbered(3) }).await;
+    let records = key.records().await;
+    assert_eq!((fences(&records), ticks(&records)), (vec![2, 1], vec![1]));
+}
+
+pub(super) async fn records_come_back_with_every_field(subject: &Subject) {
+    let key = Key::of(subject);
+    let (early, late) = (Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX));
+    let long = "a long error ☃ ".repeat(2_000);
+    for text in TEXTS.into_iter().chain([long.as_str()]) {
+        let text = || text.to_owned();
+        let run = RunRecord {
+            tick: Some(early),
+            server: text(),
+            fence: i64::MAX,
+            attempt: u32::MAX,
+            started: early,
+            ended: late,
+            outcome: RunOutcome::NotStarted,
+            error: Some(text()),
+            failed_tries: vec![FailedTry { number: u32::MAX, at: late, error: text() }; 3],
+            progress: Some(Progress { done: u64::MAX, total: u64::MAX, status: text() }),
+            request: Some(text()),
+        };
+        let skip = SkipRecord { tick: late, reason: Skip::Paused, server: text(), at: early };
+        let records = vec![JobRecord::Run(run.clone()), JobRecord::Skip(skip.clone())];
+        key.write(Change { records, ..numbered(1) }).await;
+        let kept = key.records().await;
+        assert_eq!((kept.runs.first(), kept.skips.first()), (Some(&run), Some(&skip)));
+    }
+}
+
+/// What a manual lock leaves behind may vanish once it has expired, as a whole. Until then it stays.
+pub(super) async fn expired_record_is_shown_or_gone(subject: &Subject) {
+    let key = Key::of(subject);
+    let expiring = |expires| {
+        let state = State { expires: Some(expires), ..State::clone(&state(1)) };
+        Change { state: Some(Arc::new(state)), ..numbered(1) }
+    };
+    let expires = key.look().await.now.plus(Duration::from_millis(200));
+    let swapped = key.write(expiring(expires)).await;
+    let look = key.look().await;
+    if look.now < expires {
+        assert_eq!(look.version, Some(swapped.version), "it has not expired");
+    }
+    key.wait_until_after(expires).await;
+    let look = key.look().await;
+    if look.version.is_some() {
+        assert_eq!((look.version, look.state.expires), (Some(swapped.version), Some(expires)));
+    } else {
+        assert_eq!(look.fence, 0, "{look:?}");
+    }
+    // In the past from the beginning: as the release of a lease whose store was stopped for long.
+    key.write(expiring(look.now.minus(Duration::from_secs(1)))).await;
+    key.write(numbered(2)).await;
+    assert_eq!(key.look().await.state, state(2));
+}
+
+/// A job may take over the key of a manual lock.
+pub(super) async fn record_of_a_job_does_not_expire(subject: &Subject) {
+    let key = Key::of(subject);
+    let expires = key.look().await.now.plus(Duration::from_millis(500));
+    let expiring = State { expires: Some(expires), ..State::clone(&state(1)) };
+    key.write(Change { state: Some(Arc::new(expiring)), records: vec![run(1)], ..numbered(1) }).await;
+    let swapped = key.write(numbered(2)).await;
+    let kept = fences(&key.records().await);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(key.look().await.version, Some(swapped.version));
+    assert_eq!(fences(&key.records().await), kept);
+}
