@@ -92,6 +92,13 @@ pub(crate) fn variable(name: &str) -> Option<(String, String)> {
 const SCHEMES: &str =
     "redis://host:6379, postgres://host/database, file:///var/lib/shop/jobs or memory://name";
 
+/// Valkey speaks the protocol of Redis.
+fn is_redis(scheme: &str) -> bool {
+    let (server, deployment) = scheme.split_once('+').unwrap_or((scheme, ""));
+    let known = ["redis", "rediss", "valkey", "valkeys"].contains(&server);
+    scheme == "unix" || (known && ["", "unix", "sentinel", "cluster"].contains(&deployment))
+}
+
 fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, StartError> {
     let url = url.trim();
     let config = |message: String| StartError::Config { source: source.clone(), message };
@@ -103,15 +110,8 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
     #[cfg(any(feature = "postgres", feature = "redis"))]
     let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
     let opened: Result<Arc<dyn Store>, _> = match scheme {
-        "redis+sentinel" | "rediss+sentinel" if cfg!(not(feature = "sentinel")) => {
-            return Err(config(needs(scheme, "sentinel")));
-        }
-        "redis+cluster" | "rediss+cluster" if cfg!(not(feature = "cluster")) => {
-            return Err(config(needs(scheme, "cluster")));
-        }
         #[cfg(feature = "redis")]
-        "redis" | "rediss" | "redis+unix" | "unix" | "redis+sentinel" | "rediss+sentinel"
-        | "redis+cluster" | "rediss+cluster" => {
+        _ if is_redis(scheme) => {
             let store = crate::store::redis::RedisStore::open(url, namespace).map_err(malformed)?;
             Ok(Arc::new(store))
         }
@@ -125,9 +125,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
             return Err(config(needs(scheme, "postgres")));
         }
         #[cfg(not(feature = "redis"))]
-        "redis" | "rediss" | "redis+unix" | "unix" => {
-            return Err(config(needs(scheme, "redis")));
-        }
+        _ if is_redis(scheme) => return Err(config(needs(scheme, "redis"))),
         "file" if rest.starts_with('/') => {
             FileStore::open(PathBuf::from(rest), namespace).map(|store| Arc::new(store) as _)
         }

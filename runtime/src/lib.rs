@@ -34,7 +34,7 @@
 //! | job | an annotated function, or a [`Job`] built at run time: a key, a schedule, a policy |
 //! | tick | one scheduled instant of a job, in UTC: the same on every server |
 //! | server | one running scheduler, what [`start_all`] returns |
-//! | claim | the atomic attempt to become the runner of a tick |
+//! | claim | the attempt to become the runner of a tick |
 //! | mark | the newest tick of a job that was claimed or skipped: nothing piles up behind it |
 //! | lease | the lock while it is held: token, fence, expiry |
 //! | fence | a number that only grows from one lease of a key to the next |
@@ -59,8 +59,9 @@
 //!
 //! # Following a tick through the source
 //!
-//! annotation ([`singleton_job`]) → `registry` → `scheduler` → `tick` → `claim` → `execute` under a `lease` → record
-//! in the [store]. The store's rules are pure functions in [`store::model`].
+//! annotation ([`singleton_job`]) → `registry` → `agenda` → `scheduler` → `tick` → `claim` → `lease/pending` →
+//! `store/requests` (look, decide, swap) → `execute` under a `lease` → release and record in the [store]. The rules are
+//! pure functions in [`store::decide`].
 
 // The attribute's code names `::jobs`; this lets the crate's own documentation and tests use it.
 #[allow(unused_extern_crates, reason = "named by generated code, not by ours")]

@@ -53,13 +53,12 @@ use std::fmt;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-
 use super::{
     Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply,
     Topic, to_ascii_json,
 };
 use crate::Timestamp;
-use listen::Ear;
+use listen::Subscriptions;
 use request::{Statement, Tables, number, text};
 pub use source::{Lending, Session, Source};
 use statements::Statements;
@@ -99,7 +98,7 @@ pub struct PostgresStore {
     namespace: String,
     tables: Tables,
     statements: Statements,
-    ear: Ear,
+    subscriptions: Subscriptions,
     /// How many keys that expire this store has added.
     added: AtomicU32,
 }
@@ -121,10 +120,8 @@ impl PostgresStore {
     }
 
     async fn look_at(&self, key: &str) -> Result<Look, Trouble> {
-        let statement = Statement {
-            sql: &self.statements.look,
-            parameters: &[text(&self.namespace), text(&key)],
-        };
+        let statement =
+            Statement { sql: &self.statements.look, parameters: &[text(&self.namespace), text(&key)] };
         let read = |rows: Vec<_>| match rows.first() {
             Some(row) => reply::look(row),
             None => Err(reply::unreadable("the answer is empty")),
@@ -158,13 +155,8 @@ impl PostgresStore {
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp, Trouble> {
         let (topic, content) = (topic.as_str(), to_ascii_json(&&*note.text));
         let micros = i64::try_from(ttl.min(LONGEST).as_micros()).unwrap_or(i64::MAX);
-        let parameters = [
-            text(&self.namespace),
-            text(&topic),
-            text(&note.name),
-            text(&content),
-            number(&micros),
-        ];
+        let parameters =
+            [text(&self.namespace), text(&topic), text(&note.name), text(&content), number(&micros)];
         let statement = if ttl.is_zero() {
             Statement { sql: &self.statements.remove_note, parameters: &parameters[..3] }
         } else {
@@ -174,7 +166,7 @@ impl PostgresStore {
     }
 
     async fn listen_for(&self, key: &str) -> Result<Option<Listener>, Trouble> {
-        let listener = self.ear.listen(&self.tables.connection, self.payload(key)).await?;
+        let listener = self.subscriptions.listen(&self.tables.connection, self.payload(key)).await?;
         if listener.is_some() {
             let statement = Statement {
                 sql: &self.statements.await_key,
@@ -223,10 +215,8 @@ impl Store for PostgresStore {
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         Box::pin(async move {
-            let statement = Statement {
-                sql: &self.statements.records,
-                parameters: &[text(&self.namespace), text(&key)],
-            };
+            let statement =
+                Statement { sql: &self.statements.records, parameters: &[text(&self.namespace), text(&key)] };
             let records = self.tables.ask(statement, None, |rows| reply::records(&rows)).await;
             records.map_err(self.error("records"))
         })
@@ -239,10 +229,8 @@ impl Store for PostgresStore {
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
         Box::pin(async move {
             let topic = topic.as_str();
-            let statement = Statement {
-                sql: &self.statements.notes,
-                parameters: &[text(&self.namespace), text(&topic)],
-            };
+            let statement =
+                Statement { sql: &self.statements.notes, parameters: &[text(&self.namespace), text(&topic)] };
             let notes = self.tables.ask(statement, None, |rows| reply::notes(&rows)).await;
             notes.map_err(self.error("notes"))
         })

@@ -57,8 +57,8 @@
 //! ```
 //!
 //! Without `+publish` and `+subscribe` callers that wait for a key poll; without `+info` and `+config|get` nothing is checked
-//! at start. A cluster also needs `+cluster|slots +cluster|info +asking`, `wait_replicas` needs `+wait`, and a master behind
-//! sentinels `+role`.
+//! at start. A database other than 0 also needs `+select`, a cluster `+cluster|slots +cluster|info +asking`, `wait_replicas`
+//! `+wait`, and a master behind sentinels `+role`.
 //!
 //! # What a failover can lose
 //!

@@ -28,7 +28,8 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
         let problem = error.source().map(ToString::to_string).unwrap_or_default();
         let words = ["unknown option", "invalid value for option"];
         // A password with an `&` in it would make the rest of it look like an option.
-        let has_password = parameters::split(&url).1.is_some_and(|parameters| parameters.contains("password"));
+        let has_password =
+            parameters::split(&url).1.is_some_and(|parameters| parameters.contains("password"));
         let named = !has_password && words.iter().any(|word| problem.starts_with(word));
         if named { format!("{problem}; {EXPECTED}") } else { EXPECTED.to_owned() }
     })?;

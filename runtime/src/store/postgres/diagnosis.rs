@@ -34,11 +34,7 @@ impl PostgresStore {
         let as_we_write_them = vec![format!("{{\"format\":{FORMAT},%"), format!("{{\"format\":{FORMAT}}}")];
         let states = Statement {
             sql: &self.statements.unreadable,
-            parameters: &[
-                text(&self.namespace),
-                texts(&looked_at),
-                texts(&as_we_write_them),
-            ],
+            parameters: &[text(&self.namespace), texts(&looked_at), texts(&as_we_write_them)],
         };
         let unreadable = self.tables.ask(states, None, |rows| unreadable_keys(&rows)).await?;
         findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
@@ -88,7 +84,8 @@ fn about_server(row: &Row) -> Result<Vec<Finding>, Trouble> {
 
 fn too_old(number: i32, version: &str) -> Option<Finding> {
     (number < OLDEST).then(|| {
-        let message = format!("this server is PostgreSQL {version}, which is too old; use PostgreSQL 12 or newer");
+        let message =
+            format!("this server is PostgreSQL {version}, which is too old; use PostgreSQL 12 or newer");
         Finding::error(FindingKind::TooOld, message)
     })
 }

@@ -1,4 +1,4 @@
-//! Hearing of freed keys, over one connection that all who listen share.
+//! Subscriptions to keys, over one connection that all of them share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use super::trouble::Trouble;
 /// The channel of all notifications. Each names its schema, namespace and key.
 const LISTEN: &str = "LISTEN jobs_freed";
 
-/// A store's ear: opened when somebody first listens, and anew after trouble by whoever listens next.
-pub(super) struct Ear(Shared<Listening>);
+/// A store's subscriptions. Their connection is opened by the first one, and again after an error by the next one.
+pub(super) struct Subscriptions(Shared<Listening>);
 
-impl Ear {
+impl Subscriptions {
     pub(super) fn new() -> Self {
         Self(Shared::new())
     }
 
-    /// Hears whatever the server is told from now on.
+    /// Subscribes to a payload, from now on.
     ///
     /// `None` if the store has no connection of its own: one that is lent has to be given back.
     pub(super) async fn listen(
@@ -65,14 +65,14 @@ impl Dial for Listening {
     }
 }
 
-/// The connection, and whom to tell of what comes over it.
+/// The connection, and those to notify of what comes over it.
 struct Line {
     client: Client,
     bells: Arc<Bells>,
 }
 
 impl Line {
-    /// `LISTEN` does no harm when it is repeated, and shows that the server is still there.
+    /// `LISTEN` can be repeated, and shows that the server still answers.
     async fn listen(&self, payload: String, patience: Duration) -> Result<Listener, Trouble> {
         match tokio::time::timeout(patience, self.client.batch_execute(LISTEN)).await {
             Ok(confirmed) => confirmed.map_err(|error| Trouble::from(&error))?,

@@ -96,7 +96,7 @@ impl PostgresStore {
             namespace: namespace.unwrap_or_default().to_owned(),
             tables: Tables::new(connection, DEFAULT_SCHEMA),
             statements: Statements::of(DEFAULT_SCHEMA),
-            ear: super::listen::Ear::new(),
+            subscriptions: super::listen::Subscriptions::new(),
             added: AtomicU32::new(0),
         })
     }
@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn foreign_url_is_not_repeated() {
-        for url in ["redis://u:secret@host/1", "mysql://secret@host", "secret", "postgres://u:a@b/secret@host/db"] {
+        for url in
+            ["redis://u:secret@host/1", "mysql://secret@host", "secret", "postgres://u:a@b/secret@host/db"]
+        {
             let error = PostgresStore::open(url, None).expect_err(url);
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
             let said = format!("{error} {error:?}");

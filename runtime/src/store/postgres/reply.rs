@@ -68,7 +68,8 @@ pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T
 }
 
 fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Trouble> {
-    serde_json::from_str(json).map_err(|error| unreadable(&format!("a record or a note is damaged ({error})")))
+    serde_json::from_str(json)
+        .map_err(|error| unreadable(&format!("a record or a note is damaged ({error})")))
 }
 
 pub(super) fn unreadable(problem: &str) -> Trouble {

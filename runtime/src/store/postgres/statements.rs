@@ -59,7 +59,8 @@ const SWAPPED: &str = "SELECT now, fence FROM swapped";
 const LIST: &str = "SELECT pg_is_in_recovery(), $clock, version, fence, state, job_name FROM $schema.job_lock
 WHERE namespace = $1 AND job_name > $2 ORDER BY job_name LIMIT $3";
 
-const RECORDS: &str = "SELECT kind, record FROM $schema.job_record WHERE namespace = $1 AND job_name = $2 ORDER BY id DESC";
+const RECORDS: &str =
+    "SELECT kind, record FROM $schema.job_record WHERE namespace = $1 AND job_name = $2 ORDER BY id DESC";
 
 /// $5: microseconds.
 const PUT_NOTE: &str = "INSERT INTO $schema.job_note (namespace, topic, name, content, until)

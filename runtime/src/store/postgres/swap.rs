@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering;
 
 use tokio_postgres::Row;
 
-use super::super::{Change, FenceChange, Look, Record, Swap, SwapReply, Swapped, Version};
+use super::super::{Change, FenceChange, Look, Record, State, Swap, SwapReply, Swapped, Version};
 use super::PostgresStore;
 use super::reply;
-use super::request::{Attempts, Statement, flag, instant, instants, number, text, texts};
+use super::request::{Attempts, Parameter, Statement, flag, instant, instants, number, text, texts};
+use super::statements::Statements;
 use super::trouble::Trouble;
-use super::values::{HolderColumns, RecordColumns, time};
+use super::values::{HolderColumns, RecordColumns, Time, time};
 use crate::Timestamp;
 
 /// After so many new keys that expire, those that have expired are removed.
@@ -45,75 +46,28 @@ impl PostgresStore {
     }
 
     async fn send_swap(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>, Trouble> {
-        let Change { not_before, not_after, state, fence, records, keep, notify, .. } = &swap.change;
-        let expected = swap.expected.map(|version| version.to_string());
-        let nonce = format!("{:016x}", swap.nonce);
-        let (earliest, latest) =
-            (not_before.map_or(i64::MIN, Timestamp::as_micros), not_after.map_or(i64::MAX, Timestamp::as_micros));
-        let (next, least) = match *fence {
-            FenceChange::Keep => (false, i64::MIN),
-            FenceChange::Next => (true, i64::MIN),
-            FenceChange::AtLeast(fence) => (false, fence),
-        };
-        let holder = state.as_deref().map(HolderColumns::of).unwrap_or_default();
-        let json = state.as_deref().map(|state| state.to_json());
-        let expires = state.as_deref().and_then(|state| state.expires).map(time);
-        let appended = RecordColumns::of(records, *keep);
-
-        let mut parameters = vec![
-            text(&self.namespace),
-            text(&key),
-            text(&expected),
-            text(&nonce),
-            number(&earliest),
-            number(&latest),
-            flag(&next),
-            number(&least),
-        ];
-        if state.is_some() {
-            parameters.extend([
-                text(&holder.server),
-                instant(&holder.since),
-                instant(&holder.until),
-                text(&json),
-                instant(&expires),
-            ]);
-        }
-        let appends = state.is_some() && !records.is_empty();
-        if appends {
-            parameters.extend([
-                texts(&appended.kinds),
-                instants(&appended.ticks),
-                texts(&appended.servers),
-                instants(&appended.started),
-                instants(&appended.ended),
-                texts(&appended.outcomes),
-                texts(&appended.errors),
-                texts(&appended.records),
-                number(&appended.runs_kept),
-                number(&appended.skips_kept),
-            ]);
-        }
-        let sql = match (&expected, state) {
-            (Some(_), Some(_)) if appends => &self.statements.update_and_append,
-            (Some(_), Some(_)) => &self.statements.update,
-            (None, Some(_)) if appends => &self.statements.insert_and_append,
-            (None, Some(_)) => &self.statements.insert,
-            (Some(_), None) => &self.statements.delete,
+        let values = Values::of(swap);
+        let Statements { update, update_and_append, insert, insert_and_append, delete, notify, .. } =
+            &self.statements;
+        let sql = match (swap.expected, &swap.change.state) {
+            (Some(_), Some(_)) if values.appends() => update_and_append,
+            (Some(_), Some(_)) => update,
+            (None, Some(_)) if values.appends() => insert_and_append,
+            (None, Some(_)) => insert,
+            (Some(_), None) => delete,
             (None, None) => return self.delete_nothing(key, swap).await,
         };
-
         let payload = self.payload(key);
         let notified = [text(&self.namespace), text(&key), text(&payload)];
         // A statement of its own behind the swap sees every mark that was set before the swap was committed.
-        let then = if *notify {
-            Some(Statement { sql: &self.statements.notify, parameters: &notified })
-        } else if expected.is_none() && expires.is_some() {
+        let then = if swap.change.notify {
+            Some(Statement { sql: notify, parameters: &notified })
+        } else if swap.expected.is_none() && values.expires.is_some() {
             self.sweep_now_and_then()
         } else {
             None
         };
-        let statement = Statement { sql, parameters: &parameters };
+        let statement = Statement { sql, parameters: &values.parameters(&self.namespace, &key) };
         self.tables.ask_once(statement, then, |rows| swapped(&rows, swap.nonce)).await
     }
 
@@ -134,6 +88,87 @@ impl PostgresStore {
     /// Removes what has expired, a limited number at a time.
     pub(super) fn sweep(&self) -> Statement<'_> {
         Statement { sql: &self.statements.sweep, parameters: &[] }
+    }
+}
+
+/// The values of a swap, as its statement has them.
+struct Values {
+    expected: Option<String>,
+    nonce: String,
+    not_before: i64,
+    not_after: i64,
+    is_next_fence: bool,
+    least_fence: i64,
+    /// The new state; `None` deletes the record.
+    state: Option<String>,
+    expires: Option<Time>,
+    holder: HolderColumns,
+    appended: RecordColumns,
+}
+
+impl Values {
+    fn of(Swap { expected, nonce, change, .. }: &Swap) -> Self {
+        let (is_next_fence, least_fence) = match change.fence {
+            FenceChange::Keep => (false, i64::MIN),
+            FenceChange::Next => (true, i64::MIN),
+            FenceChange::AtLeast(fence) => (false, fence),
+        };
+        let state = change.state.as_deref();
+        Self {
+            expected: expected.map(|version| version.to_string()),
+            nonce: format!("{nonce:016x}"),
+            not_before: change.not_before.map_or(i64::MIN, Timestamp::as_micros),
+            not_after: change.not_after.map_or(i64::MAX, Timestamp::as_micros),
+            is_next_fence,
+            least_fence,
+            state: state.map(State::to_json),
+            expires: state.and_then(|state| state.expires).map(time),
+            holder: state.map(HolderColumns::of).unwrap_or_default(),
+            appended: RecordColumns::of(&change.records, change.keep),
+        }
+    }
+
+    /// Records are trimmed only when some are appended, as in [`Record::swap`].
+    fn appends(&self) -> bool {
+        self.state.is_some() && self.appended.trims
+    }
+
+    fn parameters<'a>(&'a self, namespace: &'a String, key: &'a &str) -> Vec<Parameter<'a>> {
+        let mut parameters = vec![
+            text(namespace),
+            text(key),
+            text(&self.expected),
+            text(&self.nonce),
+            number(&self.not_before),
+            number(&self.not_after),
+            flag(&self.is_next_fence),
+            number(&self.least_fence),
+        ];
+        let Self { holder, appended, .. } = self;
+        if self.state.is_some() {
+            parameters.extend([
+                text(&holder.server),
+                instant(&holder.since),
+                instant(&holder.until),
+                text(&self.state),
+                instant(&self.expires),
+            ]);
+        }
+        if self.appends() {
+            parameters.extend([
+                texts(&appended.kinds),
+                instants(&appended.ticks),
+                texts(&appended.servers),
+                instants(&appended.started),
+                instants(&appended.ended),
+                texts(&appended.outcomes),
+                texts(&appended.errors),
+                texts(&appended.records),
+                number(&appended.runs_kept),
+                number(&appended.skips_kept),
+            ]);
+        }
+        parameters
     }
 }
 

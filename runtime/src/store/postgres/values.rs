@@ -67,12 +67,14 @@ pub(super) struct RecordColumns {
     /// How many older records of each kind stay beside the appended ones.
     pub(super) runs_kept: i64,
     pub(super) skips_kept: i64,
+    /// Whether there was anything to append, even if none of it is kept.
+    pub(super) trims: bool,
 }
 
 impl RecordColumns {
     /// The newest `keep` of each kind: what would be removed at once is not appended.
     pub(super) fn of(records: &[JobRecord], keep: usize) -> Self {
-        let mut columns = Self::default();
+        let mut columns = Self { trims: !records.is_empty(), ..Self::default() };
         let (mut runs, mut skips) = (keep, keep);
         let mut kept: Vec<_> = records
             .iter()
@@ -85,7 +87,9 @@ impl RecordColumns {
             })
             .collect();
         kept.reverse();
-        kept.into_iter().for_each(|record| columns.push(record));
+        for record in kept {
+            columns.push(record);
+        }
         let count = |left: usize| i64::try_from(left).unwrap_or(i64::MAX);
         (columns.runs_kept, columns.skips_kept) = (count(runs), count(skips));
         columns
@@ -203,7 +207,9 @@ mod tests {
 
     #[test]
     fn instant_that_no_calendar_has_is_infinite() {
-        for (at, shown) in [(i64::MIN, Time::NegInfinity), (-1, Time::NegInfinity), (i64::MAX, Time::PosInfinity)] {
+        for (at, shown) in
+            [(i64::MIN, Time::NegInfinity), (-1, Time::NegInfinity), (i64::MAX, Time::PosInfinity)]
+        {
             assert_eq!(time(Timestamp::from_micros(at)), shown);
         }
     }

@@ -1,33 +1,41 @@
 //! The store against a real server, started for each test. Needs `redis-server`.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    Change, FenceChange, JobRecord, Lock, LockChange, Look, Note, Record, Skip, SkipRecord, State, Store,
-    StoreErrorKind, Swap, SwapReply, Topic, Version,
+    Change, FenceChange, FindingKind, JobRecord, Lock, LockChange, Look, Note, Record, Skip, SkipRecord,
+    State, Store, StoreErrorKind, Swap, SwapReply, Topic, Version,
 };
 use super::RedisStore;
 use crate::Timestamp;
+
+mod cluster;
 
 /// A server that keeps nothing, and ends with the test.
 struct Server {
     process: Child,
     url: String,
+    /// Replicas and nodes of a cluster write files.
+    folder: PathBuf,
 }
 
 impl Server {
     async fn start(options: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
+        let folder = std::env::temp_dir().join(format!("jobs-redis-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&folder).unwrap();
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(options)
+            .current_dir(&folder)
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server can be started");
-        let server = Self { process, url: format!("redis://127.0.0.1:{port}") };
+        let server = Self { process, url: format!("redis://127.0.0.1:{port}"), folder };
         while server.connection().await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -42,7 +50,9 @@ impl Server {
     async fn send(&self, command: &str) -> redis::Value {
         let mut words = command.split(' ');
         let mut cmd = redis::cmd(words.next().unwrap());
-        words.for_each(|word| drop(cmd.arg(word)));
+        for word in words {
+            cmd.arg(word);
+        }
         cmd.query_async(&mut self.connection().await.unwrap()).await.unwrap()
     }
 
@@ -51,10 +61,15 @@ impl Server {
     }
 }
 
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ended_already = self.process.kill();
         let _ended_already = self.process.wait();
+        let _may_stay = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -85,14 +100,14 @@ async fn swapped(store: &RedisStore, key: &str, swap: &Swap) -> super::super::Sw
 }
 
 /// Whether a look shows what is expected. A lock may seem to last a little longer than it does.
-fn assert_shows(mut found: Look, expected: Look, round: i64) {
+fn assert_shows(mut found: Look, expected: &Look, round: i64) {
     if let (Some(found), Some(expected)) = (&mut found.lock, &expected.lock)
         && found.until > expected.until
         && found.until < expected.until.map(|until| until.plus(Duration::from_secs(1)))
     {
         found.until = expected.until;
     }
-    assert_eq!(found, expected, "round {round}");
+    assert_eq!(&found, expected, "round {round}");
 }
 
 /// Every swap means what it means for a record in memory.
@@ -100,7 +115,7 @@ fn assert_shows(mut found: Look, expected: Look, round: i64) {
 async fn swap_means_what_record_swap_says() {
     let server = Server::start(&[]).await;
     let store = server.store();
-    let (mut record, mut lock) = (None, None);
+    let (mut record, mut held) = (None, None);
     let mut random = 1_u64;
     let mut next = move |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -150,17 +165,19 @@ async fn swap_means_what_record_swap_says() {
             swap.expected_lock = Some("another".into());
         }
         let reply = store.swap("key", &swap).await.unwrap();
-        let expected = Record::swap_with_lock(&mut record, &mut lock, reply.now(), &swap);
+        let expected = Record::swap_with_lock(&mut record, &mut held, reply.now(), &swap);
         match (reply, expected) {
-            (SwapReply::Changed(found), SwapReply::Changed(expected)) => assert_shows(found, expected, round),
+            (SwapReply::Changed(found), SwapReply::Changed(expected)) => {
+                assert_shows(found, &expected, round);
+            }
             (reply, expected) => {
                 assert_eq!(reply, expected, "round {round}: {swap:?}");
                 applied += 1;
             }
         }
         look = store.look("key").await.unwrap();
-        let expected = Record::look_with_lock(record.as_ref(), lock.as_ref(), look.now);
-        assert_shows(look.clone(), expected, round);
+        let expected = Record::look_with_lock(record.as_ref(), held.as_ref(), look.now);
+        assert_shows(look.clone(), &expected, round);
         let records = record.as_ref().map(Record::records).unwrap_or_default();
         assert_eq!(store.records("key").await.unwrap(), records, "round {round}");
     }
@@ -178,13 +195,13 @@ async fn foreign_locks_are_seen_and_compared() {
     set.exec_async(&mut server.connection().await.unwrap()).await.unwrap();
     for (key, expires) in [("hash", false), ("text", true), ("bytes", false)] {
         let look = store.look(key).await.unwrap();
-        let lock: Lock = look.lock.clone().unwrap_or_else(|| panic!("no lock of {key}"));
-        assert_eq!((look.version, lock.until.is_some()), (None, expires), "{key}");
+        let foreign: Lock = look.lock.clone().unwrap_or_else(|| panic!("no lock of {key}"));
+        assert_eq!((look.version, foreign.until.is_some()), (None, expires), "{key}");
         let unlocked = Look { lock: None, ..look.clone() };
         let SwapReply::Changed(changed) = store.swap(key, &swap(&unlocked, claim(1))).await.unwrap() else {
             panic!("the lock of {key} was overlooked");
         };
-        assert_eq!(changed.lock.unwrap().token, lock.token, "{key}");
+        assert_eq!(changed.lock.unwrap().token, foreign.token, "{key}");
         swapped(&store, key, &swap(&look, Change { lock: LockChange::Delete, ..claim(1) })).await;
         assert_eq!(store.look(key).await.unwrap().lock, None, "{key}");
     }
@@ -243,10 +260,10 @@ async fn full_server_refuses_claims_and_takes_extensions_and_releases() {
     assert_eq!(store.look("key").await.unwrap().version, look.version);
 
     let until = look.now.plus(Duration::from_secs(60));
-    let lock = LockChange::Set { token: "token".into(), until };
+    let set_lock = LockChange::Set { token: "token".into(), until };
     for fence in [FenceChange::Keep, FenceChange::AtLeast(1)] {
         let look = store.look("key").await.unwrap();
-        let change = Change { fence, lock: lock.clone(), records: vec![skip(1)], keep: 9, ..claim(2) };
+        let change = Change { fence, lock: set_lock.clone(), records: vec![skip(1)], keep: 9, ..claim(2) };
         swapped(&store, "key", &swap(&look, change)).await;
     }
     let look = store.look("key").await.unwrap();
@@ -357,6 +374,34 @@ async fn lease_that_too_few_replicas_have_is_an_error_and_other_swaps_wait_for_n
     swapped(&store, "key", &swap(&look, claim(2))).await;
 }
 
+#[tokio::test]
+async fn lease_that_enough_replicas_have_is_won_and_a_replica_takes_none() {
+    let primary = Server::start(&[]).await;
+    let port = primary.url.rsplit(':').next().unwrap();
+    let replica = Server::start(&["--replicaof", "127.0.0.1", port]).await;
+    let store = primary.store().with_wait_replicas(1);
+    let lease = Change { grants_lease: true, ..claim(1) };
+    let begun = std::time::Instant::now();
+    loop {
+        let look = store.look("key").await.unwrap();
+        match store.swap("key", &swap(&look, lease.clone())).await {
+            Ok(SwapReply::Swapped(_)) => break,
+            Ok(SwapReply::Changed(look)) => panic!("{look:?}"),
+            // The replica is not there yet.
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}"),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+    let store = replica.store();
+    let look = store.look("key").await.unwrap();
+    assert_eq!(look.state, state(1));
+    let error = store.swap("key", &swap(&look, lease)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("READONLY"), "{error}");
+    let findings = store.diagnose(&[]).await.unwrap();
+    assert_eq!(findings[0].kind, FindingKind::NotPrimary, "{findings:?}");
+}
+
 /// The permissions that the module lists are enough.
 #[tokio::test]
 async fn listed_permissions_are_enough() {
@@ -370,10 +415,9 @@ async fn listed_permissions_are_enough() {
     let store = RedisStore::open(&url, None).unwrap();
     let look = store.look("key").await.unwrap();
     let until = look.now.plus(Duration::from_secs(60));
-    let token: Arc<str> = "token".into();
     assert!(store.listen("key").await.unwrap().is_some());
-    let lock = LockChange::Set { token: token.clone(), until };
-    let won = Change { lock, records: vec![skip(1)], keep: 1, notify: true, ..claim(1) };
+    let set_lock = LockChange::Set { token: "token".into(), until };
+    let won = Change { lock: set_lock, records: vec![skip(1)], keep: 1, notify: true, ..claim(1) };
     swapped(&store, "key", &swap(&look, won)).await;
     let look = store.look("key").await.unwrap();
     let expiring = Arc::new(State::default());

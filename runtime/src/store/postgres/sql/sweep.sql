@@ -4,5 +4,6 @@ WITH notes AS (
     SELECT namespace, topic, name FROM $schema.job_note WHERE until <= now() LIMIT 100 FOR UPDATE SKIP LOCKED)
 )
 DELETE FROM $schema.job_lock WHERE (namespace, job_name) IN (
-  SELECT namespace, job_name FROM $schema.job_lock WHERE expires <= now() ORDER BY expires LIMIT 100
+  SELECT namespace, job_name FROM $schema.job_lock
+  WHERE expires <= now() AND (SELECT $brief_wait) IS NOT NULL ORDER BY expires LIMIT 100
   FOR UPDATE SKIP LOCKED)

@@ -1,0 +1,298 @@
+//! What a claim costs on Redis, beside a bare client that sends the same commands, and beside rslock.
+//!
+//!     REDIS_URL=redis://127.0.0.1:6379 cargo bench -p singleton-jobs --features store-testing --bench redis_store
+//!
+//! All of them take turns in one process, since machines differ and are noisy: only the ratios count. `SECONDS` (1) sets how
+//! long each turn lasts, `ROUNDS` (5) how many turns each of them gets; the median counts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jobs::store::redis::RedisStore;
+use jobs::store::{Claim, ClaimReply, Ending, State, Store, TickClaim, What};
+use jobs::testing::store::Client;
+use jobs::{Missed, Overlap, RunOutcome, Timestamp};
+use redis::aio::MultiplexedConnection;
+use rslock::LockManager;
+use uuid::Uuid;
+
+const TTL: Duration = Duration::from_secs(60);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let url = std::env::var("REDIS_URL").expect("REDIS_URL names a Redis that may be written to");
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect(name));
+    let turn = Duration::from_secs(number("SECONDS", 1));
+    let bench = Arc::new(Bench::new(&url).await);
+
+    for concurrency in [100, 1] {
+        let mut rates = BTreeMap::<&str, Vec<f64>>::new();
+        bench.decide_a_tick(concurrency).await;
+        for _ in 0..number("ROUNDS", 5) {
+            for contender in CONTENDERS {
+                let rate = measure(&bench, contender.call, concurrency, turn).await;
+                rates.entry(contender.name).or_default().push(rate);
+            }
+        }
+        report(concurrency, &rates);
+    }
+    bench.report_server_time().await;
+}
+
+type Call = fn(Arc<Bench>, usize) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+struct Contender {
+    name: &'static str,
+    call: Call,
+}
+
+const CONTENDERS: &[Contender] = &[
+    Contender { name: "lose", call: |bench, task| Box::pin(async move { bench.lose(task).await }) },
+    Contender { name: "lose, bare look", call: |bench, task| Box::pin(async move { bench.bare_look(task).await }) },
+    Contender { name: "lose, bare SET NX", call: |bench, task| Box::pin(async move { bench.set_nx(task).await }) },
+    Contender { name: "lose, rslock", call: |bench, task| Box::pin(async move { bench.rslock_loses(task).await }) },
+    Contender { name: "win and release", call: |bench, task| Box::pin(async move { bench.win(task).await }) },
+    Contender {
+        name: "win and release, bare look-swap-swap",
+        call: |bench, task| Box::pin(async move { bench.bare_win(task).await }),
+    },
+    Contender {
+        name: "win and release, rslock",
+        call: |bench, task| Box::pin(async move { bench.rslock_wins(task).await }),
+    },
+];
+
+/// Calls per second.
+async fn measure(bench: &Arc<Bench>, call: Call, concurrency: usize, turn: Duration) -> f64 {
+    let begun = Instant::now();
+    let tasks: Vec<_> = (0..concurrency)
+        .map(|task| {
+            let bench = bench.clone();
+            tokio::spawn(async move {
+                let mut calls = 0_u32;
+                while begun.elapsed() < turn {
+                    call(bench.clone(), task).await;
+                    calls += 1;
+                }
+                calls
+            })
+        })
+        .collect();
+    let mut calls = 0.0;
+    for task in tasks {
+        calls += f64::from(task.await.expect("no call panics"));
+    }
+    calls / begun.elapsed().as_secs_f64()
+}
+
+fn report(concurrency: usize, rates: &BTreeMap<&str, Vec<f64>>) {
+    let median = |name: &str| {
+        let mut rates = rates[name].clone();
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    };
+    println!("\n{concurrency} at a time                              calls/s   µs each");
+    for contender in CONTENDERS {
+        let rate = median(contender.name);
+        println!("  {:38} {rate:9.0} {:9.1}", contender.name, 1e6 / rate);
+    }
+    let ratio = |ours: &str, other: &str| median(ours) / median(other);
+    println!("  lose: {:.2} of a bare look", ratio("lose", "lose, bare look"));
+    println!("  lose: {:.2} of rslock", ratio("lose", "lose, rslock"));
+    println!("  lose: takes {:.2} times as long as a refused SET NX", ratio("lose, bare SET NX", "lose"));
+    println!(
+        "  win and release: {:.2} of bare look-swap-swap, {:.2} of rslock",
+        ratio("win and release", "win and release, bare look-swap-swap"),
+        ratio("win and release", "win and release, rslock")
+    );
+}
+
+struct Bench {
+    client: Client,
+    bare: MultiplexedConnection,
+    swap: redis::Script,
+    rslock: LockManager,
+    /// A tick that is decided, of every key.
+    decided: i64,
+    namespace: String,
+}
+
+impl Bench {
+    async fn new(url: &str) -> Self {
+        let namespace = format!("bench-{}", &Uuid::new_v4().simple().to_string()[..8]);
+        let store = RedisStore::open(url, Some(&namespace)).expect("a Redis URL");
+        let bare = redis::Client::open(url).expect("a Redis URL");
+        let bare = bare.get_multiplexed_async_connection().await.expect("a Redis that answers");
+        let mut rslock = LockManager::new(vec![url.to_owned()]);
+        rslock.set_retry(1, Duration::ZERO);
+        let swap = redis::Script::new(include_str!("../src/store/redis/swap.lua"));
+        let decided = Timestamp::now().as_micros() - 3_600_000_000;
+        Self { client: Client::of(Arc::new(store) as Arc<dyn Store>), bare, swap, rslock, decided, namespace }
+    }
+
+    /// The keys that are lost: each has a decided tick, and a lock that is held.
+    async fn decide_a_tick(&self, keys: usize) {
+        for key in 0..keys {
+            let won = self.client.acquire(&format!("lost-{key}"), &self.claim(self.decided)).await;
+            if let Some(lease) = won.expect("a Redis that answers") {
+                let end = Ending::of(RunOutcome::Succeeded, 100);
+                lease.release(&end).await.expect("a Redis that answers");
+            }
+            let held: Option<String> = redis::cmd("SET")
+                .arg(self.held(key))
+                .arg("token")
+                .arg("NX")
+                .query_async(&mut self.bare.clone())
+                .await
+                .expect("a Redis that answers");
+            drop(held);
+        }
+    }
+
+    fn held(&self, key: usize) -> String {
+        format!("{}:held-{key}", self.namespace)
+    }
+
+    fn claim(&self, tick: i64) -> Claim {
+        Claim {
+            token: Uuid::new_v4().to_string().into(),
+            server: "bench-1-abcdef".into(),
+            ttl: TTL,
+            remember: 100,
+            what: What::Tick(TickClaim {
+                tick: Timestamp::from_micros(tick),
+                previous: Some(Timestamp::from_micros(tick - 1)),
+                delay: Duration::ZERO,
+                grace: 10 * TTL * 60,
+                only_takes_over: false,
+                overlap: Overlap::Skip,
+                takeovers: 0,
+                missed: Missed::Skip,
+                schedule: "* * * * *".into(),
+                known_for: Duration::from_secs(36_000),
+            }),
+        }
+    }
+
+    async fn lose(&self, task: usize) {
+        let answer = self.client.claim(&format!("lost-{task}"), &self.claim(self.decided)).await;
+        let verdict = answer.expect("a Redis that answers").reply;
+        assert!(matches!(verdict.decision, ClaimReply::Taken(_)), "{verdict:?}");
+    }
+
+    async fn bare_look(&self, task: usize) {
+        let lock = format!("{}:lock:lost-{task}", self.namespace);
+        let state = self.look(&lock).await.expect("a record").1;
+        assert!(state.mark.is_some());
+    }
+
+    /// The version and the state of a record, by the commands of a look.
+    async fn look(&self, lock: &str) -> Option<(String, State)> {
+        let record = format!("{{{lock}}}:state");
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HMGET").arg(&record).arg("format").arg("version").arg("fence").arg("state");
+        pipeline.cmd("EXISTS").arg(&record).cmd("GET").arg(lock).cmd("PTTL").arg(lock).cmd("TIME");
+        type Fields = (Option<i64>, Option<String>, Option<i64>, Option<String>);
+        type Answer = (Fields, i64, Option<String>, i64, (i64, i64));
+        let answer: Answer = pipeline.query_async(&mut self.bare.clone()).await.expect("a Redis that answers");
+        let (_, version, _, state) = answer.0;
+        Some((version?, State::from_json(state?).expect("a state")))
+    }
+
+    async fn set_nx(&self, task: usize) {
+        let mut set = redis::cmd("SET");
+        set.arg(self.held(task)).arg(Uuid::new_v4().to_string()).arg("NX").arg("PX").arg(60_000);
+        let set: Option<String> = set.query_async(&mut self.bare.clone()).await.expect("a Redis that answers");
+        assert_eq!(set, None);
+    }
+
+    async fn rslock_loses(&self, task: usize) {
+        assert!(self.rslock.lock(self.held(task).as_bytes(), TTL).await.is_err());
+    }
+
+    async fn win(&self, task: usize) {
+        let key = format!("won-{task}");
+        let claim = self.claim(Timestamp::now().as_micros());
+        let lease = self.client.acquire(&key, &claim).await.expect("a Redis that answers").expect("free");
+        let end = Ending::of(RunOutcome::Succeeded, 100);
+        lease.release(&end).await.expect("a Redis that answers");
+    }
+
+    /// A look, a swap that sets the lock, and one that deletes it: what a claim and a release send.
+    async fn bare_win(&self, task: usize) {
+        let lock = format!("{}:lock:bare-{task}", self.namespace);
+        let token = Uuid::new_v4().to_string();
+        let looked = self.look(&lock).await;
+        let (version, mut state) = looked.unwrap_or_default();
+        state.expires = None;
+        state.paused = !state.paused;
+        let claimed = self.bare_swap(&lock, &version, "", &state, &token).await;
+        state.paused = !state.paused;
+        self.bare_swap(&lock, &claimed, &format!("={token}"), &state, "").await;
+    }
+
+    async fn bare_swap(&self, lock: &str, version: &str, held: &str, state: &State, token: &str) -> String {
+        let claims = !token.is_empty();
+        let until = Timestamp::now().as_micros() / 1000 + 60_000;
+        let mut call = self.swap.prepare_invoke();
+        call.key(lock);
+        for part in ["state", "runs", "skips", "awaited"] {
+            call.key(format!("{{{lock}}}:{part}"));
+        }
+        call.arg(version).arg(held).arg(i64::MIN).arg(i64::MAX).arg(format!("{:016x}", 7)).arg(2);
+        call.arg(state.to_json()).arg("").arg(if claims { "next" } else { "keep" });
+        if claims {
+            call.arg(format!("={token}")).arg(until);
+        } else {
+            call.arg("-").arg("");
+        }
+        call.arg(100).arg(u8::from(!claims));
+        if !claims {
+            call.arg(3).arg("{\"outcome\":\"succeeded\",\"server\":\"bench-1-abcdef\",\"fence\":1800014400000000}");
+        }
+        type Answer = (i64, (i64, i64), String, String);
+        let (applied, _, version, _): Answer =
+            call.invoke_async(&mut self.bare.clone()).await.expect("a Redis that answers");
+        assert_eq!(applied, 1);
+        version
+    }
+
+    async fn rslock_wins(&self, task: usize) {
+        let lock = self.rslock.lock(format!("{}:rslock-{task}", self.namespace).as_bytes(), TTL).await;
+        self.rslock.unlock(&lock.expect("free")).await;
+    }
+
+    /// The server's own time for each of a claim's steps.
+    async fn report_server_time(&self) {
+        self.decide_a_tick(1).await;
+        println!("\nserver time per call (INFO commandstats)");
+        for contender in ["lose", "win and release"] {
+            let mut connection = self.bare.clone();
+            let _: () =
+                redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut connection).await.expect("CONFIG");
+            for _ in 0..1000 {
+                match contender {
+                    "lose" => self.lose(0).await,
+                    _ => self.win(0).await,
+                }
+            }
+            let stats: String =
+                redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.expect("INFO");
+            let mut total = 0.0;
+            for line in stats.lines().filter(|line| line.starts_with("cmdstat_")) {
+                let field = |name: &str| {
+                    line.split([',', ':']).find_map(|part| part.strip_prefix(name)?.parse::<f64>().ok())
+                };
+                // The commands inside of a script count in the script's own time.
+                let plain = ["hmget", "exists", "get", "pttl", "time"];
+                let name = line["cmdstat_".len()..].split(':').next().unwrap_or_default();
+                let counts = if contender == "lose" { plain.contains(&name) } else { name == "evalsha" };
+                if counts {
+                    total += field("usec=").unwrap_or_default();
+                }
+            }
+            println!("  {contender:20} {:.1} µs", total / 1000.0);
+        }
+    }
+}
