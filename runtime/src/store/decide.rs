@@ -16,6 +16,8 @@ mod history;
 mod lease;
 mod operate;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 pub use claim::claim;
 pub use history::{held, history};

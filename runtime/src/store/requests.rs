@@ -312,7 +312,9 @@ impl Requests<'_> {
     pub(crate) async fn request(&self, key: &str, request: &RunRequest) -> Result<Requested, StoreError> {
         let counts = self.change("request", key, |look| decide::request(look, request)).await?;
         let note = Note { name: key.to_owned(), text: counts.id.as_str().into() };
-        self.ask("request", self.store.put_note(Topic::Requests, &note, request.ttl)).await?;
+        // The request that counts may be an earlier one, and last longer or shorter than this one.
+        let ttl = counts.until.since(self.time.now());
+        self.ask("request", self.store.put_note(Topic::Requests, &note, ttl)).await?;
         Ok(counts)
     }
 

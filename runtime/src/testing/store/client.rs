@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::clock::SystemClock;
 use crate::store::{
-    Cached, Cancelled, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, Observe, Outstanding,
-    ReleaseReply, RequestHint, Requested, Requests, RunRequest, ServerInfo, Store, StoreError, Turns, Verdict,
+    Cached, Cancelled, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease,
+    Observe, Outstanding, ReleaseReply, RequestHint, Requested, Requests, RunRequest, ServerInfo, Store,
+    StoreError, Turns, Verdict,
 };
 use crate::store_time::StoreTime;
 
