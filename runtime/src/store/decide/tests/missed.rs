@@ -151,7 +151,7 @@ async fn winner_gets_the_gap_since_the_last_decided_tick() {
     let [unseen, first] = [bench.tick_now().await, bench.tick_now().await];
     let claim = following("a", unseen, first);
     let won = bench.won(&claim).await;
-    assert_eq!(won.missed, [Gap { after: registered, before: first }], "nothing was decided before");
+    assert_eq!(won.missed, [Gap { after: registered, before: first, schedule: None }], "nothing was decided before");
     let lease = Lease { reported: Some(first), ..lease(&claim, &won) };
     bench.release(&lease, RunOutcome::Succeeded).await;
 
@@ -163,7 +163,7 @@ async fn winner_gets_the_gap_since_the_last_decided_tick() {
     let missed = bench.won(&following("a", skipped, next)).await.missed;
     assert_eq!(
         missed,
-        [Gap { after: first, before: skipped }],
+        [Gap { after: first, before: skipped, schedule: None }],
         "a skip is a decision, and keeps the gap before it"
     );
 }
@@ -195,7 +195,7 @@ async fn gap_is_returned_until_a_lease_has_reported_it() {
     let bench = bench();
     let after = bench.register().await;
     let [unseen, tick] = [bench.tick_now().await, bench.tick_now().await];
-    let gap = [Gap { after, before: tick }];
+    let gap = [Gap { after, before: tick, schedule: None }];
     let claim = following("a", unseen, tick);
     let silent = bench.win(&claim).await;
     assert_eq!(bench.won(&claim).await.missed, gap, "a repeated claim gets it again");
