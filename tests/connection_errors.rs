@@ -191,7 +191,7 @@ async fn a_postgres_that_does_not_let_us_in_says_why() {
     let plain = PostgresServer::shared();
     let users =
         "CREATE ROLE jobs LOGIN PASSWORD 's3cr3t-right'; CREATE ROLE known LOGIN; CREATE ROLE old LOGIN;
-        GRANT ALL ON SCHEMA public TO jobs, known";
+        GRANT ALL ON SCHEMA public TO jobs; GRANT jobs TO known";
     server.client().await.batch_execute(users).await.unwrap();
 
     let by_address = |user: &str, rest: &str| format!("{}{rest}", server.url_of(user));

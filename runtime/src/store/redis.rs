@@ -276,7 +276,13 @@ impl RedisStore {
     }
 
     fn trouble(&self, step: &'static str, error: &RedisError, script: Option<&Script>) -> StoreError {
-        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error, script))
+        let (mut kind, mut cause) = (trouble::kind_of(error), trouble::describe(error, script));
+        // Only a cluster's client follows it to the other node.
+        if matches!(self.route, Route::One(_)) && matches!(trouble::code_of(error), Some("MOVED" | "ASK")) {
+            kind = StoreErrorKind::Misconfigured;
+            cause.push_str(": the server is one node of a cluster; write redis+cluster:// instead of redis://");
+        }
+        StoreError::new(kind, step, &self.location, cause)
     }
 
     fn misread(&self, step: &'static str, key: &str, misread: Misread) -> StoreError {
