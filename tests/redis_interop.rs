@@ -17,8 +17,8 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::store::redis::RedisStore;
 use jobs::store::{
-    Change, ClaimReply, ExtendReply, FenceChange, ReleaseReply, RunOutcome, Slot, Slots, State, Store, StoreError,
-    StoreErrorKind, Swap, SwapReply, What,
+    Change, ClaimReply, ExtendReply, FenceChange, ReleaseReply, RunOutcome, Slot, Slots, State, Store,
+    StoreError, StoreErrorKind, Swap, SwapReply, What,
 };
 use jobs::testing::store::{Client, Subject};
 use redis::aio::MultiplexedConnection;
@@ -48,7 +48,8 @@ async fn tamper(client: &mut MultiplexedConnection, change: impl FnOnce(&mut ser
     let mut state = serde_json::from_str(&state).expect("the state is JSON");
     change(&mut state);
     let mut set = redis::cmd("HSET");
-    let () = set.arg(record).arg("state").arg(state.to_string()).query_async(client).await.expect("it is written");
+    let () =
+        set.arg(record).arg("state").arg(state.to_string()).query_async(client).await.expect("it is written");
 }
 
 #[tokio::test]
@@ -255,7 +256,8 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
 async fn trouble(url: &str) -> StoreError {
     let store = RedisStore::open(url, None).expect("a valid URL");
     assert!(!format!("{store:?} {}", store.location()).contains("secret"));
-    let error = Client::new(store).claim("import-products", &claim_now("a", LONG)).await.expect_err("trouble");
+    let error =
+        Client::new(store).claim("import-products", &claim_now("a", LONG)).await.expect_err("trouble");
     assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
     error
 }

@@ -164,6 +164,20 @@ async fn a_demoted_server_is_refused_and_then_asked_over_a_new_connection() {
 }
 
 #[tokio::test]
+async fn a_server_without_the_replicas_it_wants_starts_nothing_and_leaves_no_half_written_claim() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let client = Client::new(open(&server));
+    raw(&mut plain, "CONFIG SET min-replicas-to-write 1").await;
+    let error = client.claim("k", &claim_now("a", LONG)).await.expect_err("no replica");
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("NOREPLICAS"), "{error}");
+    assert_eq!(raw(&mut plain, "KEYS *").await, redis::Value::Array(Vec::new()));
+    raw(&mut plain, "CONFIG SET min-replicas-to-write 0").await;
+    client.claim("k", &claim_now("a", LONG)).await.expect("none is wanted any more");
+}
+
+#[tokio::test]
 async fn what_another_version_or_program_wrote_is_unreadable_and_left_alone() {
     let server = RedisServer::start();
     let mut plain = server.client().await;

@@ -143,7 +143,10 @@ async fn a_node_of_a_cluster_is_an_error_as_soon_as_it_is_not_alone() {
     for node in [&one, &other] {
         let Err(error) = builder(&node.url(), 60).start_all().await else { panic!("it started") };
         let said = error.to_string();
-        assert!(said.contains("one node of a cluster") && said.contains("write redis+cluster:// instead"), "{said}");
+        assert!(
+            said.contains("one node of a cluster") && said.contains("write redis+cluster:// instead"),
+            "{said}"
+        );
     }
 }
 
@@ -187,7 +190,11 @@ async fn what_may_not_be_looked_at_is_a_note() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
     for (more, says) in [("", "may not run INFO"), (" +info", "may not run CONFIG GET")] {
-        let () = raw(&mut plain, &format!("ACL SETUSER app reset on >secret ~* +time +hmget +exists +get +pttl{more}")).await;
+        let () = raw(
+            &mut plain,
+            &format!("ACL SETUSER app reset on >secret ~* +time +hmget +exists +get +pttl{more}"),
+        )
+        .await;
         let store = open(&format!("redis://app:secret@127.0.0.1:{}", server.port()));
         only(&found_by(&store, &["import"]).await, FindingKind::NotChecked, Severity::Note, &[says]);
     }

@@ -118,6 +118,10 @@ async fn a_claim_that_loses_writes_nothing() {
         assert!(before.0.is_some());
         assert!(matches!(bench.claim(&claim("b", tick)).await, ClaimReply::Taken(Taken::Started { .. })));
         assert_eq!(bench.claim(&claim("b", older)).await, ClaimReply::Superseded(tick));
-        assert_eq!((writes(&mut plain).await, calls(&mut plain, "evalsha").await), before, "no script, no write");
+        assert_eq!(
+            (writes(&mut plain).await, calls(&mut plain, "evalsha").await),
+            before,
+            "no script, no write"
+        );
     }
 }

@@ -57,7 +57,8 @@ async fn whole_life(
 #[test]
 fn both_lists_of_permissions_are_the_same() {
     let docs = include_str!("../../runtime/src/store/redis.rs");
-    let rules = docs.split("ACL SETUSER jobs on >password").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let rules =
+        docs.split("ACL SETUSER jobs on >password").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let with = |sign: char| {
         let words = rules.split_whitespace().filter_map(move |word| word.strip_prefix(sign));
         words.map(str::to_owned).collect::<Vec<_>>()
