@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::store::{ClaimReply, RunOutcome, Store, StoreErrorKind};
+use jobs::store::{ClaimReply, RunOutcome, StoreErrorKind};
 use tokio_postgres::types::Type;
 
 use super::support::bench::{LONG, claim, claim_now, ending, holder, lease};
@@ -61,7 +61,7 @@ async fn claims_that_are_repeated_while_sessions_end_at_any_instant_win_once() {
         let lease = loop {
             match store.claim("job", &claim).await {
                 Ok(answer) => match answer.reply.decision {
-                    ClaimReply::Won(won) => break lease(&claim, won),
+                    ClaimReply::Won(won) => break lease(&claim, &won),
                     reply => panic!("nobody else claims, but: {reply:?}"),
                 },
                 Err(error) if error.kind() == StoreErrorKind::Unreachable => errors += 1,
@@ -122,20 +122,15 @@ async fn a_restarted_server_is_found_again_and_has_forgotten_nothing() {
 async fn many_callers_share_one_session() {
     let (server, namespace) = (PostgresServer::start(), unused_name());
     let store = open(&server, &namespace);
-    let claims: Vec<_> = (0..50).map(|_| claim_now("a", LONG)).collect();
-    let keys: Vec<_> = (0..50).map(|number| format!("job-{number}")).collect();
-    let mut callers: Vec<_> = keys.iter().zip(&claims).map(|(key, claim)| store.claim(key, claim)).collect();
-    std::future::poll_fn(|context| {
-        callers.retain_mut(|caller| match caller.as_mut().poll(context) {
-            std::task::Poll::Ready(answer) => {
-                assert!(matches!(answer.expect("claim").reply.decision, ClaimReply::Won(_)));
-                false
-            }
-            std::task::Poll::Pending => true,
-        });
-        if callers.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
+    let callers: Vec<_> = (0..50)
+        .map(|number| {
+            let store = store.clone();
+            tokio::spawn(async move { win(&store, &format!("job-{number}"), &claim_now("a", LONG)).await })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.expect("a win");
+    }
     let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
     let rows = server.client().await.query_typed(sessions, &[(&"singleton-jobs", Type::TEXT)]).await.unwrap();
     assert_eq!(rows[0].get::<_, i64>(0), 1);

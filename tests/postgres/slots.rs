@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use jobs::store::{Claim, ClaimReply, RunOutcome, Store, What};
+use jobs::store::{ClaimReply, RunOutcome, What};
 
-use super::support::bench::{LONG, ending, holder, lease};
+use super::support::bench::{LONG, claim_what, ending, holder, lease};
 use super::support::postgres_server::{PATIENCE, PostgresServer};
-use super::{claim_for, claim_on, open, open_url, unused_name, win};
+use super::{ISOLATION_LEVELS, claim_on, open, open_url, unused_name, win};
 
 /// Clients take and give back slots as fast as they can for a while, and until all were held at once; returns how many
 /// were at most, and how often one was won.
@@ -23,7 +23,7 @@ async fn stampede(url: &str, clients: u32, of: u32, lasts: Duration) -> (u32, u3
             tokio::spawn(async move {
                 let all_were_held = || most.load(Ordering::SeqCst) >= of;
                 while begun.elapsed() < lasts || !(all_were_held() || begun.elapsed() > PATIENCE) {
-                    let claim = claim_for(What::Slot(of), &format!("s{number}"), LONG);
+                    let claim = claim_what(&format!("s{number}"), LONG, What::Slot(of));
                     let ClaimReply::Won(won) = claim_on(&store, "slots", &claim).await else { continue };
                     let now = held.fetch_add(1, Ordering::SeqCst) + 1;
                     most.fetch_max(now, Ordering::SeqCst);
@@ -31,7 +31,7 @@ async fn stampede(url: &str, clients: u32, of: u32, lasts: Duration) -> (u32, u3
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     held.fetch_sub(1, Ordering::SeqCst);
                     let end = ending(RunOutcome::Succeeded);
-                    store.release("slots", &lease(&claim, won), &end).await.expect("release");
+                    store.release("slots", &lease(&claim, &won), &end).await.expect("release");
                 }
             })
         })
@@ -55,11 +55,8 @@ async fn slots_that_sixteen_connections_race_for_are_never_more_than_there_are()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_are_counted_right_at_every_isolation_level() {
-    for level in ["serializable", "repeatable\\%20read"] {
-        let url = format!(
-            "{}?options=-c%20default_transaction_isolation%3D{level}",
-            PostgresServer::shared().url()
-        );
+    for level in ISOLATION_LEVELS {
+        let url = format!("{}?{level}", PostgresServer::shared().url());
         let (most, wins) = stampede(&url, 6, 2, Duration::from_secs(1)).await;
         assert_eq!(most, 2, "{level}");
         assert!(wins > 10, "only {wins} were won");
@@ -70,9 +67,7 @@ async fn slots_are_counted_right_at_every_isolation_level() {
 async fn a_claim_that_finds_no_slot_neither_locks_nor_waits() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let store = open(server, &namespace);
-    win(&store, "slots", &claim_for(What::Slot(1), "a", LONG)).await;
-    let waiting = || Claim { waits: true, ..claim_for(What::Slot(1), "b", LONG) };
-    holder(claim_on(&store, "slots", &waiting()).await);
+    win(&store, "slots", &claim_what("a", LONG, What::Slot(1))).await;
 
     let mut other = server.client().await;
     let holding = other.transaction().await.unwrap();
@@ -80,15 +75,15 @@ async fn a_claim_that_finds_no_slot_neither_locks_nor_waits() {
     holding.batch_execute(&rows).await.unwrap();
     let begun = Instant::now();
     for _ in 0..3 {
-        holder(claim_on(&store, "slots", &claim_for(What::Slot(1), "b", LONG)).await);
-        // That somebody waits is known already.
-        holder(claim_on(&store, "slots", &waiting()).await);
+        holder(claim_on(&store, "slots", &claim_what("b", LONG, What::Slot(1))).await);
+        // Nor does one that waits for a slot.
+        store.store().listen("slots#slots").await.expect("listen");
     }
     store.locks().await.expect("locks");
     assert!(begun.elapsed() < Duration::from_secs(1), "the loser waited {:?}", begun.elapsed());
 
     // The control: who would win does wait.
-    let claim = claim_for(What::Slot(2), "b", LONG);
+    let claim = claim_what("b", LONG, What::Slot(2));
     let winning = tokio::time::timeout(Duration::from_millis(300), store.claim("slots", &claim)).await;
     assert!(winning.is_err(), "{winning:?}");
     holding.rollback().await.unwrap();
