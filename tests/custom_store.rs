@@ -1,4 +1,4 @@
-//! The store of the example `custom_store`, proved as any store of a team's own would be.
+//! The store of the example `custom_store`, proved as every other store is.
 
 mod support;
 
@@ -17,8 +17,8 @@ fn open() -> Subject {
     let store = SqliteStore::open(&database).expect("a database");
     Subject::new(store).wiped_by(move |key| {
         let _kept = &folder;
-        let behind_its_back = rusqlite::Connection::open(&database).expect("the same database");
-        behind_its_back.execute("DELETE FROM job WHERE key = ?1", [key]).expect("the job is gone");
+        let other_connection = rusqlite::Connection::open(&database).expect("the same database");
+        other_connection.execute("DELETE FROM job WHERE key = ?1", [key]).expect("the record is deleted");
         async {}
     })
 }
@@ -26,6 +26,6 @@ fn open() -> Subject {
 jobs::store_contract!(sqlite: async || open(), without lock, namespaces);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_answers_as_the_model_does() {
+async fn sqlite_keeps_what_a_record_would() {
     random_operations(open(), 600).await;
 }

@@ -35,7 +35,7 @@ mod fleet;
 mod intercept;
 mod link;
 mod server;
-#[cfg(feature = "store-testing")]
+#[cfg(any(test, feature = "store-testing"))]
 pub mod store;
 
 pub use clock::TestClock;

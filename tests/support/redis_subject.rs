@@ -1,4 +1,4 @@
-//! The Redis store under test, however it is deployed, and the hand that reaches into it behind its back.
+//! The Redis store under test, however it is deployed, and what other programs do to its keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,18 +21,18 @@ pub fn at(url: String, clients: Vec<MultiplexedConnection>, server: Option<Arc<R
     };
     let prefix = namespace.clone();
     Subject::new(open(&namespace))
-        .tampered_by(Hands { clients, namespace, _server: server })
+        .tampered_by(Outside { clients, namespace, _server: server })
         .namespaced_by(move |name| open(&format!("{prefix}.{name}")))
 }
 
-struct Hands {
+struct Outside {
     clients: Vec<MultiplexedConnection>,
     namespace: String,
-    /// Kept while the test goes on.
+    /// Kept while the test runs.
     _server: Option<Arc<RedisServer>>,
 }
 
-impl Hands {
+impl Outside {
     fn lock_key(&self, key: &str) -> String {
         format!("{}:lock:{key}", self.namespace)
     }
@@ -49,7 +49,7 @@ impl Hands {
     }
 }
 
-impl Tamper for Hands {
+impl Tamper for Outside {
     fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>> {
         Box::pin(async move { self.run(redis::cmd("GET").arg(self.lock_key(key))).await })
     }
@@ -72,7 +72,7 @@ impl Tamper for Hands {
 
     fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a> {
         let lock = self.lock_key(key);
-        let parts = ["state", "runs", "skips", "slots", "awaited"].map(|part| format!("{{{lock}}}:{part}"));
+        let parts = ["state", "runs", "skips"].map(|part| format!("{{{lock}}}:{part}"));
         Box::pin(async move { self.run(redis::cmd("DEL").arg(lock).arg(&parts)).await })
     }
 }

@@ -38,7 +38,7 @@ pub(crate) enum Asked {
 impl PendingClaim {
     pub(crate) fn new(server: &Arc<Server>, key: impl Into<Arc<str>>, kept_alive: bool, claim: Claim) -> Self {
         let (server, key) = (server.clone(), key.into());
-        let outstanding = Outstanding::default();
+        let outstanding = Outstanding::of(claim.token.clone());
         Self { server, key, kept_alive, claim, is_new: true, outstanding, other_schedule: None }
     }
 

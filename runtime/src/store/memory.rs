@@ -28,6 +28,8 @@ struct Contents {
     keys: BTreeMap<String, Entry>,
     /// When there are so many, those that have expired are removed.
     room: usize,
+    /// The clock at the last swap, and how many swaps there were at that instant.
+    last_swap: (Timestamp, u64),
     listeners: HashMap<String, Vec<Bell>>,
     notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Arc<str>)>>,
 }
@@ -55,6 +57,13 @@ impl Contents {
             self.keys.retain(|_, entry| !entry.is_gone(now));
             self.room = 64.max(2 * self.keys.len());
         }
+    }
+
+    /// No two swaps are at the same instant, also on a clock that stands still: fences of deleted records rest on it.
+    fn instant_of_swap(&mut self, now: Timestamp) -> Timestamp {
+        let (last, count) = self.last_swap;
+        self.last_swap = if last == now { (now, count + 1) } else { (now, 0) };
+        now.plus(Duration::from_micros(self.last_swap.1))
     }
 
     fn notify(&self, key: &str) {
@@ -139,7 +148,7 @@ impl Store for MemoryStore {
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
         let key = self.full_key(key);
         let mut contents = self.contents();
-        let now = self.clock.now();
+        let now = contents.instant_of_swap(self.clock.now());
         if !contents.keys.contains_key(key.as_ref()) {
             contents.make_room(now);
             contents.keys.insert(key.clone().into_owned(), Entry::default());

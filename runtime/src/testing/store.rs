@@ -78,11 +78,14 @@
 pub mod bench;
 mod client;
 mod contract;
+mod key;
 mod promises;
+#[cfg(feature = "store-testing")]
 mod random;
 mod subject;
 
 pub use client::{Acquired, Client, Stamped};
 pub use contract::{contract, prove};
+#[cfg(feature = "store-testing")]
 pub use random::random_operations;
 pub use subject::{Need, Subject, Tamper, Tampering};

@@ -1,17 +1,17 @@
-//! Not public API. Short ways to say what servers do to one key of a store.
+//! Not public API. Short names for what servers do to one key of a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::store::{
-    Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Holder, Lease, Listener,
-    REMEMBERED, ReleaseReply, Requested, RunOutcome, RunRecord, RunRequest, Stamped, Store, StoreErrorKind,
-    Taken, TickClaim, Verdict, What, Won,
+    Cancelled, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Holder, Lease,
+    Listener, Look, REMEMBERED, ReleaseReply, Requested, RunOutcome, RunRecord, RunRequest, Store,
+    StoreErrorKind, Taken, TickClaim, Verdict, What, Won,
 };
 use crate::{Missed, Overlap, Timestamp};
 
-use super::{Need, Subject};
+use super::{Client, Need, Stamped, Subject};
 
 pub const SHORT: Duration = Duration::from_millis(150);
 pub const LONG: Duration = Duration::from_secs(30);
@@ -24,6 +24,7 @@ pub const SCHEDULE: &str = "0 * * * * UTC";
 #[derive(Clone)]
 pub struct Bench {
     pub store: Arc<dyn Store>,
+    pub client: Client,
     pub key: String,
     subject: Subject,
 }
@@ -34,7 +35,12 @@ impl Bench {
     }
 
     pub fn with_key(subject: &Subject, key: &str) -> Self {
-        Self { store: Arc::clone(&subject.store), key: key.to_owned(), subject: subject.clone() }
+        Self {
+            store: Arc::clone(&subject.store),
+            client: Client::of(Arc::clone(&subject.store)),
+            key: key.to_owned(),
+            subject: subject.clone(),
+        }
     }
 
     /// Another key of the same store.
@@ -43,14 +49,15 @@ impl Bench {
         Self::with_key(&self.subject, key)
     }
 
-    /// The same key in a namespace; the hand stays outside of it.
+    /// The same key in a namespace.
     pub fn in_namespace(subject: &Subject, namespace: &str) -> Self {
-        Self { store: subject.in_namespace(namespace), ..Self::of(subject) }
+        let store = subject.in_namespace(namespace);
+        Self { client: Client::of(Arc::clone(&store)), store, ..Self::of(subject) }
     }
 
     /// The store's time.
     pub async fn now(&self) -> Timestamp {
-        self.store.ping().await.expect("ping").at
+        self.client.ping().await.expect("ping").at
     }
 
     /// A tick that became due this long ago.
@@ -69,7 +76,7 @@ impl Bench {
     /// What was won and is not on all replicas yet is asked for again, as every server does.
     pub async fn answer(&self, claim: &Claim) -> Stamped<Verdict> {
         loop {
-            match self.store.claim(&self.key, claim).await {
+            match self.client.claim(&self.key, claim).await {
                 Err(error) if error.kind() == StoreErrorKind::NotReplicated => {}
                 answer => return answer.expect("claim"),
             }
@@ -93,25 +100,30 @@ impl Bench {
 
     /// Claims, and must win.
     pub async fn win(&self, claim: &Claim) -> Lease {
-        lease(claim, self.won(claim).await)
+        lease(claim, &self.won(claim).await)
     }
 
-    /// Makes the store know the job, and decides no tick: returns when that was.
+    /// Registers the job with a claim that decides no tick, and returns when that was.
     pub async fn register(&self) -> Timestamp {
+        self.register_as(Missed::Skip).await
+    }
+
+    /// The same with this policy for missed ticks.
+    pub async fn register_as(&self, missed: Missed) -> Timestamp {
         let long_ago = self.tick_ago(DAY / 2).await;
-        let answer = self.answer(&claim("a", long_ago)).await;
+        let answer = self.answer(&claim_with("a", LONG, TickClaim { missed, ..ask(long_ago) })).await;
         assert!(matches!(answer.reply.decision, ClaimReply::Late(_)), "{answer:?}");
         answer.at
     }
 
     pub async fn extend(&self, lease: &Lease) -> ExtendReply {
-        self.store.extend(&self.key, lease).await.expect("extend").reply
+        self.client.extend(&self.key, lease).await.expect("extend").reply
     }
 
     /// Extends, and must keep the lease.
     pub async fn keep(&self, lease: &mut Lease) {
         match self.extend(lease).await {
-            ExtendReply::Kept(until) => lease.until = until,
+            ExtendReply::Kept { until, .. } => lease.until = until,
             reply => panic!("the lease should have been kept, but: {reply:?}"),
         }
     }
@@ -122,12 +134,17 @@ impl Bench {
         self.keep(lease).await;
     }
 
+    /// Extends, and must have lost the lease.
+    pub async fn lose(&self, lease: &Lease) {
+        assert_eq!(self.extend(lease).await, ExtendReply::Lost { broken_by: None });
+    }
+
     pub async fn release(&self, lease: &Lease, outcome: RunOutcome) -> ReleaseReply {
         self.release_with(lease, &ending(outcome)).await
     }
 
     pub async fn release_with(&self, lease: &Lease, end: &Ending) -> ReleaseReply {
-        self.store.release(&self.key, lease, end).await.expect("release").reply
+        self.client.release(&self.key, lease, end).await.expect("release").reply
     }
 
     /// Wins and finishes a tick.
@@ -138,38 +155,46 @@ impl Bench {
     }
 
     pub async fn pause(&self, paused: bool) {
-        self.store.set_paused(&self.key, paused).await.expect("pause");
+        self.client.set_paused(&self.key, paused).await.expect("pause");
     }
 
     pub async fn reset(&self) {
-        self.store.reset(&self.key).await.expect("reset");
+        self.client.reset(&self.key).await.expect("reset");
     }
 
     pub async fn forget(&self, quiet: Duration) -> ForgetReply {
-        self.store.forget(&self.key, quiet).await.expect("forget").reply
+        self.client.forget(&self.key, quiet).await.expect("forget").reply
     }
 
-    /// Another server asks for a run by hand.
+    /// Another server requests a manual run.
     pub async fn request(&self, id: &str, ttl: Duration) -> Requested {
         let request = RunRequest { id: id.to_owned(), by: "asker".to_owned(), ttl };
-        self.store.request(&self.key, &request).await.expect("request").reply
+        self.client.request(&self.key, &request).await.expect("request").reply
     }
 
     pub async fn break_lock(&self) -> Vec<HeldLock> {
-        self.store.break_lock(&self.key, REMEMBERED).await.expect("break_lock").reply
+        self.client.break_lock(&self.key, REMEMBERED).await.expect("break_lock").reply
     }
 
     pub async fn locks(&self) -> Vec<HeldLock> {
-        self.store.locks().await.expect("locks").reply
+        self.client.locks().await.expect("locks").reply
     }
 
-    /// `None` if the store cannot tell.
+    pub async fn cancel(&self) -> Cancelled {
+        self.client.cancel(&self.key).await.expect("cancel").reply
+    }
+
+    pub async fn look(&self) -> Look {
+        self.store.look(&self.key).await.expect("look")
+    }
+
+    /// `None` from a store without notifications.
     pub async fn listen(&self) -> Option<Listener> {
         self.store.listen(&self.key).await.expect("listen")
     }
 
     pub async fn history(&self) -> History {
-        self.store.history(&self.key).await.expect("history").reply
+        self.client.history(&self.key).await.expect("history").reply
     }
 
     pub async fn newest_run(&self) -> RunRecord {
@@ -177,37 +202,40 @@ impl Bench {
         history.runs.first().cloned().unwrap_or_else(|| panic!("a run should be on record: {history:?}"))
     }
 
-    /// The lock as other programs see it holds this token. Of a store that shows none, nothing is asked.
+    /// The lock as other programs see it has this token. On a store without one, nothing is checked.
     pub async fn lock_is(&self, token: Option<&str>) {
         if self.subject.can(Need::Lock) {
-            let lock = self.subject.hand().lock(&self.key).await;
+            let lock = self.subject.outside().lock(&self.key).await;
             assert_eq!(lock.as_deref(), token, "the lock as other programs see it");
         }
     }
 
     /// The lock vanishes.
     pub async fn remove_lock(&self) {
-        self.subject.hand().remove_lock(&self.key).await;
+        self.subject.outside().remove_lock(&self.key).await;
     }
 
-    /// The store forgets everything about the key.
+    /// The store loses everything about the key and its slots, which takes a moment.
     pub async fn wipe(&self) {
         self.subject.wipe(&self.key).await;
+        self.subject.wipe(&format!("{}#slots", self.key)).await;
+        tokio::time::sleep(MOMENT).await;
     }
 
     /// Another program takes the lock.
-    pub async fn stranger_locks(&self, lasts: Duration) {
+    pub async fn foreign_lock(&self, lasts: Duration) {
         let until = self.now().await.plus(lasts).as_micros() / 1_000 * 1_000;
-        self.set_lock(Some(Timestamp::from_micros(until))).await;
+        self.set_lock("foreign", Some(Timestamp::from_micros(until))).await;
     }
 
-    /// Another program takes the lock, and says nothing of an end.
-    pub async fn stranger_locks_for_ever(&self) {
-        self.set_lock(None).await;
+    /// Another program takes the lock without an expiry.
+    pub async fn foreign_lock_without_expiry(&self) {
+        self.set_lock("foreign", None).await;
     }
 
-    async fn set_lock(&self, until: Option<Timestamp>) {
-        self.subject.hand().set_lock(&self.key, "stranger", until).await;
+    /// Another program sets the lock, whichever token it has.
+    pub async fn set_lock(&self, token: &str, until: Option<Timestamp>) {
+        self.subject.outside().set_lock(&self.key, token, until).await;
     }
 
     /// Waits until the lease is over by the store's clock.
@@ -227,8 +255,10 @@ pub fn claim(server: &str, tick: Timestamp) -> Claim {
 pub fn ask(tick: Timestamp) -> TickClaim {
     TickClaim {
         tick,
+        previous: None,
         delay: Duration::ZERO,
         grace: LONG,
+        only_takes_over: false,
         overlap: Overlap::Skip,
         takeovers: 0,
         missed: Missed::Skip,
@@ -241,19 +271,19 @@ pub fn claim_with(server: &str, ttl: Duration, ask: TickClaim) -> Claim {
     claim_what(server, ttl, What::Tick(ask))
 }
 
-/// A claim by hand.
+/// A manual claim.
 pub fn claim_now(server: &str, ttl: Duration) -> Claim {
     claim_what(server, ttl, What::Now)
 }
 
 /// A claim of a run that another server asked for.
 pub fn claim_requested(server: &str, id: &str) -> Claim {
-    claim_what(server, LONG, What::Requested(id.to_owned()))
+    claim_what(server, LONG, What::Requested(id.into()))
 }
 
 /// A claim for whatever there is.
 pub fn claim_what(server: &str, ttl: Duration, what: What) -> Claim {
-    Claim { token: token(server), server: server.into(), ttl, what, remember: REMEMBERED, waits: false }
+    Claim { token: token(server), server: server.into(), ttl, what, remember: REMEMBERED }
 }
 
 fn token(server: &str) -> Arc<str> {
@@ -261,8 +291,8 @@ fn token(server: &str) -> Arc<str> {
     format!("{server}-{}", COUNT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
-/// The lease that a server knows after it won.
-pub fn lease(claim: &Claim, won: Won) -> Lease {
+/// The lease that a server has after it won.
+pub fn lease(claim: &Claim, won: &Won) -> Lease {
     Lease::won(claim.clone(), won)
 }
 
@@ -274,7 +304,7 @@ pub fn started(server: &str, since: Timestamp, finished: bool) -> ClaimReply {
     ClaimReply::Taken(Taken::Started { server: server.to_owned(), since, finished })
 }
 
-/// The holder that a loser was told of.
+/// The holder that a loser sees.
 pub fn holder(reply: ClaimReply) -> Holder {
     match reply {
         ClaimReply::Held(holder) => holder,

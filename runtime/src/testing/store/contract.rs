@@ -1,4 +1,4 @@
-//! Every promise, put to a store.
+//! Puts every promise to a store.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -10,27 +10,18 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Need, Subject, Tampering};
 
-mod by_hand;
-mod claims;
-mod fleet;
-mod forgetting;
-mod healing;
-mod keys;
-mod leases;
-mod marks;
-mod missed;
-mod races;
+mod fences;
+mod lists;
+mod locks;
+mod looks;
+mod notes;
 mod records;
-mod registration;
-mod requests;
-mod slots;
-mod statistics;
-mod takeovers;
+mod swaps;
 
-/// Promises mostly wait for a lease to expire.
+/// Promises mostly wait for the store, or for time to pass.
 const AT_A_TIME: usize = 8;
 
-/// No promise takes a second, unless the store never answers.
+/// No promise takes so long, unless the store never answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Promise {

@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::Timestamp;
-use crate::store::Store;
+use crate::store::memory::MemoryStore;
+use crate::store::{Lock, Store};
 
 /// A store under test.
 ///
-/// Some promises are about what happens to a store from outside: somebody wipes a key, another program takes the
-/// lock. To prove them the subject needs a hand that does it; without one they are left out, by name.
+/// Some promises are about what happens to a store from outside: a key is wiped, another program takes the lock. To prove
+/// them the subject needs a way to do it; without one they are left out, by name.
 #[derive(Clone)]
 pub struct Subject {
     pub(super) store: Arc<dyn Store>,
@@ -22,21 +23,22 @@ pub struct Subject {
 type Wipe = dyn Fn(String) -> Tampering<'static> + Send + Sync;
 type Open = dyn Fn(&str) -> Arc<dyn Store> + Send + Sync;
 
-/// What a hand returns.
+/// What the methods of [`Tamper`] return.
 pub type Tampering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What operators, evictions, failovers and other programs do to a store whose lock they can see and set.
+/// What operators, evictions, failovers and other programs do to a store whose lock they can see and set, past the store's
+/// own code.
 pub trait Tamper: Send + Sync + 'static {
     /// The token in the lock, as other programs see it; `None` once it has expired.
     fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>>;
 
-    /// Sets the lock, whoever holds it, up to an instant in whole milliseconds or for ever.
+    /// Sets the lock, whichever token it has: up to an instant in whole milliseconds, or without an expiry.
     fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a>;
 
-    /// The lock vanishes, as by an eviction or by hand; all else stays.
+    /// Removes the lock, as an eviction or an operator does; all else stays.
     fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a>;
 
-    /// The store forgets everything about the key, its lock included.
+    /// Removes everything about the key, its lock included.
     fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a>;
 }
 
@@ -46,7 +48,7 @@ impl Subject {
         Self { store: Arc::new(store), wipe: None, lock: None, open: None }
     }
 
-    /// Something that makes the store forget everything about a key, as a restored backup would.
+    /// A way to remove everything about a key, as a restored backup would.
     #[must_use]
     pub fn wiped_by<F>(mut self, wipe: impl Fn(String) -> F + Send + Sync + 'static) -> Self
     where
@@ -56,14 +58,14 @@ impl Subject {
         self
     }
 
-    /// A hand that wipes keys, and reaches the lock that other programs see: for a store that has one.
+    /// A way to wipe keys, and to reach the lock that other programs see: for a store that has one.
     #[must_use]
-    pub fn tampered_by(mut self, hand: impl Tamper) -> Self {
-        let hand: Arc<dyn Tamper> = Arc::new(hand);
-        self.lock = Some(Arc::clone(&hand));
+    pub fn tampered_by(mut self, tamper: impl Tamper) -> Self {
+        let tamper: Arc<dyn Tamper> = Arc::new(tamper);
+        self.lock = Some(Arc::clone(&tamper));
         self.wiped_by(move |key| {
-            let hand = Arc::clone(&hand);
-            async move { hand.wipe(&key).await }
+            let tamper = Arc::clone(&tamper);
+            async move { tamper.wipe(&key).await }
         })
     }
 
@@ -83,18 +85,43 @@ impl Subject {
     }
 
     pub(super) async fn wipe(&self, key: &str) {
-        let wipe = self.wipe.as_ref().expect("a promise that wipes says that it needs to");
+        let wipe = self.wipe.as_ref().expect("a promise that wipes a key needs `wipe`");
         wipe(key.to_owned()).await;
     }
 
-    /// The hand on the lock.
-    pub(super) fn hand(&self) -> &dyn Tamper {
-        self.lock.as_deref().expect("a promise that reaches for the lock says that it needs to")
+    /// The lock as other programs see it.
+    pub(super) fn outside(&self) -> &dyn Tamper {
+        self.lock.as_deref().expect("a promise about the lock needs `lock`")
     }
 
     pub(super) fn in_namespace(&self, namespace: &str) -> Arc<dyn Store> {
-        let open = self.open.as_ref().expect("a promise about namespaces says that it needs them");
+        let open = self.open.as_ref().expect("a promise about namespaces needs `namespaces`");
         open(namespace)
+    }
+}
+
+/// The memory store has a lock like the one that Redis shares with other programs.
+impl Tamper for MemoryStore {
+    fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>> {
+        Box::pin(async move {
+            let look = self.look(key).await.expect("memory always answers");
+            look.lock.map(|lock| lock.token.to_string())
+        })
+    }
+
+    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a> {
+        Self::set_lock(self, key, Some(Lock { token: token.into(), until }));
+        Box::pin(std::future::ready(()))
+    }
+
+    fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a> {
+        Self::set_lock(self, key, None);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a> {
+        Self::wipe(self, key);
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -102,7 +129,7 @@ impl Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Need {
-    /// Somebody can wipe a key: [`Subject::wiped_by`].
+    /// A key can be wiped: [`Subject::wiped_by`].
     Wipe,
     /// The store has a lock that other programs see and set: [`Subject::tampered_by`].
     Lock,
@@ -126,8 +153,8 @@ impl Need {
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Wipe => "a hand that wipes a key",
-            Self::Lock => "a hand on a lock that other programs see",
+            Self::Wipe => "a way to wipe a key",
+            Self::Lock => "a lock that other programs see",
             Self::Namespaces => "namespaces",
         })
     }

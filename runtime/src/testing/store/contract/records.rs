@@ -1,159 +1,127 @@
-//! What a store remembers.
+//! Run and skip records, and records that expire.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Timestamp;
 use crate::store::{
-    Claim, CurrentRun, Ending, FailedTry, History, Lease, Progress, ReleaseReply, RunOutcome, RunRecord,
+    Change, FailedTry, JobRecord, JobRecords, Progress, RunOutcome, RunRecord, Skip, SkipRecord, State,
 };
 
 use super::super::Subject;
-use super::super::bench::{Bench, LONG, SHORT, claim, claim_now, ending};
+use super::super::key::{Key, TEXTS, fences, numbered, run, state};
 
-pub(super) async fn a_release_records_its_run_in_the_same_step(subject: &Subject) {
-    let bench = Bench::of(subject);
-    let tick = bench.tick_ago(SHORT).await;
-    let lease = bench.win(&claim("a", tick)).await;
-    let end = ending(RunOutcome::Succeeded);
-    let answer = bench.store.release(&bench.key, &lease, &end).await.expect("release");
-    let history = bench.history().await;
-    assert_eq!(history.runs, [record(&lease, RunOutcome::Succeeded, answer.at)]);
-    assert_eq!((history.current, history.skips, history.paused), (None, Vec::new(), false));
+fn skip(tick: i64) -> JobRecord {
+    JobRecord::Skip(SkipRecord {
+        tick: Timestamp::from_micros(tick),
+        reason: Skip::Held,
+        server: "a".to_owned(),
+        at: Timestamp::from_micros(tick + 1),
+    })
 }
 
-fn record(lease: &Lease, outcome: RunOutcome, ended: crate::Timestamp) -> RunRecord {
-    RunRecord {
-        tick: lease.tick,
-        server: lease.server.to_string(),
-        fence: lease.fence,
-        attempt: lease.attempt,
-        started: lease.since,
-        ended,
-        outcome,
-        error: None,
-        failed_tries: Vec::new(),
-        progress: lease.progress.clone(),
+fn ticks(records: &JobRecords) -> Vec<i64> {
+    records.skips.iter().map(|skip| skip.tick.as_micros()).collect()
+}
+
+pub(super) async fn records_are_kept_newest_first(subject: &Subject) {
+    let key = Key::of(subject);
+    for number in 1..=4 {
+        key.write(Change { records: vec![run(number)], ..numbered(1) }).await;
     }
+    // A crash that is found by a skip: both kinds in one swap, and two of a kind.
+    key.write(Change { records: vec![run(5), skip(1), run(6), skip(2)], ..numbered(2) }).await;
+    let records = key.records().await;
+    assert_eq!((fences(&records), ticks(&records)), (vec![6, 5, 4, 3, 2, 1], vec![2, 1]));
 }
 
-pub(super) async fn a_release_is_recorded_once_however_often_it_is_sent(subject: &Subject) {
-    let bench = Bench::of(subject);
-    let lease = bench.finish(&claim_now("a", LONG)).await;
-    for _ in 0..3 {
-        assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::NotHeld);
-    }
-    assert_eq!(bench.history().await.runs.len(), 1);
-}
-
-pub(super) async fn a_crash_is_shown_before_anybody_records_it_and_recorded_the_same(subject: &Subject) {
-    let bench = Bench::of(subject);
-    let tick = bench.tick_ago(SHORT).await;
-    let mut crashed = bench.win(&claim("a", tick)).await;
-    crashed.progress = Some(progress(3));
-    bench.shorten(&mut crashed).await;
-    bench.outlive(&crashed).await;
-    let shown = bench.history().await;
-    assert_eq!(shown.runs, [record(&crashed, RunOutcome::Crashed, crashed.until)]);
-    assert_eq!(shown.current, None);
-
-    bench.win(&claim_now("b", LONG)).await;
-    let recorded = bench.history().await;
-    assert_eq!((recorded.runs, recorded.stats), (shown.runs, shown.stats));
-}
-
-pub(super) async fn a_run_that_goes_on_is_shown_with_its_progress(subject: &Subject) {
-    let bench = Bench::of(subject);
-    let tick = bench.tick_ago(SHORT).await;
-    let mut lease = bench.win(&claim("a", tick)).await;
-    for done in [None, Some(progress(1)), Some(progress(2))] {
-        lease.progress = done;
-        bench.keep(&mut lease).await;
-        let current = CurrentRun {
-            tick: Some(tick),
-            server: "a".to_owned(),
-            fence: lease.fence,
-            attempt: 1,
-            started: lease.since,
-            until: lease.until,
-            progress: lease.progress.clone(),
-        };
-        let history = bench.history().await;
-        assert_eq!((history.current, history.runs), (Some(current), Vec::new()));
-    }
-    lease.progress = Some(progress(7));
-    bench.release(&lease, RunOutcome::Failed).await;
-    assert_eq!(bench.history().await.current, None);
-    assert_eq!(bench.newest_run().await.progress, lease.progress);
-}
-
-pub(super) async fn after_a_wipe_the_progress_is_put_back(subject: &Subject) {
-    let bench = Bench::of(subject);
-    let lease = bench.win(&claim_now("a", LONG)).await;
-    let lease = Lease { progress: Some(progress(4)), ..lease };
-    bench.wipe().await;
-    bench.extend(&lease).await;
-    assert_eq!(bench.history().await.current.expect("a run goes on").progress, Some(progress(4)));
-    bench.wipe().await;
-    assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Restored);
-    assert_eq!(bench.newest_run().await.progress, Some(progress(4)));
-}
-
-fn progress(done: u64) -> Progress {
-    Progress { done, total: u64::MAX, status: format!("\"{done}\" ☃\n of many") }
-}
-
-pub(super) async fn errors_and_failed_tries_are_recorded_word_for_word(subject: &Subject) {
-    let bench = Bench::of(subject);
-    let text = "no route to \"db\"\n\tat C:\\jobs/import\u{0} 100 % ☃ {\"a\":[1e99]}";
-    let lease = bench.win(&claim_now("a", LONG)).await;
-    let failed = |number| FailedTry { number, at: lease.since, error: format!("{number}: {text}") };
-    let end = Ending {
-        error: Some(text.to_owned()),
-        failed_tries: vec![failed(1), failed(2)],
-        ..ending(RunOutcome::Failed)
+pub(super) async fn newest_records_of_each_kind_are_kept(subject: &Subject) {
+    let key = Key::of(subject);
+    let append = async |keep, records: Vec<JobRecord>| {
+        key.write(Change { records, keep, ..numbered(1) }).await;
+        let records = key.records().await;
+        (fences(&records), ticks(&records))
     };
-    bench.release_with(&lease, &end).await;
-    let run = bench.newest_run().await;
-    assert_eq!((run.error.as_deref(), &run.failed_tries), (Some(text), &end.failed_tries));
+    assert_eq!(append(3, vec![run(1), run(2), skip(1)]).await, (vec![2, 1], vec![1]));
+    assert_eq!(append(3, vec![run(3), run(4)]).await, (vec![4, 3, 2], vec![1]));
+    assert_eq!(append(3, vec![skip(2), skip(3), skip(4)]).await, (vec![4, 3, 2], vec![4, 3, 2]));
+    assert_eq!(append(2, vec![run(5)]).await, (vec![5, 4], vec![4, 3]));
+    assert_eq!(append(100, vec![run(6)]).await, (vec![6, 5, 4], vec![4, 3]));
+    assert_eq!(append(1, vec![run(7), run(8), run(9)]).await, (vec![9], vec![4]));
+    assert_eq!(append(0, vec![run(10)]).await, (vec![], vec![]));
 }
 
-pub(super) async fn as_many_runs_and_skips_are_kept_as_the_newest_step_asks_for(subject: &Subject) {
-    let bench = Bench::of(subject);
-    let mut fences = Vec::new();
-    for (remember, left) in [(4, 1), (4, 2), (4, 3), (4, 4), (4, 4), (2, 2), (4, 3)] {
-        let lease = bench.win(&claim_now("a", LONG)).await;
-        bench.release_with(&lease, &Ending { remember, ..ending(RunOutcome::Failed) }).await;
-        fences.insert(0, lease.fence);
-        assert_eq!(kept(&bench).await.0, fences[..left]);
+pub(super) async fn swap_without_records_keeps_those_that_are_there(subject: &Subject) {
+    let key = Key::of(subject);
+    key.write(Change { records: vec![run(1), run(2), skip(1)], ..numbered(1) }).await;
+    key.write(Change { keep: 0, ..numbered(2) }).await;
+    key.write(Change { keep: 1, ..numbered(3) }).await;
+    let records = key.records().await;
+    assert_eq!((fences(&records), ticks(&records)), (vec![2, 1], vec![1]));
+}
+
+pub(super) async fn records_come_back_with_every_field(subject: &Subject) {
+    let key = Key::of(subject);
+    let (early, late) = (Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX));
+    let long = "a long error ☃ ".repeat(2_000);
+    for text in TEXTS.into_iter().chain([long.as_str()]) {
+        let text = || text.to_owned();
+        let run = RunRecord {
+            tick: Some(early),
+            server: text(),
+            fence: i64::MAX,
+            attempt: u32::MAX,
+            started: early,
+            ended: late,
+            outcome: RunOutcome::NotStarted,
+            error: Some(text()),
+            failed_tries: vec![FailedTry { number: u32::MAX, at: late, error: text() }; 3],
+            progress: Some(Progress { done: u64::MAX, total: u64::MAX, status: text() }),
+            request: Some(text()),
+        };
+        let skip = SkipRecord { tick: late, reason: Skip::Paused, server: text(), at: early };
+        let records = vec![JobRecord::Run(run.clone()), JobRecord::Skip(skip.clone())];
+        key.write(Change { records, ..numbered(1) }).await;
+        let kept = key.records().await;
+        assert_eq!((kept.runs.first(), kept.skips.first()), (Some(&run), Some(&skip)));
     }
+}
 
-    bench.pause(true).await;
-    let start = bench.tick_ago(Duration::from_secs(1)).await;
-    let mut ticks = Vec::new();
-    for number in 0..5 {
-        let tick = start.plus(Duration::from_millis(number));
-        bench.claim(&Claim { remember: 3, ..claim("a", tick) }).await;
-        ticks.insert(0, tick);
+/// What a manual lock leaves behind may vanish once it has expired, as a whole. Until then it stays.
+pub(super) async fn expired_record_is_shown_or_gone(subject: &Subject) {
+    let key = Key::of(subject);
+    let expiring = |expires| {
+        let state = State { expires: Some(expires), ..State::clone(&state(1)) };
+        Change { state: Some(Arc::new(state)), ..numbered(1) }
+    };
+    let expires = key.look().await.now.plus(Duration::from_millis(200));
+    let swapped = key.write(expiring(expires)).await;
+    let look = key.look().await;
+    if look.now < expires {
+        assert_eq!(look.version, Some(swapped.version), "it has not expired");
     }
-    assert_eq!(kept(&bench).await.1, ticks[..3]);
-}
-
-async fn kept(bench: &Bench) -> (Vec<i64>, Vec<crate::Timestamp>) {
-    let History { runs, skips, .. } = bench.history().await;
-    (runs.iter().map(|run| run.fence).collect(), skips.iter().map(|skip| skip.tick).collect())
-}
-
-pub(super) async fn a_crash_is_recorded_beside_as_many_runs_as_the_claim_asks_for(subject: &Subject) {
-    let bench = Bench::of(subject);
-    for _ in 0..3 {
-        bench.finish(&claim_now("a", LONG)).await;
+    key.wait_until_after(expires).await;
+    let look = key.look().await;
+    if look.version.is_some() {
+        assert_eq!((look.version, look.state.expires), (Some(swapped.version), Some(expires)));
+    } else {
+        assert_eq!(look.fence, 0, "{look:?}");
     }
-    let crashed = bench.win(&claim_now("b", SHORT)).await;
-    bench.outlive(&crashed).await;
-    bench.win(&Claim { remember: 2, ..claim_now("c", LONG) }).await;
-    let runs = bench.history().await.runs;
-    assert_eq!(runs.iter().map(|run| run.outcome.as_str()).collect::<Vec<_>>(), ["crashed", "succeeded"]);
+    // In the past from the beginning: as the release of a lease whose store was stopped for long.
+    key.write(expiring(look.now.minus(Duration::from_secs(1)))).await;
+    key.write(numbered(2)).await;
+    assert_eq!(key.look().await.state, state(2));
 }
 
-pub(super) async fn nothing_is_remembered_of_an_unknown_key(subject: &Subject) {
-    assert_eq!(Bench::with_key(subject, "never-seen").history().await, History::default());
+/// A job may take over the key of a manual lock.
+pub(super) async fn record_of_a_job_does_not_expire(subject: &Subject) {
+    let key = Key::of(subject);
+    let expires = key.look().await.now.plus(Duration::from_millis(500));
+    let expiring = State { expires: Some(expires), ..State::clone(&state(1)) };
+    key.write(Change { state: Some(Arc::new(expiring)), records: vec![run(1)], ..numbered(1) }).await;
+    let swapped = key.write(numbered(2)).await;
+    let kept = fences(&key.records().await);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(key.look().await.version, Some(swapped.version));
+    assert_eq!(fences(&key.records().await), kept);
 }

@@ -1,8 +1,12 @@
 //! Random sequences of what servers, operators and other programs do to one key.
 
-use crate::store::RunOutcome;
+use std::time::Duration;
+
 use proptest::prelude::*;
 use proptest::sample::select;
+
+use crate::store::{Ending, FailedTry, Lease, Progress, RunOutcome, TickClaim, What, decide};
+use crate::{Missed, Overlap, Timestamp};
 
 pub(super) const SERVERS: [&str; 3] = ["alpha", "b\"e\\ta/", "γ-3"];
 pub(super) const SCHEDULES: [&str; 2] = ["0 3 * * * UTC", "*/5 \"3\" \\ ☃"];
@@ -12,17 +16,48 @@ pub(super) const WORDS: [&str; 2] = ["", "it said \"no\"\n\u{1}\u{7f} \\ / ☃ 1
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Claim { server: usize, again: bool, wants: Wants, ttl: u64, remember: usize, waits: bool },
-    Extend { lease: usize, twist: Twist, progress: Option<u64> },
-    Release { lease: usize, twist: Twist, progress: Option<u64>, end: End },
+    /// Of a lost answer the server learns nothing.
+    Claim {
+        server: usize,
+        again: bool,
+        lost: bool,
+        wants: Wants,
+        ttl: u64,
+        remember: usize,
+    },
+    Extend {
+        lease: usize,
+        twist: Twist,
+        progress: Option<u64>,
+        reported: bool,
+    },
+    Release {
+        lease: usize,
+        twist: Twist,
+        progress: Option<u64>,
+        end: End,
+    },
     Pause(bool),
     Reset,
-    Forget { quiet: u64 },
-    BreakTheLock { remember: usize },
-    Request { id: usize, by: usize, ttl: u64 },
-    LookAtTheHistory,
+    Forget {
+        quiet: u64,
+    },
+    Break {
+        remember: usize,
+    },
+    Cancel,
+    Request {
+        id: usize,
+        by: usize,
+        ttl: u64,
+    },
+    /// A late copy of a swap.
+    Copy(usize),
     LockVanishes,
-    LockIsSet { to: Locker, lasts: Option<u64> },
+    LockIsSet {
+        to: Locker,
+        lasts: Option<u64>,
+    },
     Wipe,
     Sleep(u64),
 }
@@ -31,7 +66,7 @@ pub(super) enum Step {
 pub(super) enum Wants {
     Tick(Ask),
     Now,
-    /// A run by hand that was requested, or was not.
+    /// A manual run that was requested, or was not.
     Requested(usize),
     Lock,
     Once,
@@ -44,6 +79,8 @@ pub(super) enum Wants {
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) tick: i64,
+    pub(super) previous: Option<i64>,
+    pub(super) only_takes_over: bool,
     pub(super) delay: u64,
     pub(super) grace: u64,
     pub(super) queue: bool,
@@ -62,7 +99,7 @@ pub(super) struct End {
     pub(super) done_for: Option<u64>,
 }
 
-/// How a holder's message differs from what the holder was told.
+/// How a holder's message differs from what the holder knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Twist {
     None,
@@ -82,12 +119,12 @@ pub(super) enum Twist {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Locker {
-    Stranger,
+    Foreign,
     /// A failover may bring back the lock of any lease there was.
     HolderOf(usize),
 }
 
-/// Half of the sequences are about a job, the others about a key without one: what is known of that goes away.
+/// Half of the sequences are about a job, the others about a key without one: its record is deleted again and again.
 pub(super) fn any() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![prop::collection::vec(step(true), 1..32), prop::collection::vec(step(false), 1..32)]
 }
@@ -96,24 +133,25 @@ fn step(of_a_job: bool) -> impl Strategy<Value = Step> {
     let of_a_job_only = prop_oneof![prop::bool::weighted(0.4).prop_map(Step::Pause), request()].boxed();
     let of_any_key = prop_oneof![
         14 => claim(of_a_job),
-        6 => (newest_first(), twist(), progress())
-            .prop_map(|(lease, twist, progress)| Step::Extend { lease, twist, progress }),
+        6 => (newest_first(), twist(), progress(), any_bool())
+            .prop_map(|(lease, twist, progress, reported)| Step::Extend { lease, twist, progress, reported }),
         8 => release(),
         1 => Just(Step::Reset),
         1 => select(vec![0, 5, 30, 60_000]).prop_map(|quiet| Step::Forget { quiet }),
-        1 => remember().prop_map(|remember| Step::BreakTheLock { remember }),
-        2 => Just(Step::LookAtTheHistory),
+        1 => remember().prop_map(|remember| Step::Break { remember }),
+        1 => Just(Step::Cancel),
+        2 => (0..6usize).prop_map(Step::Copy),
         2 => Just(Step::LockVanishes),
         2 => (locker(), lasts()).prop_map(|(to, lasts)| Step::LockIsSet { to, lasts }),
         1 => Just(Step::Wipe),
-        3 => select(vec![3, 12, 30, 70]).prop_map(Step::Sleep),
+        2 => select(vec![1, 3, 12, 30]).prop_map(Step::Sleep),
     ]
     .boxed();
     if of_a_job { prop_oneof![4 => of_a_job_only, 40 => of_any_key].boxed() } else { of_any_key }
 }
 
 fn claim(of_a_job: bool) -> impl Strategy<Value = Step> {
-    let by_hand = prop_oneof![
+    let manual = prop_oneof![
         Just(Wants::Lock),
         Just(Wants::Once),
         Just(Wants::Leader),
@@ -125,18 +163,19 @@ fn claim(of_a_job: bool) -> impl Strategy<Value = Step> {
         6 => ask().prop_map(Wants::Tick),
         2 => Just(Wants::Now),
         2 => (0..REQUESTS.len()).prop_map(Wants::Requested),
-        2 => by_hand.clone(),
+        2 => manual.clone(),
     ];
-    let wants = if of_a_job { wants.boxed() } else { by_hand };
+    let wants = if of_a_job { wants.boxed() } else { manual };
     let ttl = select(vec![0, 5, 15, 40, 5_000, 5_000]);
-    (0..SERVERS.len(), prop::bool::weighted(0.3), wants, ttl, remember(), any_bool()).prop_map(
-        |(server, again, wants, ttl, remember, waits)| Step::Claim {
+    let again_and_lost = (prop::bool::weighted(0.3), prop::bool::weighted(0.15));
+    (0..SERVERS.len(), again_and_lost, wants, ttl, remember()).prop_map(
+        |(server, (again, lost), wants, ttl, remember)| Step::Claim {
             server,
             again,
+            lost,
             wants,
             ttl,
             remember,
-            waits,
         },
     )
 }
@@ -146,10 +185,21 @@ fn ask() -> impl Strategy<Value = Ask> {
     let delay = select(vec![0, 0, 0, 20]);
     let grace = select(vec![0, 20, 500, 60_000, 60_000]);
     let known_for = select(vec![0, 20, 60, 60_000, 60_000]);
-    let switches = (any_bool(), any_bool(), prop::bool::weighted(0.2));
-    (tick, delay, grace, 0..3u32, switches, known_for).prop_map(
-        |(tick, delay, grace, takeovers, (queue, run_once, other_schedule), known_for)| Ask {
+    let previous = select(vec![None, None, Some(5), Some(60_000)]);
+    let switches = (any_bool(), any_bool(), prop::bool::weighted(0.2), prop::bool::weighted(0.1));
+    (tick, previous, delay, grace, 0..3u32, switches, known_for).prop_map(
+        |(
             tick,
+            previous,
+            delay,
+            grace,
+            takeovers,
+            (queue, run_once, other_schedule, only_takes_over),
+            known_for,
+        )| Ask {
+            tick,
+            previous: previous.map(|before| tick - before),
+            only_takes_over,
             delay,
             grace,
             queue,
@@ -222,7 +272,7 @@ fn twist() -> impl Strategy<Value = Twist> {
 }
 
 fn locker() -> impl Strategy<Value = Locker> {
-    prop_oneof![3 => Just(Locker::Stranger), 1 => (0..4usize).prop_map(Locker::HolderOf)]
+    prop_oneof![3 => Just(Locker::Foreign), 1 => (0..4usize).prop_map(Locker::HolderOf)]
 }
 
 fn lasts() -> impl Strategy<Value = Option<u64>> {
@@ -231,4 +281,61 @@ fn lasts() -> impl Strategy<Value = Option<u64>> {
 
 fn any_bool() -> impl Strategy<Value = bool> {
     prop::bool::ANY
+}
+
+pub(super) fn what(start: Timestamp, wants: &Wants) -> What {
+    match wants {
+        Wants::Tick(ask) => What::Tick(tick_claim(start, ask)),
+        Wants::Now => What::Now,
+        Wants::Requested(id) => What::Requested(REQUESTS[*id].into()),
+        Wants::Lock => What::Lock,
+        Wants::Once => What::Once,
+        Wants::Leader => What::Leader,
+        Wants::Slot(of) => What::Slot(*of),
+    }
+}
+
+fn tick_claim(start: Timestamp, ask: &Ask) -> TickClaim {
+    let instant = |millis: i64| Timestamp::from_micros(start.as_micros() + millis * 1_000);
+    TickClaim {
+        tick: instant(ask.tick),
+        previous: ask.previous.map(instant),
+        only_takes_over: ask.only_takes_over,
+        delay: Duration::from_millis(ask.delay),
+        grace: Duration::from_millis(ask.grace),
+        overlap: if ask.queue { Overlap::Queue } else { Overlap::Skip },
+        takeovers: ask.takeovers,
+        missed: if ask.run_once { Missed::RunOnce } else { Missed::Skip },
+        schedule: SCHEDULES[ask.schedule].into(),
+        known_for: Duration::from_millis(ask.known_for),
+    }
+}
+
+pub(super) fn ending(start: Timestamp, end: &End) -> Ending {
+    let failed_try = |number| FailedTry { number, at: start, error: WORDS[1].repeat(2) };
+    Ending {
+        outcome: end.outcome,
+        error: end.error.map(str::to_owned),
+        failed_tries: (1..=end.failed_tries).map(failed_try).collect(),
+        remember: end.remember,
+        done_for: end.done_for.map(Duration::from_millis),
+    }
+}
+
+pub(super) fn progress_of(done: u64) -> Progress {
+    Progress { done, total: u64::MAX, status: WORDS[usize::from(done > 0)].to_owned() }
+}
+
+pub(super) fn twisted(lease: Lease, twist: Twist, start: Timestamp) -> Lease {
+    match twist {
+        Twist::None => lease,
+        Twist::UnknownFence => Lease { fence: decide::UNKNOWN_FENCE, ..lease },
+        Twist::AFenceFromTheFuture => Lease { fence: lease.fence + 3_600_000_000, ..lease },
+        Twist::OlderFence => Lease { fence: lease.fence - 1, ..lease },
+        Twist::AShorterTtl => Lease { ttl: Duration::from_millis(20), until: lease.since, ..lease },
+        Twist::AnEarlierUntil => Lease { until: lease.since, ..lease },
+        Twist::ALaterUntil => Lease { until: lease.until.plus(Duration::from_secs(10)), ..lease },
+        Twist::ATickFromTheFuture => Lease { tick: Some(start.plus(Duration::from_millis(60))), ..lease },
+        Twist::ASinceFromTheFuture => Lease { since: lease.since.plus(Duration::from_secs(10)), ..lease },
+    }
 }

@@ -1,15 +1,18 @@
-//! Who holds a key, for how long, and who may say so.
+//! Leases: won, extended, released, expired.
 
 use std::time::Duration;
 
-use crate::store::model::UNKNOWN_FENCE;
-use crate::store::{ClaimReply, ExtendReply, Lease, ReleaseReply, RunOutcome};
+use crate::store::decide::UNKNOWN_FENCE;
+use crate::store::{ClaimReply, Lease, ReleaseReply, RunOutcome};
 
-use super::super::Subject;
-use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started};
+use super::{LOST, bench, subject};
+use crate::testing::store::bench::{
+    Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started,
+};
 
-pub(super) async fn a_key_can_be_locked_and_refused_and_released_and_taken_again(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn held_key_is_refused_until_it_is_released() {
+    let bench = bench();
     let first = bench.win(&claim_now("a", LONG)).await;
     bench.lock_is(Some(&first.token)).await;
     assert_eq!(holder(bench.claim(&claim_now("b", LONG)).await).server.as_deref(), Some("a"));
@@ -19,7 +22,9 @@ pub(super) async fn a_key_can_be_locked_and_refused_and_released_and_taken_again
     bench.win(&claim_now("b", LONG)).await;
 }
 
-pub(super) async fn two_keys_are_independent(subject: &Subject) {
+#[tokio::test(start_paused = true)]
+async fn two_keys_are_independent() {
+    let subject = &subject();
     let (one, other) = (Bench::with_key(subject, "one"), Bench::with_key(subject, "other"));
     let tick = one.tick_ago(SHORT).await;
     let lease = one.win(&claim("a", tick)).await;
@@ -28,8 +33,9 @@ pub(super) async fn two_keys_are_independent(subject: &Subject) {
     assert_eq!(holder(other.claim(&claim_now("c", LONG)).await).server.as_deref(), Some("b"));
 }
 
-pub(super) async fn an_expired_lease_is_free(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn expired_lease_is_free() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", SHORT)).await;
     assert!(lease.until.since(lease.since) >= SHORT, "{lease:?}");
     bench.outlive(&lease).await;
@@ -37,15 +43,16 @@ pub(super) async fn an_expired_lease_is_free(subject: &Subject) {
     bench.win(&claim_now("b", LONG)).await;
 }
 
-pub(super) async fn a_stale_token_can_neither_extend_nor_release_its_successors_lease(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn stale_token_can_neither_extend_nor_release_its_successors_lease() {
+    let bench = bench();
     let tick = bench.tick_ago(Duration::from_secs(2)).await;
     let stale = bench.win(&claim_with("a", SHORT, ask(tick))).await;
     bench.outlive(&stale).await;
     let later = tick.plus(Duration::from_secs(1));
     let successor = bench.win(&claim("b", later)).await;
 
-    assert_eq!(bench.extend(&stale).await, ExtendReply::Lost);
+    assert_eq!(bench.extend(&stale).await, LOST);
     assert_eq!(bench.release(&stale, RunOutcome::Succeeded).await, ReleaseReply::NotHeld);
     bench.lock_is(Some(&successor.token)).await;
     assert_eq!(bench.claim(&claim("c", later)).await, started("b", successor.since, false));
@@ -56,49 +63,44 @@ pub(super) async fn a_stale_token_can_neither_extend_nor_release_its_successors_
     assert!(unchanged.contains(&remaining), "{remaining:?} is not in {unchanged:?}");
 }
 
-pub(super) async fn an_extension_outlives_the_first_ttl_and_can_be_repeated(subject: &Subject) {
-    for attempt in 0.. {
-        let bench = Bench::with_key(subject, &format!("attempt-{attempt}"));
-        let first = bench.win(&claim_now("a", Duration::from_millis(300))).await;
-        let extension = bench.extend(&Lease { ttl: LONG, ..first.clone() }).await;
-        if bench.now().await >= first.until {
-            continue; // The machine stalled: perhaps the extension came too late.
-        }
-        let ExtendReply::Kept(until) = extension else { panic!("the lease should be kept: {extension:?}") };
-        bench.outlive(&first).await;
-        let mut lease = Lease { ttl: LONG, until, ..first };
-        for _ in 0..3 {
-            let known = lease.until;
-            tokio::time::sleep(MOMENT).await;
-            bench.keep(&mut lease).await;
-            assert!(lease.until > known, "{} is not after {known}", lease.until);
-        }
-        bench.lock_is(Some(&lease.token)).await;
-        holder(bench.claim(&claim_now("b", LONG)).await);
-        break;
+#[tokio::test(start_paused = true)]
+async fn extension_outlives_the_first_ttl_and_can_be_repeated() {
+    let bench = bench();
+    let first = bench.win(&claim_now("a", SHORT)).await;
+    let mut lease = Lease { ttl: LONG, ..first.clone() };
+    bench.keep(&mut lease).await;
+    bench.outlive(&first).await;
+    for _ in 0..3 {
+        let known = lease.until;
+        tokio::time::sleep(MOMENT).await;
+        bench.keep(&mut lease).await;
+        assert!(lease.until > known, "{} is not after {known}", lease.until);
     }
+    bench.lock_is(Some(&lease.token)).await;
+    holder(bench.claim(&claim_now("b", LONG)).await);
 }
 
-pub(super) async fn an_extension_is_refused_after_a_release(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn extension_is_refused_after_a_release() {
+    let bench = bench();
     let lease = bench.finish(&claim_now("a", LONG)).await;
-    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost);
+    assert_eq!(bench.extend(&lease).await, LOST);
     bench.lock_is(None).await;
 }
 
-pub(super) async fn an_extension_is_refused_after_the_expiry(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn extension_is_refused_after_the_expiry() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", SHORT)).await;
     bench.outlive(&lease).await;
-    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost);
+    assert_eq!(bench.extend(&lease).await, LOST);
     bench.lock_is(None).await;
     bench.win(&claim_now("b", LONG)).await;
 }
 
-pub(super) async fn a_replayed_claim_wins_again_with_the_same_fence_and_the_remaining_time(
-    subject: &Subject,
-) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn repeated_claim_wins_again_with_the_same_fence_and_the_remaining_time() {
+    let bench = bench();
     let claim = claim("a", bench.tick_ago(SHORT).await);
     let first = bench.win(&claim).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -106,8 +108,9 @@ pub(super) async fn a_replayed_claim_wins_again_with_the_same_fence_and_the_rema
     assert_eq!(bench.history().await.runs, []);
 }
 
-pub(super) async fn a_replayed_claim_does_not_win_once_its_lease_is_over(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn repeated_claim_does_not_win_once_its_lease_is_over() {
+    let bench = bench();
     let expired = claim_now("a", SHORT);
     bench.outlive(&bench.win(&expired).await).await;
     assert_eq!(bench.claim(&expired).await, ClaimReply::Lost);
@@ -117,8 +120,9 @@ pub(super) async fn a_replayed_claim_does_not_win_once_its_lease_is_over(subject
     assert_eq!(bench.claim(&released).await, ClaimReply::Lost);
 }
 
-pub(super) async fn an_abandoned_claim_frees_the_key(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn abandoned_claim_frees_the_key() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let won = bench.win(&claim("a", tick)).await;
     let abandoned = Lease { fence: UNKNOWN_FENCE, ..won };
@@ -127,20 +131,22 @@ pub(super) async fn an_abandoned_claim_frees_the_key(subject: &Subject) {
     bench.win(&claim_now("b", LONG)).await;
 }
 
-pub(super) async fn an_abandoned_claim_heals_nothing(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn abandoned_claim_heals_nothing() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let won = bench.win(&claim("a", tick)).await;
     bench.wipe().await;
     let abandoned = Lease { fence: UNKNOWN_FENCE, ..won };
     assert_eq!(bench.release(&abandoned, RunOutcome::NotStarted).await, ReleaseReply::NotHeld);
     assert_eq!(bench.history().await.runs, []);
-    // Nobody started the tick, so it is still to be had.
+    // No server started the tick, so it is still free.
     bench.win(&claim("b", tick)).await;
 }
 
-pub(super) async fn fences_strictly_grow(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn fences_strictly_grow() {
+    let bench = bench();
     let mut last = 0;
     for _ in 0..20 {
         let lease = bench.finish(&claim_now("a", LONG)).await;

@@ -5,12 +5,15 @@ use std::time::Duration;
 use crate::Overlap;
 use crate::store::{ClaimReply, ReleaseReply, RunOutcome, Skip, SkipRecord, Taken, TickClaim};
 
-use super::super::Subject;
-use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started};
+use super::bench;
 use super::claims::mark_ahead;
+use crate::testing::store::bench::{
+    Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started,
+};
 
-pub(super) async fn a_late_server_does_not_rerun_a_finished_tick(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn late_server_does_not_rerun_a_finished_tick() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.finish(&claim("a", tick)).await;
     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -21,28 +24,24 @@ pub(super) async fn a_late_server_does_not_rerun_a_finished_tick(subject: &Subje
     assert_eq!(bench.history().await.runs.len(), 1);
 }
 
-pub(super) async fn a_fast_clock_neither_starts_early_nor_burns_later_ticks(subject: &Subject) {
-    for attempt in 0.. {
-        let bench = Bench::with_key(subject, &format!("attempt-{attempt}"));
-        let due = bench.tick_ago(SHORT).await;
-        let next = bench.now().await.plus(Duration::from_millis(300));
-        let fast = claim("fast", next);
-        let answer = bench.answer(&fast).await;
-        if answer.at >= next {
-            continue; // The machine stalled, and nobody was early.
-        }
-        assert_eq!(answer.reply.decision, ClaimReply::Early(next.since(answer.at)));
-        bench.finish(&claim("b", due)).await;
-        tokio::time::sleep(next.since(answer.at) + MOMENT).await;
-        let lease = bench.win(&fast).await;
-        assert!(lease.since >= next, "{} is before {next}", lease.since);
-        break;
-    }
+#[tokio::test(start_paused = true)]
+async fn fast_clock_neither_starts_early_nor_burns_later_ticks() {
+    let bench = bench();
+    let due = bench.tick_ago(SHORT).await;
+    let next = bench.now().await.plus(LONG);
+    let fast = claim("fast", next);
+    assert_eq!(bench.claim(&fast).await, ClaimReply::Early(LONG));
+    bench.finish(&claim("b", due)).await;
+    tokio::time::sleep(LONG - MOMENT).await;
+    assert_eq!(bench.claim(&fast).await, ClaimReply::Early(MOMENT));
+    tokio::time::sleep(MOMENT).await;
+    assert_eq!(bench.win(&fast).await.since, next);
 }
 
 /// A server whose clock has stepped back computes older ticks than the newest decided one.
-pub(super) async fn older_ticks_are_never_run_again(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn older_ticks_are_never_run_again() {
+    let bench = bench();
     let newest = bench.tick_ago(SHORT).await;
     let ticks = [3, 2, 1].map(|back| newest.minus(Duration::from_secs(back)));
     for tick in ticks {
@@ -57,8 +56,9 @@ pub(super) async fn older_ticks_are_never_run_again(subject: &Subject) {
     assert_eq!(bench.history().await.runs.len(), 4);
 }
 
-pub(super) async fn a_tick_skipped_as_held_is_skipped_for_all_servers_once(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn tick_skipped_as_held_is_skipped_for_all_servers_once() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
     let tick = bench.tick_ago(SHORT).await;
     holder(bench.claim(&claim("b", tick)).await);
@@ -66,8 +66,9 @@ pub(super) async fn a_tick_skipped_as_held_is_skipped_for_all_servers_once(subje
     skipped_once(&bench, tick, Skip::Held).await;
 }
 
-pub(super) async fn a_tick_skipped_as_paused_is_skipped_for_all_servers_once(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn tick_skipped_as_paused_is_skipped_for_all_servers_once() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     bench.pause(true).await;
     assert_eq!(bench.claim(&claim("b", tick)).await, ClaimReply::Paused);
@@ -86,8 +87,9 @@ async fn skipped_once(bench: &Bench, tick: crate::Timestamp, reason: Skip) {
     assert_eq!(bench.history().await.skips, skips);
 }
 
-pub(super) async fn a_queued_tick_starts_when_the_last_run_ends(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn queued_tick_starts_when_the_last_run_ends() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
     let queued = TickClaim { overlap: Overlap::Queue, ..ask(bench.tick_ago(SHORT).await) };
     let waiting = claim_with("b", LONG, queued);
@@ -97,22 +99,23 @@ pub(super) async fn a_queued_tick_starts_when_the_last_run_ends(subject: &Subjec
     assert_eq!(bench.history().await.skips, []);
 }
 
-pub(super) async fn an_unfinished_tick_is_not_taken_over_unasked(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn unfinished_tick_is_not_taken_over_unasked() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
     assert_eq!(bench.release(&lease, RunOutcome::Cancelled).await, ReleaseReply::Released);
     assert_eq!(bench.claim(&claim("b", tick)).await, started("a", lease.since, false));
 }
 
-pub(super) async fn an_unfinished_tick_is_taken_over_with_the_next_attempt_and_a_higher_fence(
-    subject: &Subject,
-) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn unfinished_tick_is_taken_over_with_the_next_attempt_and_a_higher_fence() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
+    let in_time = TickClaim { takeovers: 1, ..ask(tick) };
+    let mut first = bench.win(&claim_with("a", LONG, in_time.clone())).await;
     // Whatever the grace: the tick has been started in time.
-    let retry = TickClaim { takeovers: 1, grace: Duration::ZERO, ..ask(tick) };
-    let mut first = bench.win(&claim("a", tick)).await;
+    let retry = TickClaim { grace: Duration::ZERO, ..in_time };
     assert_eq!(bench.claim(&claim_with("b", LONG, retry.clone())).await, started("a", first.since, false));
     bench.shorten(&mut first).await;
     bench.outlive(&first).await;
@@ -121,8 +124,9 @@ pub(super) async fn an_unfinished_tick_is_taken_over_with_the_next_attempt_and_a
     assert!(second.fence > first.fence, "{second:?} after {first:?}");
 }
 
-pub(super) async fn a_tick_is_taken_over_only_as_often_as_allowed(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn tick_is_taken_over_only_as_often_as_allowed() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let retry = TickClaim { takeovers: 2, ..ask(tick) };
     for attempt in 1..=3 {
@@ -134,8 +138,9 @@ pub(super) async fn a_tick_is_taken_over_only_as_often_as_allowed(subject: &Subj
     assert!(matches!(refused, ClaimReply::Taken(Taken::Started { finished: false, .. })), "{refused:?}");
 }
 
-pub(super) async fn a_finished_tick_is_never_taken_over(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn finished_tick_is_never_taken_over() {
+    let bench = bench();
     let start = bench.tick_ago(Duration::from_secs(5)).await;
     let finished = [RunOutcome::Succeeded, RunOutcome::Failed, RunOutcome::TimedOut, RunOutcome::Panicked];
     for (number, outcome) in (0..).zip(finished) {
@@ -147,8 +152,9 @@ pub(super) async fn a_finished_tick_is_never_taken_over(subject: &Subject) {
     }
 }
 
-pub(super) async fn reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else() {
+    let bench = bench();
     let ahead = mark_ahead(&bench, Duration::from_secs(3_600)).await;
     assert_eq!(bench.claim(&claim("b", bench.tick_ago(SHORT).await)).await, ClaimReply::Ahead(ahead));
     bench.pause(true).await;
@@ -160,6 +166,7 @@ pub(super) async fn reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else(
     let past = claim("b", bench.tick_ago(Duration::from_secs(1)).await);
     let ClaimReply::Superseded(mark) = bench.claim(&past).await else { panic!("the past is decided") };
     let next = mark.plus(Duration::from_micros(1));
+    tokio::time::sleep(MOMENT).await;
     assert_eq!(bench.claim(&claim("b", next)).await, ClaimReply::Paused);
     bench.pause(false).await;
 

@@ -1,18 +1,19 @@
-//! What a store counts of a job's runs.
+//! Counts over the runs of a job.
 
 use std::time::Duration;
 
 use crate::store::{Ending, Lease, ReleaseReply, RunOutcome, Stats, TickClaim};
 
-use super::super::Subject;
-use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, ending, lease};
+use super::bench;
+use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT, ask, claim_now, claim_with, ending, lease};
 
 async fn stats(bench: &Bench) -> Stats {
     bench.history().await.stats
 }
 
-pub(super) async fn every_outcome_is_counted_but_what_was_not_started(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn every_outcome_is_counted_but_what_was_not_started() {
+    let bench = bench();
     let (mut runs, mut failures, mut successes) = (0, 0, 0);
     for (outcome, run, failure, success) in [
         (RunOutcome::Succeeded, 1, 0, 1),
@@ -31,8 +32,9 @@ pub(super) async fn every_outcome_is_counted_but_what_was_not_started(subject: &
     }
 }
 
-pub(super) async fn a_release_is_counted_once_however_often_it_is_sent(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn release_is_counted_once_however_often_it_is_sent() {
+    let bench = bench();
     let lease = bench.finish(&claim_now("a", LONG)).await;
     let once = stats(&bench).await;
     assert_eq!((once.runs, once.successes), (1, 1));
@@ -42,14 +44,15 @@ pub(super) async fn a_release_is_counted_once_however_often_it_is_sent(subject: 
     assert_eq!(stats(&bench).await, once);
 }
 
-pub(super) async fn a_crash_is_counted_once(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn crash_is_counted_once() {
+    let bench = bench();
     let mut crashed = bench.win(&claim_now("a", LONG)).await;
     assert_eq!(stats(&bench).await, Stats::default());
     bench.shorten(&mut crashed).await;
     bench.outlive(&crashed).await;
     let expected = Stats { runs: 1, failures: 1, ..Stats::default() };
-    assert_eq!(stats(&bench).await, expected, "though nobody has recorded it");
+    assert_eq!(stats(&bench).await, expected, "before it is recorded");
     let next = bench.win(&claim_now("b", LONG)).await;
     assert_eq!(stats(&bench).await, expected);
     assert_eq!(bench.release(&crashed, RunOutcome::Succeeded).await, ReleaseReply::NotHeld);
@@ -57,8 +60,9 @@ pub(super) async fn a_crash_is_counted_once(subject: &Subject) {
     assert_eq!(stats(&bench).await, expected);
 }
 
-pub(super) async fn a_run_whose_end_was_put_back_is_counted(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn run_whose_end_was_restored_is_counted() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
     bench.wipe().await;
     for reply in [ReleaseReply::Restored, ReleaseReply::NotHeld] {
@@ -67,8 +71,9 @@ pub(super) async fn a_run_whose_end_was_put_back_is_counted(subject: &Subject) {
     }
 }
 
-pub(super) async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn durations_of_successful_runs_are_counted() {
+    let bench = bench();
     let outcomes = [(RunOutcome::Succeeded, 20), (RunOutcome::Failed, 40), (RunOutcome::Succeeded, 5)];
     for (outcome, millis) in outcomes {
         let lease = bench.win(&claim_now("a", LONG)).await;
@@ -91,8 +96,9 @@ pub(super) async fn successful_runs_tell_how_long_they_take(subject: &Subject) {
     assert_eq!(expected.mean(), Some(Duration::from_micros(expected.total_micros / 2)));
 }
 
-pub(super) async fn counts_outlive_the_runs_on_record(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn counts_outlive_the_runs_on_record() {
+    let bench = bench();
     for _ in 0..4 {
         let lease = bench.win(&claim_now("a", LONG)).await;
         bench.release_with(&lease, &Ending { remember: 1, ..ending(RunOutcome::Failed) }).await;
@@ -101,33 +107,36 @@ pub(super) async fn counts_outlive_the_runs_on_record(subject: &Subject) {
     assert_eq!((history.runs.len(), history.stats.runs, history.stats.failures), (1, 4, 4));
 }
 
-pub(super) async fn the_usual_duration_is_told_after_three_successes(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn usual_duration_is_known_after_three_successes() {
+    let bench = bench();
     let outcomes = [RunOutcome::Succeeded, RunOutcome::Failed, RunOutcome::Succeeded, RunOutcome::Succeeded];
     for outcome in outcomes {
         let claim = claim_now("a", LONG);
         let won = bench.won(&claim).await;
         assert_eq!(won.usual, None);
         tokio::time::sleep(MOMENT).await;
-        bench.release(&lease(&claim, won), outcome).await;
+        bench.release(&lease(&claim, &won), outcome).await;
     }
     let usual = stats(&bench).await.mean();
     assert!(usual >= Some(MOMENT), "{usual:?}");
 
     let tick = bench.tick_ago(SHORT).await;
-    let first = claim("a", tick);
+    let retried = TickClaim { takeovers: 1, ..ask(tick) };
+    let first = claim_with("a", LONG, retried.clone());
     for _ in 0..2 {
         assert_eq!(bench.won(&first).await.usual, usual, "told again with a repeated claim");
     }
     let cut_short = bench.win(&first).await;
     bench.release(&cut_short, RunOutcome::Cancelled).await;
-    let takeover = claim_with("b", LONG, TickClaim { takeovers: 1, ..ask(tick) });
+    let takeover = claim_with("b", LONG, retried);
     assert_eq!(bench.won(&takeover).await.usual, usual);
 }
 
 /// A clock that stepped back must not make the sums absurd.
-pub(super) async fn a_run_that_began_in_the_future_took_no_time(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn run_that_began_in_the_future_took_no_time() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
     bench.wipe().await;
     let from_then = Lease { since: lease.since.plus(LONG), ..lease };

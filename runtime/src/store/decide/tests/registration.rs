@@ -1,12 +1,12 @@
-//! Since when a job is known, and by which schedule: before that, nothing was missed.
+//! Registration: since when a job is known, and by which schedule. Nothing was missed before.
 
 use std::time::Duration;
 
 use crate::store::{Claim, ClaimReply, Registered, RunOutcome, TickClaim};
 use crate::{Missed, Timestamp};
 
-use super::super::Subject;
-use super::super::bench::{
+use super::{bench, subject};
+use crate::testing::store::bench::{
     Bench, DAY, LONG, MOMENT, SCHEDULE, SHORT, ask, claim, claim_now, claim_with, lease,
 };
 
@@ -25,11 +25,12 @@ fn veteran(server: &str, schedule: &str, tick: Timestamp) -> Claim {
 
 fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) -> Registered {
     let (schedule, server) = (schedule.to_owned(), server.to_owned());
-    Registered { schedule, at, server, begun: at.minus(known_for), used: at }
+    Registered { schedule, at, server, begun: at.minus(known_for), used: at, runs_missed_since: None }
 }
 
-pub(super) async fn a_tick_before_the_job_was_known_is_not_run(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn tick_before_the_job_was_known_is_not_run() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let eager = TickClaim { takeovers: 5, missed: Missed::RunOnce, grace: DAY, ..ask(tick) };
     for ask in [ask(tick), eager] {
@@ -45,20 +46,24 @@ pub(super) async fn a_tick_before_the_job_was_known_is_not_run(subject: &Subject
     bench.win(&claim("old", tick)).await;
 }
 
-pub(super) async fn a_tick_that_the_server_saw_coming_is_run(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn tick_that_the_server_expected_is_run() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     bench.win(&claim_with("a", LONG, TickClaim { known_for: SHORT + LONG, ..ask(tick) })).await;
 }
 
-pub(super) async fn a_tick_that_the_store_knew_of_is_run_by_a_new_server(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn tick_that_the_store_knew_of_is_run_by_a_new_server() {
+    let bench = bench();
     bench.register().await;
     let tick = bench.tick_now().await;
     bench.win(&newcomer("new", SCHEDULE, tick)).await;
 }
 
-pub(super) async fn the_first_claim_registers_the_schedule_whatever_its_answer(subject: &Subject) {
+#[tokio::test(start_paused = true)]
+async fn first_claim_registers_the_schedule_whatever_its_answer() {
+    let subject = &subject();
     for answers in ["unregistered", "late", "paused", "held", "won"] {
         let bench = Bench::with_key(subject, answers);
         let tick = bench.tick_ago(SHORT).await;
@@ -84,8 +89,9 @@ pub(super) async fn the_first_claim_registers_the_schedule_whatever_its_answer(s
     }
 }
 
-pub(super) async fn an_early_claim_and_a_claim_by_hand_register_nothing(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn early_and_manual_claims_register_nothing() {
+    let bench = bench();
     let early = claim("a", bench.now().await.plus(LONG));
     let reply = bench.claim(&early).await;
     assert!(matches!(reply, ClaimReply::Early(_)), "{reply:?}");
@@ -93,8 +99,9 @@ pub(super) async fn an_early_claim_and_a_claim_by_hand_register_nothing(subject:
     assert_eq!(bench.history().await.registered, None);
 }
 
-pub(super) async fn a_newer_servers_schedule_counts_and_each_side_is_told_of_the_other(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn newer_servers_schedule_counts_and_both_sides_see_the_other_one() {
+    let bench = bench();
     let old = Some(registered(SCHEDULE, bench.register().await, "a", DAY));
     let tick = bench.tick_now().await;
 
@@ -110,10 +117,9 @@ pub(super) async fn a_newer_servers_schedule_counts_and_each_side_is_told_of_the
     }
 }
 
-pub(super) async fn a_newer_server_counts_although_it_began_before_the_older_one_registered(
-    subject: &Subject,
-) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn newer_server_counts_although_it_began_before_the_older_one_registered() {
+    let bench = bench();
     bench.register().await;
     let tick = bench.tick_now().await;
     let newer = TickClaim { known_for: DAY / 2, schedule: OTHER.into(), ..ask(tick) };
@@ -121,8 +127,9 @@ pub(super) async fn a_newer_server_counts_although_it_began_before_the_older_one
     assert_eq!(bench.history().await.registered.expect("it is").schedule, OTHER);
 }
 
-pub(super) async fn a_changed_schedule_has_missed_nothing(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn changed_schedule_has_missed_nothing() {
+    let bench = bench();
     bench.register().await;
     let before = bench.tick_now().await;
     let missed = |schedule: &str, tick| {
@@ -135,8 +142,9 @@ pub(super) async fn a_changed_schedule_has_missed_nothing(subject: &Subject) {
     bench.finish(&missed(OTHER, after)).await;
 }
 
-pub(super) async fn a_schedule_that_is_no_longer_registered_vouches_for_no_tick(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn schedule_that_is_no_longer_registered_makes_no_tick_missed() {
+    let bench = bench();
     bench.register().await;
     let changed = bench.tick_now().await;
     bench.claim(&newcomer("new", OTHER, changed)).await;
@@ -148,8 +156,9 @@ pub(super) async fn a_schedule_that_is_no_longer_registered_vouches_for_no_tick(
     bench.win(&veteran("old", SCHEDULE, tick)).await;
 }
 
-pub(super) async fn two_schedules_side_by_side_start_each_tick_at_most_once(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn two_schedules_side_by_side_start_each_tick_at_most_once() {
+    let bench = bench();
     let mut won = 0;
     for round in 0..8 {
         let tick = bench.tick_now().await;
@@ -158,7 +167,7 @@ pub(super) async fn two_schedules_side_by_side_start_each_tick_at_most_once(subj
         for claim in claims {
             if let ClaimReply::Won(new) = bench.claim(&claim).await {
                 won += 1;
-                bench.release(&lease(&claim, new), RunOutcome::Succeeded).await;
+                bench.release(&lease(&claim, &new), RunOutcome::Succeeded).await;
             }
         }
     }

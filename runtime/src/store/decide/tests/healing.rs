@@ -1,14 +1,15 @@
-//! What the holder of a lease can put back into a store that lost it, and what it cannot.
+//! Leases that a store has lost: which are restored, and which are not.
 
 use std::time::Duration;
 
 use crate::store::{ExtendReply, Lease, ReleaseReply, RunOutcome};
 
-use super::super::Subject;
-use super::super::bench::{Bench, LONG, SHORT, ask, claim, claim_now, claim_with, holder, started};
+use super::{LOST, bench};
+use crate::testing::store::bench::{LONG, SHORT, ask, claim, claim_now, claim_with, holder, started};
 
-pub(super) async fn a_vanished_lock_is_put_back_by_the_next_extension(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn vanished_lock_is_restored_by_the_next_extension() {
+    let bench = bench();
     let mut lease = bench.win(&claim_now("a", LONG)).await;
     bench.remove_lock().await;
     bench.lock_is(None).await;
@@ -16,15 +17,17 @@ pub(super) async fn a_vanished_lock_is_put_back_by_the_next_extension(subject: &
     bench.lock_is(Some(&lease.token)).await;
 }
 
-pub(super) async fn a_vanished_lock_frees_nobody(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn vanished_lock_does_not_free_the_key() {
+    let bench = bench();
     bench.win(&claim_now("a", LONG)).await;
     bench.remove_lock().await;
     assert_eq!(holder(bench.claim(&claim_now("b", LONG)).await).server.as_deref(), Some("a"));
 }
 
-pub(super) async fn after_a_wipe_an_extension_restores_lock_mark_and_fence(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn after_a_wipe_an_extension_restores_lock_mark_and_fence() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
     bench.wipe().await;
@@ -41,22 +44,24 @@ pub(super) async fn after_a_wipe_an_extension_restores_lock_mark_and_fence(subje
     assert!(bench.win(&claim_now("b", LONG)).await.fence > lease.fence);
 }
 
-pub(super) async fn after_a_wipe_a_stranger_who_came_first_keeps_the_lock(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn after_a_wipe_a_foreign_lock_is_not_replaced() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
     bench.wipe().await;
-    bench.stranger_locks(LONG).await;
-    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost);
-    bench.lock_is(Some("stranger")).await;
+    bench.foreign_lock(LONG).await;
+    assert_eq!(bench.extend(&lease).await, LOST);
+    bench.lock_is(Some("foreign")).await;
 }
 
-pub(super) async fn after_a_wipe_a_successor_with_a_higher_fence_keeps_the_key(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn after_a_wipe_a_successor_with_a_higher_fence_keeps_the_key() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
     bench.wipe().await;
     let successor = bench.win(&claim_now("b", LONG)).await;
-    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost);
+    assert_eq!(bench.extend(&lease).await, LOST);
     assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::NotHeld);
     bench.lock_is(Some(&successor.token)).await;
     // But the tick was started: that much the late release can still say.
@@ -64,17 +69,19 @@ pub(super) async fn after_a_wipe_a_successor_with_a_higher_fence_keeps_the_key(s
     assert!(matches!(&taken, crate::store::ClaimReply::Taken(_)), "{taken:?}");
 }
 
-pub(super) async fn after_a_wipe_an_expired_lease_is_not_restored(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn after_a_wipe_an_expired_lease_is_not_restored() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", SHORT)).await;
     bench.outlive(&lease).await;
     bench.wipe().await;
-    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost);
+    assert_eq!(bench.extend(&lease).await, LOST);
     bench.lock_is(None).await;
 }
 
-pub(super) async fn after_a_wipe_a_release_restores_the_mark(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn after_a_wipe_a_release_restores_the_mark() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
     bench.wipe().await;
@@ -86,17 +93,19 @@ pub(super) async fn after_a_wipe_a_release_restores_the_mark(subject: &Subject) 
     assert_eq!(bench.claim(&claim("b", tick)).await, started("a", run.ended, true));
 }
 
-pub(super) async fn a_strangers_lock_ends_the_lease_and_is_never_touched(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn foreign_lock_ends_the_lease_and_is_never_changed() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
-    bench.stranger_locks(LONG).await;
-    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost);
+    bench.foreign_lock(LONG).await;
+    assert_eq!(bench.extend(&lease).await, LOST);
     assert_eq!(bench.release(&lease, RunOutcome::LeaseLost).await, ReleaseReply::Released);
-    bench.lock_is(Some("stranger")).await;
+    bench.lock_is(Some("foreign")).await;
 }
 
-pub(super) async fn fences_grow_across_a_wipe(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn fences_grow_across_a_wipe() {
+    let bench = bench();
     let tick = bench.tick_ago(Duration::from_secs(2)).await;
     let before = bench.win(&claim_with("a", LONG, ask(tick))).await;
     bench.wipe().await;

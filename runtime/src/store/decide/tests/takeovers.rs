@@ -1,12 +1,12 @@
-//! Whoever may take a tick over is told of it, and when to ask for it.
+//! Unfinished ticks: which servers may take one over, and when.
 
 use std::time::Duration;
 
 use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, Taken, TickClaim, Unfinished};
 use crate::{Overlap, Timestamp};
 
-use super::super::Subject;
-use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder};
+use super::bench;
+use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder};
 
 /// A claim by a server that would take an unfinished tick over once.
 fn retrying(server: &str, tick: Timestamp) -> Claim {
@@ -25,12 +25,13 @@ async fn cut_short(bench: &Bench) -> (Timestamp, Timestamp) {
     (tick, tick.minus(MOMENT))
 }
 
-pub(super) async fn a_loser_is_told_of_the_unfinished_tick_and_how_long_its_key_is_held(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn loser_sees_the_unfinished_tick_and_how_long_its_key_is_held() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let won = bench.answer(&retrying("a", tick)).await;
     let ClaimReply::Won(lease) = won.reply.decision else { panic!("the claim should have won: {won:?}") };
-    assert_eq!(won.reply.unfinished, None, "a winner waits for nobody");
+    assert_eq!(won.reply.unfinished, None, "a winner waits for no other server");
 
     let (same, later) = (retrying("b", tick), retrying("b", tick.plus(MOMENT)));
     for loser in [same, later] {
@@ -42,8 +43,9 @@ pub(super) async fn a_loser_is_told_of_the_unfinished_tick_and_how_long_its_key_
     assert_eq!(bench.verdict(&early).await.unfinished, None);
 }
 
-pub(super) async fn an_unfinished_tick_that_is_free_is_told_with_no_time_remaining(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn free_unfinished_tick_has_no_time_remaining() {
+    let bench = bench();
     let (tick, older) = cut_short(&bench).await;
     let verdict = bench.verdict(&retrying("b", older)).await;
     assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Superseded(tick), Some(free(tick))));
@@ -51,15 +53,17 @@ pub(super) async fn an_unfinished_tick_that_is_free_is_told_with_no_time_remaini
 }
 
 /// However late, and by a server that has just started: the tick was started in time, by one that knew it.
-pub(super) async fn a_new_server_takes_over_what_it_did_not_see_coming(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn new_server_takes_over_a_tick_that_it_did_not_expect() {
+    let bench = bench();
     let (tick, _) = cut_short(&bench).await;
     let new = TickClaim { known_for: Duration::ZERO, grace: Duration::ZERO, takeovers: 1, ..ask(tick) };
     assert_eq!(bench.win(&claim_with("new", LONG, new)).await.attempt, 2);
 }
 
-pub(super) async fn a_takeover_does_not_lower_the_mark(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn takeover_does_not_lower_the_mark() {
+    let bench = bench();
     let (tick, later) = (bench.tick_ago(SHORT).await, bench.tick_ago(SHORT / 2).await);
     let lease = bench.win(&retrying("a", tick)).await;
     holder(bench.claim(&claim("b", later)).await); // skipped for all servers
@@ -72,37 +76,41 @@ pub(super) async fn a_takeover_does_not_lower_the_mark(subject: &Subject) {
     assert_eq!(bench.claim(&claim("c", tick)).await, ClaimReply::Superseded(later));
 }
 
-pub(super) async fn a_crashed_tick_is_told_with_no_time_remaining(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn crashed_tick_has_no_time_remaining() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
-    let crashed = bench.win(&claim_with("a", SHORT, ask(tick))).await;
+    let crashed = bench.win(&claim_with("a", SHORT, TickClaim { takeovers: 1, ..ask(tick) })).await;
     bench.outlive(&crashed).await;
     let older = retrying("b", tick.minus(MOMENT));
     assert_eq!(bench.verdict(&older).await.unfinished, Some(free(tick)));
 }
 
-pub(super) async fn a_strangers_lock_without_an_expiry_leaves_the_time_open(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn unfinished_tick_under_an_endless_foreign_lock_has_an_unknown_remaining_time() {
+    let bench = bench();
     let (tick, older) = cut_short(&bench).await;
-    bench.stranger_locks_for_ever().await;
+    bench.foreign_lock_without_expiry().await;
     let unfinished = Some(Unfinished { tick, remaining: None });
     for tick in [older, tick] {
         assert_eq!(bench.verdict(&retrying("b", tick)).await.unfinished, unfinished);
     }
 }
 
-pub(super) async fn a_finished_tick_is_not_told(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn finished_tick_is_not_unfinished() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     bench.finish(&retrying("a", tick)).await;
     assert_eq!(bench.verdict(&retrying("b", tick)).await.unfinished, None);
-    // Nor is a run by hand, which has no tick.
+    // Nor is a manual run, which has no tick.
     bench.win(&claim_now("a", LONG)).await;
     assert_eq!(bench.verdict(&retrying("b", tick)).await.unfinished, None);
 }
 
-pub(super) async fn a_pause_puts_a_takeover_off(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn pause_delays_a_takeover() {
+    let bench = bench();
     let (tick, older) = cut_short(&bench).await;
     bench.pause(true).await;
     for tick_asked in [older, tick] {
@@ -115,19 +123,19 @@ pub(super) async fn a_pause_puts_a_takeover_off(subject: &Subject) {
     bench.win(&retrying("b", tick)).await;
 }
 
-pub(super) async fn a_tick_is_told_only_to_whom_may_take_it_over(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn unfinished_tick_is_shown_only_to_servers_that_may_take_it_over() {
+    let bench = bench();
     let (tick, older) = cut_short(&bench).await;
     assert_eq!(bench.verdict(&claim("b", older)).await.unfinished, None, "no takeovers are allowed");
     let second = bench.win(&retrying("b", tick)).await;
     bench.release(&second, RunOutcome::LeaseLost).await;
     assert_eq!(bench.verdict(&retrying("c", older)).await.unfinished, None, "one takeover was allowed");
-    let more = TickClaim { takeovers: 2, ..ask(older) };
-    assert_eq!(bench.verdict(&claim_with("c", LONG, more)).await.unfinished, Some(free(tick)));
 }
 
-pub(super) async fn who_lost_its_lease_is_told_of_its_own_tick(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn server_that_lost_its_lease_sees_its_own_tick_as_unfinished() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let claim = claim_with("a", LONG, TickClaim { takeovers: 1, ..ask(tick) });
     let mut lease = bench.win(&claim).await;
@@ -138,8 +146,9 @@ pub(super) async fn who_lost_its_lease_is_told_of_its_own_tick(subject: &Subject
     assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Lost, Some(free(tick))));
 }
 
-pub(super) async fn an_unfinished_tick_from_the_future_is_not_told(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn unfinished_tick_from_the_future_is_not_shown() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
     let ahead = bench.now().await.plus(LONG);
     bench.wipe().await;
@@ -149,8 +158,9 @@ pub(super) async fn an_unfinished_tick_from_the_future_is_not_told(subject: &Sub
     assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Ahead(ahead), None));
 }
 
-pub(super) async fn claims_by_hand_are_told_of_no_tick(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn manual_claims_see_no_unfinished_tick() {
+    let bench = bench();
     bench.win(&retrying("a", bench.tick_ago(SHORT).await)).await;
     let verdict = bench.verdict(&claim_now("b", LONG)).await;
     assert_eq!((verdict.unfinished, verdict.other_schedule), (None, None));

@@ -1,22 +1,26 @@
-//! What a claim is told, with every detail.
+//! The replies to a claim, in every detail.
 
 use std::time::Duration;
 
 use crate::store::{ClaimReply, Holder, Lease, ReleaseReply, RunOutcome, TickClaim};
 
-use super::super::Subject;
-use super::super::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started};
+use super::bench;
+use crate::testing::store::bench::{
+    Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder, started,
+};
 
-pub(super) async fn an_early_claim_is_told_how_long_to_wait(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn early_claim_returns_how_long_to_wait() {
+    let bench = bench();
     let tick = bench.now().await.plus(Duration::from_secs(10));
     let claim = claim("a", tick);
     let answer = bench.answer(&claim).await;
     assert_eq!(answer.reply.decision, ClaimReply::Early(tick.since(answer.at)));
 }
 
-pub(super) async fn a_delayed_tick_is_early_until_its_delay_is_over(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn delayed_tick_is_early_until_its_delay_is_over() {
+    let bench = bench();
     let tick = bench.now().await;
     let delayed = |delay| claim_with("a", LONG, TickClaim { delay, ..ask(tick) });
     let early = bench.answer(&delayed(LONG)).await;
@@ -25,8 +29,9 @@ pub(super) async fn a_delayed_tick_is_early_until_its_delay_is_over(subject: &Su
     bench.win(&delayed(SHORT)).await;
 }
 
-pub(super) async fn a_late_claim_is_told_how_late_it_is(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn late_claim_returns_how_late_it_is() {
+    let bench = bench();
     let tick = bench.tick_ago(Duration::from_secs(60)).await;
     let late = claim("a", tick);
     let answer = bench.answer(&late).await;
@@ -36,8 +41,9 @@ pub(super) async fn a_late_claim_is_told_how_late_it_is(subject: &Subject) {
     bench.win(&claim_with("b", LONG, patient)).await;
 }
 
-pub(super) async fn a_taken_tick_names_its_winner(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn taken_tick_names_its_winner() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
     assert_eq!(bench.claim(&claim("b", tick)).await, started("a", lease.since, false));
@@ -45,16 +51,18 @@ pub(super) async fn a_taken_tick_names_its_winner(subject: &Subject) {
     assert_eq!(bench.claim(&claim("b", tick)).await, started("a", lease.since, true));
 }
 
-pub(super) async fn an_older_tick_is_superseded(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn older_tick_is_superseded() {
+    let bench = bench();
     let newer = bench.tick_ago(SHORT).await;
     bench.finish(&claim("a", newer)).await;
     let older = newer.minus(Duration::from_secs(1));
     assert_eq!(bench.claim(&claim("b", older)).await, ClaimReply::Superseded(newer));
 }
 
-pub(super) async fn a_mark_in_the_future_answers_ahead(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn mark_in_the_future_answers_ahead() {
+    let bench = bench();
     let ahead = mark_ahead(&bench, Duration::from_secs(3_600)).await;
     let due = claim("b", bench.tick_ago(SHORT).await);
     assert_eq!(bench.claim(&due).await, ClaimReply::Ahead(ahead));
@@ -70,8 +78,9 @@ pub(super) async fn mark_ahead(bench: &Bench, by: Duration) -> crate::Timestamp 
     ahead
 }
 
-pub(super) async fn a_held_key_names_its_holder_and_the_remaining_time(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn held_key_names_its_holder_and_the_remaining_time() {
+    let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
     let second = claim("b", bench.tick_ago(SHORT).await);
     let answer = bench.answer(&second).await;
@@ -83,26 +92,29 @@ pub(super) async fn a_held_key_names_its_holder_and_the_remaining_time(subject: 
     assert_eq!(answer.reply.decision, ClaimReply::Held(expected));
 }
 
-pub(super) async fn a_strangers_lock_is_held_by_nobody_known(subject: &Subject) {
-    let bench = Bench::of(subject);
-    bench.stranger_locks(LONG).await;
+#[tokio::test(start_paused = true)]
+async fn foreign_lock_has_an_unknown_holder() {
+    let bench = bench();
+    bench.foreign_lock(LONG).await;
     let Holder { server, since, remaining } = holder(bench.claim(&claim_now("a", LONG)).await);
     assert_eq!((server, since), (None, None));
     let remaining = remaining.expect("the lock expires");
     assert!(remaining > Duration::ZERO && remaining <= LONG, "{remaining:?}");
-    bench.stranger_locks(SHORT).await;
+    bench.foreign_lock(SHORT).await;
     tokio::time::sleep(SHORT + MOMENT).await;
     bench.win(&claim_now("a", LONG)).await;
 }
 
-pub(super) async fn a_strangers_lock_without_an_expiry_has_no_remaining_time(subject: &Subject) {
-    let bench = Bench::of(subject);
-    bench.stranger_locks_for_ever().await;
+#[tokio::test(start_paused = true)]
+async fn foreign_lock_without_an_expiry_has_no_remaining_time() {
+    let bench = bench();
+    bench.foreign_lock_without_expiry().await;
     assert_eq!(holder(bench.claim(&claim_now("a", LONG)).await).remaining, None);
 }
 
-pub(super) async fn a_paused_job_answers_paused(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn paused_job_answers_paused() {
+    let bench = bench();
     bench.pause(true).await;
     let tick = bench.tick_ago(SHORT).await;
     assert_eq!(bench.claim(&claim("a", tick)).await, ClaimReply::Paused);
@@ -110,22 +122,25 @@ pub(super) async fn a_paused_job_answers_paused(subject: &Subject) {
     bench.win(&claim("a", tick.plus(Duration::from_millis(1)))).await;
 }
 
-pub(super) async fn a_paused_job_can_be_claimed_now(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn paused_job_can_be_run_manually() {
+    let bench = bench();
     bench.pause(true).await;
     bench.win(&claim_now("a", LONG)).await;
 }
 
-pub(super) async fn now_consumes_no_tick(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn manual_run_consumes_no_tick() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let by_hand = bench.finish(&claim_now("a", LONG)).await;
     assert_eq!((by_hand.tick, by_hand.attempt), (None, 1));
     bench.win(&claim("b", tick)).await;
 }
 
-pub(super) async fn now_is_refused_while_the_key_is_held(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn manual_run_is_refused_while_the_key_is_held() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&claim("a", tick)).await;
     let held = holder(bench.claim(&claim_now("b", LONG)).await);

@@ -1,12 +1,12 @@
-//! A job that nobody schedules any more can be forgotten, when that can do no harm.
+//! A job that no server schedules any more can be forgotten, once that is safe.
 
 use std::time::Duration;
 
 use crate::Missed;
 use crate::store::{ClaimReply, ForgetReply, History, TickClaim};
 
-use super::super::Subject;
-use super::super::bench::{
+use super::bench;
+use crate::testing::store::bench::{
     Bench, DAY, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_requested, claim_with,
 };
 
@@ -18,8 +18,9 @@ async fn used(bench: &Bench) -> crate::store::Lease {
     lease
 }
 
-pub(super) async fn nothing_is_remembered_of_a_forgotten_job(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn nothing_is_remembered_of_a_forgotten_job() {
+    let bench = bench();
     used(&bench).await;
     bench.request("one", LONG).await;
     assert_ne!(bench.history().await, History::default());
@@ -29,8 +30,9 @@ pub(super) async fn nothing_is_remembered_of_a_forgotten_job(subject: &Subject) 
     assert_eq!(bench.forget(LONG).await, ForgetReply::Forgotten, "as of a job that never was");
 }
 
-pub(super) async fn a_forgotten_job_has_missed_nothing(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn forgotten_job_has_missed_nothing() {
+    let bench = bench();
     let tick = used(&bench).await.tick.expect("a tick");
     bench.forget(Duration::ZERO).await;
     let missed = TickClaim { missed: Missed::RunOnce, grace: Duration::ZERO, ..ask(tick) };
@@ -38,32 +40,36 @@ pub(super) async fn a_forgotten_job_has_missed_nothing(subject: &Subject) {
     assert!(matches!(late, ClaimReply::Late(_)), "{late:?}");
 }
 
-pub(super) async fn a_held_key_is_not_forgotten(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn held_key_is_not_forgotten() {
+    let bench = bench();
     bench.win(&claim_now("a", LONG)).await;
     let ForgetReply::Held(holder) = bench.forget(Duration::ZERO).await else { panic!("the key is held") };
     assert_eq!(holder.server.as_deref(), Some("a"));
     assert_ne!(bench.history().await.current, None);
 }
 
-pub(super) async fn a_key_that_a_stranger_holds_is_not_forgotten(subject: &Subject) {
-    let bench = Bench::of(subject);
-    bench.stranger_locks(LONG).await;
+#[tokio::test(start_paused = true)]
+async fn key_under_a_foreign_lock_is_not_forgotten() {
+    let bench = bench();
+    bench.foreign_lock(LONG).await;
     let ForgetReply::Held(holder) = bench.forget(Duration::ZERO).await else { panic!("the key is held") };
     assert_eq!(holder.server, None);
-    bench.lock_is(Some("stranger")).await;
+    bench.lock_is(Some("foreign")).await;
 }
 
-pub(super) async fn a_job_whose_last_holder_crashed_is_forgotten(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn job_whose_last_holder_crashed_is_forgotten() {
+    let bench = bench();
     let crashed = bench.win(&claim_now("a", SHORT)).await;
     bench.outlive(&crashed).await;
     assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
     assert_eq!(bench.history().await, History::default());
 }
 
-pub(super) async fn a_paused_job_is_not_forgotten(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn paused_job_is_not_forgotten() {
+    let bench = bench();
     used(&bench).await;
     bench.pause(true).await;
     assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Paused);
@@ -74,19 +80,21 @@ pub(super) async fn a_paused_job_is_not_forgotten(subject: &Subject) {
     assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
 }
 
-pub(super) async fn a_job_that_was_run_recently_is_not_forgotten(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn job_that_was_run_recently_is_not_forgotten() {
+    let bench = bench();
     let lease = used(&bench).await;
     let before = bench.history().await;
     // The fence is a time, and later than the tick.
     let last = crate::Timestamp::from_micros(lease.fence);
     assert_eq!(bench.forget(DAY).await, ForgetReply::TooRecent(last));
     assert_eq!(bench.history().await, before);
-    assert_eq!(bench.forget(MOMENT).await, ForgetReply::Forgotten);
+    assert_eq!(bench.forget(MOMENT / 2).await, ForgetReply::Forgotten);
 }
 
-pub(super) async fn a_job_whose_tick_was_skipped_recently_is_not_forgotten(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn job_whose_tick_was_skipped_recently_is_not_forgotten() {
+    let bench = bench();
     bench.pause(true).await;
     let tick = bench.tick_now().await;
     bench.claim(&claim("a", tick)).await;
@@ -95,14 +103,16 @@ pub(super) async fn a_job_whose_tick_was_skipped_recently_is_not_forgotten(subje
     assert_eq!(bench.history().await.skips.len(), 1);
 }
 
-pub(super) async fn a_mark_from_the_future_is_not_forgotten(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn mark_from_the_future_is_not_forgotten() {
+    let bench = bench();
     let ahead = super::claims::mark_ahead(&bench, LONG).await;
     assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::TooRecent(ahead));
 }
 
-pub(super) async fn fences_grow_across_forgetting(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn fences_grow_across_forgetting() {
+    let bench = bench();
     let mut last = 0;
     for _ in 0..3 {
         let lease = used(&bench).await;

@@ -1,9 +1,11 @@
-//! Every key that may be written is a key of its own.
+//! Every valid key is a separate key.
 
-use super::super::Subject;
-use super::super::bench::{Bench, LONG, claim_now, holder};
+use super::subject;
+use crate::testing::store::bench::{Bench, LONG, claim_now, holder};
 
-pub(super) async fn odd_keys_are_keys_of_their_own(subject: &Subject) {
+#[tokio::test(start_paused = true)]
+async fn odd_keys_are_separate_keys() {
+    let subject = &subject();
     let long = "k".repeat(128);
     let almost_as_long = format!("{}l", "k".repeat(127));
     let keys = [
@@ -37,7 +39,9 @@ pub(super) async fn odd_keys_are_keys_of_their_own(subject: &Subject) {
     }
 }
 
-pub(super) async fn namespaces_are_separate(subject: &Subject) {
+#[tokio::test(start_paused = true)]
+async fn namespaces_are_separate() {
+    let subject = &subject();
     let bench = |namespace| Bench::in_namespace(subject, namespace);
     let (plain, blue, green) = (Bench::of(subject), bench("blue"), bench("green"));
     for bench in [&plain, &blue, &green] {

@@ -1,10 +1,10 @@
-//! A run by hand, asked for by a server that does not have the job.
+//! Manual runs that are requested by a server without the job.
 
 use crate::store::{ClaimReply, RequestAnswer, RequestHint, Requested, RunOutcome};
 
-use super::super::Subject;
-use super::super::bench::{Bench, LONG, MOMENT, SHORT, claim, claim_now, claim_requested, holder};
 use super::fleet::announce;
+use super::{bench, subject};
+use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT, claim, claim_now, claim_requested, holder};
 
 async fn answer(bench: &Bench) -> Option<RequestAnswer> {
     bench.history().await.request.expect("a request").answer
@@ -12,15 +12,16 @@ async fn answer(bench: &Bench) -> Option<RequestAnswer> {
 
 /// What a server is told that announces itself.
 async fn hints(bench: &Bench) -> Vec<RequestHint> {
-    announce(&*bench.store, "d", LONG).await
+    announce(&bench.client, "d", LONG).await
 }
 
 fn hint(bench: &Bench, id: &str) -> RequestHint {
     RequestHint { key: bench.key.clone(), id: id.to_owned() }
 }
 
-pub(super) async fn a_request_is_kept_until_it_is_taken_up(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn request_is_kept_until_it_is_taken_up() {
+    let bench = bench();
     let before = bench.now().await;
     let request = bench.request("one", LONG).await;
     let after = bench.now().await;
@@ -30,13 +31,14 @@ pub(super) async fn a_request_is_kept_until_it_is_taken_up(subject: &Subject) {
     assert_eq!(bench.history().await.request, Some(request));
 }
 
-pub(super) async fn a_request_is_taken_up_by_one_server_only(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn request_is_taken_up_by_one_server_only() {
+    let bench = bench();
     bench.request("one", LONG).await;
     let first = claim_requested("a", "one");
     let lease = bench.win(&first).await;
     assert_eq!((lease.tick, lease.attempt), (None, 1));
-    let started = Some(RequestAnswer::Started { server: "a".to_owned(), fence: lease.fence });
+    let started = Some(RequestAnswer::Started { server: "a".to_owned() });
     assert_eq!(answer(&bench).await, started);
 
     assert_eq!(bench.win(&first).await, lease, "a repeated claim has won already");
@@ -47,16 +49,18 @@ pub(super) async fn a_request_is_taken_up_by_one_server_only(subject: &Subject) 
     assert_eq!(bench.history().await.stats.runs, 1);
 }
 
-pub(super) async fn what_nobody_asked_for_is_not_started(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn run_that_was_not_requested_is_not_started() {
+    let bench = bench();
     assert_eq!(bench.claim(&claim_requested("a", "one")).await, ClaimReply::NotRequested);
     bench.request("one", LONG).await;
     assert_eq!(bench.claim(&claim_requested("a", "other")).await, ClaimReply::NotRequested);
     bench.win(&claim_requested("a", "one")).await;
 }
 
-pub(super) async fn an_expired_request_is_neither_told_nor_taken_up(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn expired_request_is_neither_announced_nor_taken_up() {
+    let bench = bench();
     let lasting = bench.on("lasting");
     lasting.request("lasting", LONG).await;
     assert_eq!(bench.request("one", SHORT).await.id, "one");
@@ -67,8 +71,9 @@ pub(super) async fn an_expired_request_is_neither_told_nor_taken_up(subject: &Su
     assert!(hints(&bench).await.contains(&hint(&bench, "two")), "a new request is told");
 }
 
-pub(super) async fn a_request_for_a_held_key_is_answered(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn request_for_a_held_key_is_answered() {
+    let bench = bench();
     let holding = bench.win(&claim_now("a", LONG)).await;
     bench.request("one", LONG).await;
     let held = holder(bench.claim(&claim_requested("b", "one")).await);
@@ -78,16 +83,18 @@ pub(super) async fn a_request_for_a_held_key_is_answered(subject: &Subject) {
     assert_eq!(bench.claim(&claim_requested("b", "one")).await, ClaimReply::NotRequested);
 }
 
-pub(super) async fn a_request_for_a_key_that_a_stranger_holds_is_answered(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn request_for_a_key_under_a_foreign_lock_is_answered() {
+    let bench = bench();
     bench.request("one", LONG).await;
-    bench.stranger_locks(LONG).await;
+    bench.foreign_lock(LONG).await;
     holder(bench.claim(&claim_requested("b", "one")).await);
     assert_eq!(answer(&bench).await, Some(RequestAnswer::Held { server: None }));
 }
 
-pub(super) async fn a_second_request_is_told_of_the_one_that_waits(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn second_request_returns_the_one_that_waits() {
+    let bench = bench();
     let first = bench.request("one", LONG).await;
     assert_eq!(bench.request("two", SHORT).await, first);
     tokio::time::sleep(SHORT + MOMENT).await;
@@ -98,38 +105,43 @@ pub(super) async fn a_second_request_is_told_of_the_one_that_waits(subject: &Sub
     bench.win(&claim_requested("a", "three")).await;
 }
 
-pub(super) async fn a_paused_job_can_be_requested(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn paused_job_can_be_requested() {
+    let bench = bench();
     bench.pause(true).await;
     bench.request("one", LONG).await;
     bench.win(&claim_requested("a", "one")).await;
 }
 
-pub(super) async fn a_requested_run_consumes_no_tick(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn requested_run_consumes_no_tick() {
+    let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     bench.request("one", LONG).await;
     bench.finish(&claim_requested("a", "one")).await;
     bench.win(&claim("b", tick)).await;
 }
 
-pub(super) async fn a_requested_run_that_was_not_started_waits_again(subject: &Subject) {
-    let bench = Bench::of(subject);
+#[tokio::test(start_paused = true)]
+async fn requested_run_that_was_not_started_waits_again() {
+    let bench = bench();
     let request = bench.request("one", LONG).await;
     let given_back = bench.win(&claim_requested("a", "one")).await;
     bench.release(&given_back, RunOutcome::NotStarted).await;
     assert_eq!(bench.history().await.request, Some(request));
-    let lease = bench.finish(&claim_requested("b", "one")).await;
+    bench.finish(&claim_requested("b", "one")).await;
 
     // Only the run that the request started can give it back.
     let by_hand = bench.win(&claim_now("a", LONG)).await;
     bench.release(&by_hand, RunOutcome::NotStarted).await;
     bench.release(&given_back, RunOutcome::NotStarted).await;
-    let started = RequestAnswer::Started { server: "b".to_owned(), fence: lease.fence };
+    let started = RequestAnswer::Started { server: "b".to_owned() };
     assert_eq!(answer(&bench).await, Some(started));
 }
 
-pub(super) async fn every_announcement_is_told_of_every_request(subject: &Subject) {
+#[tokio::test(start_paused = true)]
+async fn every_announcement_returns_every_request() {
+    let subject = &subject();
     let (one, other) = (Bench::with_key(subject, "one"), Bench::with_key(subject, "Etl/Other"));
     one.request("r1", LONG).await;
     other.request("r2", LONG).await;
@@ -140,9 +152,11 @@ pub(super) async fn every_announcement_is_told_of_every_request(subject: &Subjec
     }
 }
 
-pub(super) async fn namespaces_have_requests_of_their_own(subject: &Subject) {
+#[tokio::test(start_paused = true)]
+async fn namespaces_have_requests_of_their_own() {
+    let subject = &subject();
     let bench = Bench::of(subject);
     bench.request("one", LONG).await;
-    assert_eq!(announce(&*subject.in_namespace("elsewhere"), "d", LONG).await, []);
+    assert_eq!(announce(&Bench::in_namespace(subject, "elsewhere").client, "d", LONG).await, []);
     assert_eq!(hints(&bench).await, [hint(&bench, "one")]);
 }

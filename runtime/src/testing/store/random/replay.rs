@@ -1,0 +1,263 @@
+//! One sequence: sent to the store, and replayed on plain records.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::Timestamp;
+use crate::store::{
+    Claim, ClaimReply, ExtendReply, JobRecords, Lease, Lock, Look, Record, RunRequest, StoreError,
+    Swap, SwapReply,
+};
+use crate::testing::{Hook, Intercept};
+
+use super::super::{Client, Need, Subject};
+use super::sequence::{self, Locker, REQUESTS, SERVERS, Step};
+
+/// A lock expires by milliseconds, and may be read just before or after the clock.
+const CLOSE: Duration = Duration::from_millis(5);
+
+/// The swaps of a step, with their keys and answers.
+#[derive(Clone, Default)]
+struct Sent(Arc<Mutex<Vec<(String, Swap, SwapReply)>>>);
+
+impl Hook for Sent {
+    fn swapped(&self, key: &str, swap: &Swap, reply: &SwapReply) {
+        self.0.lock().expect("no panic").push((key.to_owned(), swap.clone(), reply.clone()));
+    }
+}
+
+struct Replay<'a> {
+    subject: &'a Subject,
+    key: String,
+    client: Client,
+    sent: Sent,
+    /// What the store must hold: for the key, and for its slots.
+    references: HashMap<String, Reference>,
+    has_lock: bool,
+    start: Timestamp,
+    claims: Vec<Claim>,
+    leases: Vec<Lease>,
+    /// Every swap so far, to send copies of.
+    swaps: Vec<(String, Swap)>,
+}
+
+#[derive(Default)]
+struct Reference {
+    record: Option<Record>,
+    lock: Option<Lock>,
+}
+
+/// Replays a sequence, and returns the number of its swaps, or the first difference.
+pub(super) async fn replay(subject: &Subject, steps: &[Step]) -> Result<u32, String> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let key = format!("sequence-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let sent = Sent::default();
+    let client = Client::of(Arc::new(Intercept::new(Arc::clone(&subject.store), sent.clone())));
+    let start = client.ping().await.map_err(failed)?.at;
+    let references = [key.clone(), format!("{key}#slots")].map(|key| (key, Reference::default()));
+    let mut replay = Replay {
+        subject,
+        key,
+        client,
+        sent,
+        references: references.into(),
+        has_lock: subject.can(Need::Lock),
+        start,
+        claims: Vec::new(),
+        leases: Vec::new(),
+        swaps: Vec::new(),
+    };
+    for (number, step) in steps.iter().enumerate() {
+        let result = match replay.take(step).await {
+            Ok(()) => replay.compare().await,
+            Err(error) => Err(failed(error)),
+        };
+        result.map_err(|difference| format!("at step {number}, {step:?}: {difference}"))?;
+    }
+    replay.compare_records().await?;
+    Ok(u32::try_from(replay.swaps.len()).unwrap_or(u32::MAX))
+}
+
+fn failed(error: StoreError) -> String {
+    format!("the store failed: {error}")
+}
+
+impl Replay<'_> {
+    async fn take(&mut self, step: &Step) -> Result<(), StoreError> {
+        let (client, key) = (&self.client, &*self.key);
+        match step {
+            Step::Claim { server, again, lost, wants, ttl, remember } => {
+                let repeated = self.claims.last().filter(|_| *again).cloned();
+                let claim = repeated.unwrap_or_else(|| Claim {
+                    token: format!("token-{}", self.claims.len()).into(),
+                    server: SERVERS[*server].into(),
+                    ttl: Duration::from_millis(*ttl),
+                    what: sequence::what(self.start, wants),
+                    remember: *remember,
+                });
+                let verdict = client.claim(key, &claim).await?.reply;
+                if let (ClaimReply::Won(won), false) = (&verdict.decision, lost) {
+                    self.leases.retain(|lease| lease.token != claim.token);
+                    self.leases.push(Lease::won(claim.clone(), won));
+                }
+                self.claims.push(claim);
+            }
+            Step::Extend { lease, twist, progress, reported } => {
+                let Some(index) = self.index_of(*lease) else { return Ok(()) };
+                let mut lease = sequence::twisted(self.leases[index].clone(), *twist, self.start);
+                lease.progress = progress.map(sequence::progress_of);
+                lease.reported = lease.tick.filter(|_| *reported);
+                match client.extend(key, &lease).await?.reply {
+                    ExtendReply::Kept { until, .. } | ExtendReply::Restored(until) => {
+                        self.leases[index].until = until;
+                    }
+                    ExtendReply::Lost { .. } => {}
+                }
+            }
+            Step::Release { lease, twist, progress, end } => {
+                let Some(index) = self.index_of(*lease) else { return Ok(()) };
+                let mut lease = sequence::twisted(self.leases[index].clone(), *twist, self.start);
+                lease.progress = progress.map(sequence::progress_of);
+                client.release(key, &lease, &sequence::ending(self.start, end)).await?;
+            }
+            Step::Pause(paused) => drop(client.set_paused(key, *paused).await?),
+            Step::Reset => drop(client.reset(key).await?),
+            Step::Forget { quiet } => {
+                drop(client.forget(key, Duration::from_millis(*quiet)).await?);
+            }
+            Step::Break { remember } => drop(client.break_lock(key, *remember).await?),
+            Step::Cancel => drop(client.cancel(key).await?),
+            Step::Request { id, by, ttl } => {
+                let (id, by) = (REQUESTS[*id].to_owned(), SERVERS[*by].to_owned());
+                let request = RunRequest { id, by, ttl: Duration::from_millis(*ttl) };
+                client.request(key, &request).await?;
+            }
+            Step::Copy(index) => {
+                if let Some((key, swap)) = self.swaps.iter().rev().nth(*index) {
+                    // The hook sees its answer.
+                    client.store().swap(key, swap).await?;
+                }
+            }
+            Step::LockVanishes if self.has_lock => {
+                self.subject.outside().remove_lock(key).await;
+                self.reference().lock = None;
+            }
+            Step::LockIsSet { to, lasts } if self.has_lock => {
+                let token = match to {
+                    Locker::Foreign => "foreign".into(),
+                    Locker::HolderOf(lease) => match self.index_of(*lease) {
+                        Some(index) => Arc::clone(&self.leases[index].token),
+                        None => return Ok(()),
+                    },
+                };
+                let now = client.ping().await?.at;
+                let until = lasts.map(|lasts| {
+                    let until = now.plus(Duration::from_millis(lasts)).as_micros();
+                    Timestamp::from_micros(until / 1_000 * 1_000)
+                });
+                self.subject.outside().set_lock(key, &token, until).await;
+                self.reference().lock = Some(Lock { token, until });
+            }
+            Step::Wipe if self.subject.can(Need::Wipe) => {
+                for (key, reference) in &mut self.references {
+                    self.subject.wipe(key).await;
+                    *reference = Reference::default();
+                }
+            }
+            Step::LockVanishes | Step::LockIsSet { .. } | Step::Wipe => {}
+            Step::Sleep(millis) => tokio::time::sleep(Duration::from_millis(*millis)).await,
+        }
+        Ok(())
+    }
+
+    fn index_of(&self, newest_first: usize) -> Option<usize> {
+        self.leases.len().checked_sub(newest_first + 1)
+    }
+
+    fn reference(&mut self) -> &mut Reference {
+        self.references.entry(self.key.clone()).or_default()
+    }
+
+    /// Replays the step's swaps, then compares what the store shows.
+    async fn compare(&mut self) -> Result<(), String> {
+        let sent = std::mem::take(&mut *self.sent.0.lock().expect("no panic"));
+        let (mut changed, has_lock) = (false, self.has_lock);
+        for (key, swap, reply) in sent {
+            let reference = self.references.entry(key.clone()).or_default();
+            match &reply {
+                SwapReply::Swapped(swapped) => {
+                    reference.approach(swapped.now, swap.expected.is_some(), swap.expected_lock.as_deref());
+                    let replayed = reference.swap(has_lock, swapped.now, &swap);
+                    if replayed != reply {
+                        return Err(format!("{swap:?}\nstore:  {reply:?}\nrecord: {replayed:?}"));
+                    }
+                    changed = true;
+                }
+                SwapReply::Changed(look) => reference.compare(has_lock, look)?,
+            }
+            self.swaps.push((key, swap));
+        }
+        let keys: Vec<_> = self.references.keys().cloned().collect();
+        for key in keys {
+            let look = self.client.store().look(&key).await.map_err(failed)?;
+            self.references.entry(key).or_default().compare(has_lock, &look)?;
+        }
+        if changed { self.compare_records().await } else { Ok(()) }
+    }
+
+    async fn compare_records(&mut self) -> Result<(), String> {
+        for (key, reference) in &mut self.references {
+            let records = self.client.store().records(key).await.map_err(failed)?;
+            let expected = reference.record.as_ref().map(Record::records).unwrap_or_default();
+            let expired = reference.record.as_ref().is_some_and(|record| record.state.expires.is_some());
+            if records != expected && !(expired && records == JobRecords::default()) {
+                return Err(format!("records of {key}\nstore:  {records:?}\nrecord: {expected:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Reference {
+    /// What may happen at any moment has happened as the store's answer shows: an expired record is removed, a lock that is
+    /// about to expire has expired.
+    fn approach(&mut self, now: Timestamp, has_record: bool, token: Option<&str>) {
+        if !has_record {
+            self.record.take_if(|record| record.is_expired(now));
+        }
+        if let Some(lock) = &mut self.lock
+            && let Some(until) = lock.until
+            && until >= now.minus(CLOSE)
+            && until <= now.plus(CLOSE)
+        {
+            if token == Some(&*lock.token) {
+                lock.until = Some(until.max(now.plus(Duration::from_micros(1))));
+            } else {
+                self.lock = None;
+            }
+        }
+    }
+
+    fn swap(&mut self, has_lock: bool, now: Timestamp, swap: &Swap) -> SwapReply {
+        if has_lock {
+            Record::swap_with_lock(&mut self.record, &mut self.lock, now, swap)
+        } else {
+            Record::swap(&mut self.record, now, swap)
+        }
+    }
+
+    fn compare(&mut self, has_lock: bool, shown: &Look) -> Result<(), String> {
+        let token = shown.lock.as_ref().map(|lock| &*lock.token);
+        self.approach(shown.now, shown.version.is_some(), token);
+        let expected = Record::look_with_lock(self.record.as_ref(), self.lock.as_ref(), shown.now);
+        let same_lock = token == expected.lock.as_ref().map(|lock| &*lock.token);
+        let shown_record = Look { lock: None, ..shown.clone() };
+        let expected_record = Look { lock: None, ..expected.clone() };
+        if shown_record == expected_record && (same_lock || !has_lock) {
+            return Ok(());
+        }
+        Err(format!("\nstore:  {shown:?}\nrecord: {expected:?}"))
+    }
+}
