@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use jobs::store::{ClaimReply, RunOutcome, StoreErrorKind};
+use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, RunOutcome, StoreErrorKind, What};
 use tokio_postgres::types::Type;
 
-use super::support::bench::{LONG, claim, claim_now, ending, holder, lease};
+use super::support::bench::{LONG, claim, claim_now, claim_what, ending, holder, lease};
 use super::support::postgres_server::PostgresServer;
+use super::support::proxy::Proxy;
 use super::{claim_on, open, open_url, unused_name, win};
 
 #[tokio::test]
@@ -134,4 +135,23 @@ async fn many_callers_share_one_session() {
     let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
     let rows = server.client().await.query_typed(sessions, &[(&"singleton-jobs", Type::TEXT)]).await.unwrap();
     assert_eq!(rows[0].get::<_, i64>(0), 1);
+}
+
+#[tokio::test]
+async fn claim_extension_and_release_cost_one_round_trip_each() {
+    let (server, namespace) = (PostgresServer::shared(), unused_name());
+    let proxy = Proxy::before(server.port(), Duration::ZERO).await;
+    let store = open_url(&format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port()), &namespace);
+    for what in [What::Lock, What::Leader] {
+        store.ping().await.expect("a connection");
+        proxy.strike(&[]);
+        let mut held = store.acquire("key", &claim_what("a", LONG, what)).await.unwrap().expect("a win");
+        assert_eq!(proxy.answers(), 1);
+        assert!(matches!(held.extend().await.unwrap(), ExtendReply::Kept { .. }));
+        assert_eq!(proxy.answers(), 2);
+        assert!(matches!(held.extend().await.unwrap(), ExtendReply::Kept { .. }));
+        assert_eq!(proxy.answers(), 3);
+        let released = held.release(&ending(RunOutcome::Succeeded)).await.unwrap();
+        assert_eq!((released, proxy.answers()), (ReleaseReply::Released, 4));
+    }
 }
