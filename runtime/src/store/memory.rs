@@ -28,8 +28,8 @@ struct Contents {
     keys: BTreeMap<String, Entry>,
     /// When there are so many, those that have expired are removed.
     room: usize,
-    /// The clock at the last swap, and how many swaps there were at that instant.
-    last_swap: (Timestamp, u64),
+    /// The newest fence of a deleted record.
+    deleted_fence: i64,
     listeners: HashMap<String, Vec<Bell>>,
     notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Arc<str>)>>,
 }
@@ -59,11 +59,11 @@ impl Contents {
         }
     }
 
-    /// No two swaps are at the same instant, also on a clock that stands still: fences of deleted records rest on it.
-    fn instant_of_swap(&mut self, now: Timestamp) -> Timestamp {
-        let (last, count) = self.last_swap;
-        self.last_swap = if last == now { (now, count + 1) } else { (now, 0) };
-        now.plus(Duration::from_micros(self.last_swap.1))
+    /// The instant at which a record is created: after the deletion of an earlier one, also on a clock that stands still,
+    /// because fences of deleted records rest on the clock alone.
+    fn instant_of_creation(&self, now: Timestamp) -> Timestamp {
+        let stands_still = (0..1000).contains(&(self.deleted_fence - now.as_micros()));
+        if stands_still { Timestamp::from_micros(self.deleted_fence + 1) } else { now }
     }
 
     fn notify(&self, key: &str) {
@@ -148,15 +148,22 @@ impl Store for MemoryStore {
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
         let key = self.full_key(key);
         let mut contents = self.contents();
-        let now = contents.instant_of_swap(self.clock.now());
+        let mut now = self.clock.now();
         if !contents.keys.contains_key(key.as_ref()) {
             contents.make_room(now);
             contents.keys.insert(key.clone().into_owned(), Entry::default());
         }
+        if contents.keys.get(key.as_ref()).is_none_or(|entry| entry.record.is_none()) {
+            now = contents.instant_of_creation(now);
+        }
         let Some(Entry { record, lock }) = contents.keys.get_mut(key.as_ref()) else {
             return ready(SwapReply::Changed(Look::nothing(now)));
         };
+        let fence = record.as_ref().map_or(0, |record| record.fence);
         let reply = Record::swap_with_lock(record, lock, now, swap);
+        if record.is_none() {
+            contents.deleted_fence = contents.deleted_fence.max(fence);
+        }
         if swap.change.notify && matches!(reply, SwapReply::Swapped(_)) {
             contents.notify(key.as_ref());
         }

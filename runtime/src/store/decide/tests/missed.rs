@@ -178,16 +178,18 @@ async fn tick_that_follows_the_last_decided_one_leaves_no_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ticks_before_a_resumption_are_no_gap() {
+async fn resumption_keeps_what_was_missed_before_it() {
     let bench = bench();
     bench.register().await;
     let first = bench.tick_now().await;
     bench.finish(&claim("a", first)).await;
     bench.pause(true).await;
-    let paused = bench.tick_now().await;
+    let unseen = bench.tick_now().await;
     bench.pause(false).await;
     let next = bench.tick_now().await;
-    assert_eq!(bench.won(&following("a", paused, next)).await.missed, []);
+    let missed = bench.won(&following("a", unseen, next)).await.missed;
+    let [Gap { after, before, schedule: Some(_) }] = &missed[..] else { panic!("{missed:?}") };
+    assert!(*after == first && unseen < *before && *before < next, "{missed:?}");
 }
 
 #[tokio::test(start_paused = true)]
