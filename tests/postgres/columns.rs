@@ -85,7 +85,7 @@ async fn latin1(server: &PostgresServer) -> (String, Client) {
     let name = unused_name();
     let create = format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
     server.client().await.batch_execute(&create).await.unwrap();
-    let url = server.url().replace("/postgres", &format!("/{name}"));
+    let url = server.url().rsplit_once('/').map(|(server, _)| format!("{server}/{name}")).expect("a URL");
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a connection");
     tokio::spawn(async { drop(connection.await) });
     (url, client)
