@@ -43,7 +43,7 @@ async fn a_durable_server_gives_no_finding_and_each_fault_one() {
         &findings,
         FindingKind::Unreadable,
         Severity::Warning,
-        &["the state of newer was written by a newer version"],
+        &["the state of newer was written by another version of this crate"],
     );
 
     administrator.batch_execute("ALTER SYSTEM SET default_transaction_read_only = on").await.unwrap();
