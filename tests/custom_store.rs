@@ -15,7 +15,7 @@ fn open() -> Subject {
     let folder = Arc::new(TempFolder::in_memory());
     let database = folder.path().join("jobs.db");
     let store = SqliteStore::open(&database).expect("a database");
-    Subject::new(store).wiped_by(move |key| {
+    Subject::new(store).polled().wiped_by(move |key| {
         let _kept = &folder;
         let other_connection = rusqlite::Connection::open(&database).expect("the same database");
         other_connection.execute("DELETE FROM job WHERE key = ?1", [key]).expect("the record is deleted");
@@ -23,7 +23,7 @@ fn open() -> Subject {
     })
 }
 
-jobs::store_contract!(sqlite: async || open(), without lock, namespaces);
+jobs::store_contract!(sqlite: async || open(), without lock, namespaces, notifications);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_keeps_what_a_record_would() {

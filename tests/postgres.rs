@@ -20,10 +20,10 @@ mod sessions;
 mod setup;
 #[path = "postgres/slots.rs"]
 mod slots;
-#[path = "postgres/sweeping.rs"]
-mod sweeping;
 #[path = "postgres/swaps.rs"]
 mod swaps;
+#[path = "postgres/sweeping.rs"]
+mod sweeping;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

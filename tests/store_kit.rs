@@ -1,4 +1,4 @@
-//! The proof of the proof: `jobs::testing::store` finds what is wrong with a store, and says which promise it breaks.
+//! Tests of `jobs::testing::store` itself: it finds what is wrong with a store, and names the promise that it breaks.
 
 mod support;
 
@@ -40,28 +40,39 @@ macro_rules! the_contract_catches_a_store_that {
 }
 
 the_contract_catches_a_store_that! {
-    forgets_the_mark: ForgetsTheMark by a_late_server_does_not_rerun_a_finished_tick;
-    wins_twice: WinsTwice by a_key_can_be_locked_and_refused_and_released_and_taken_again;
-    reads_then_writes: ReadsThenWrites by of_many_servers_that_claim_a_tick_at_once_one_wins;
-    starts_early: StartsEarly by an_early_claim_is_told_how_long_to_wait;
-    reuses_fences: ReusesFences by fences_strictly_grow;
-    replays_with_a_full_ttl: ReplaysWithAFullTtl by a_replayed_claim_wins_again_with_the_same_fence_and_the_remaining_time;
-    ignores_a_stranger: IgnoresAStranger by a_strangers_lock_is_held_by_nobody_known;
-    forgets_the_pause: ForgetsThePause by a_paused_job_answers_paused;
-    extends_an_expired_lease: ExtendsAnExpiredLease by an_extension_is_refused_after_the_expiry;
-    heals_nothing: HealsNothing by after_a_wipe_an_extension_restores_lock_mark_and_fence;
-    releases_with_a_stale_token: ReleasesWithAStaleToken by a_stale_token_can_neither_extend_nor_release_its_successors_lease;
-    loses_the_record: LosesTheRecord by a_release_records_its_run_in_the_same_step;
-    keeps_silent_servers: KeepsSilentServers by a_server_that_falls_silent_is_gone;
-    shares_namespaces: SharesNamespaces by namespaces_are_separate;
+    ignores_the_version: IgnoresTheVersion by swap_from_an_older_version_is_refused;
+    ignores_not_before: IgnoresNotBefore by not_before_is_checked_by_the_stores_clock;
+    ignores_not_after: IgnoresNotAfter by not_after_is_checked_by_the_stores_clock;
+    ignores_the_lock: IgnoresTheLock by swap_sets_keeps_and_deletes_the_lock;
+    ignores_the_expected_lock: IgnoresTheExpectedLock by swap_is_refused_if_the_lock_is_not_the_expected_one;
+    counts_versions: CountsVersions by version_is_the_clock_at_the_swap_and_the_nonce;
+    lowers_the_fence: LowersTheFence by fence_is_raised_to_at_least_a_number_and_never_lowered;
+    takes_the_fence_from_the_look: TakesTheFenceFromTheLook by next_fence_grows_and_is_at_least_the_clock;
+    keeps_the_fence_in_seconds: KeepsTheFenceInSeconds by fence_of_a_new_record_is_above_that_of_a_deleted_one;
+    appends_on_refusal: AppendsOnRefusal by refused_swap_changes_nothing_and_shows_the_key;
+    loses_records: LosesRecords by records_are_kept_newest_first;
+    keeps_records_of_a_deleted_key: KeepsRecordsOfADeletedKey by deletion_leaves_nothing;
+    trims_nothing: TrimsNothing by newest_records_of_each_kind_are_kept;
+    reads_then_writes: ReadsThenWrites by one_of_many_concurrent_swaps_from_a_version_is_applied;
+    applies_a_swap_twice: AppliesASwapTwice by swap_that_is_repeated_after_a_lost_answer_is_applied_once;
+    shows_an_old_look: ShowsAnOldLook by applied_swap_is_shown_by_the_next_look;
+    shares_namespaces: SharesNamespaces by namespaces_have_separate_keys;
+    keeps_notes_for_ever: KeepsNotesForEver by note_expires_unless_it_is_renewed;
+    mixes_topics: MixesTopics by topics_have_separate_notes;
+    lists_one_page: ListsOnePage by list_shows_more_keys_than_a_page_has;
+    loses_a_field: LosesAField by state_comes_back_with_every_field;
+    changes_text: ChangesText by records_come_back_with_every_field;
+    folds_case: FoldsCase by odd_keys_are_separate_keys;
+    never_notifies: NeverNotifies by swap_that_notifies_wakes_those_who_listen_to_its_key;
+    writes_on_look: WritesOnLook by look_writes_nothing;
 }
 
 #[tokio::test]
-async fn a_store_with_nothing_wrong_keeps_the_contract() {
+async fn store_with_nothing_wrong_keeps_the_contract() {
     contract(async || subject(Fault::Nothing), &[]).await;
 }
 
-/// How the first of the steps that were answered differently was answered.
+/// The difference that random operations find.
 async fn difference(fault: Fault) -> String {
     let complaint = complaint(random_operations(subject(fault), 2_000)).await;
     let complaint = complaint.unwrap_or_else(|| panic!("nothing was found: {fault:?}"));
@@ -70,20 +81,30 @@ async fn difference(fault: Fault) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_operations_find_a_lost_mark() {
-    let difference = difference(Fault::ForgetsTheMark).await;
-    assert!(difference.contains("model: "), "{difference}");
+async fn random_operations_find_a_lost_field() {
+    let difference = difference(Fault::LosesAField).await;
+    assert!(difference.contains("Break") && difference.contains("record: "), "{difference}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_operations_find_what_no_promise_is_about() {
-    assert_eq!(broken(Fault::ExtendsUnderAnOlderFence).await, Vec::<String>::new());
-    let difference = difference(Fault::ExtendsUnderAnOlderFence).await;
-    assert!(difference.contains("store: Kept") && difference.contains("model: Lost"), "{difference}");
+async fn random_operations_find_a_fence_that_goes_down() {
+    let difference = difference(Fault::LowersTheFence).await;
+    assert!(difference.contains("store:  Swapped"), "{difference}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_operations_find_nothing_wrong_with_a_store_that_is_right() {
+async fn random_operations_find_a_swap_that_was_applied_twice() {
+    difference(Fault::AppliesASwapTwice).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_operations_find_an_ignored_version() {
+    let difference = difference(Fault::IgnoresTheVersion).await;
+    assert!(difference.contains("Copy"), "{difference}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_operations_find_nothing_wrong_with_a_correct_store() {
     random_operations(subject(Fault::Nothing), 300).await;
 }
 
@@ -92,20 +113,20 @@ fn bare() -> Subject {
 }
 
 #[tokio::test]
-async fn what_cannot_be_proved_must_be_named() {
+async fn missing_needs_must_be_named() {
     let complaint = complaint(contract(async || bare(), &[Need::Namespaces])).await.expect("a complaint");
     let lines: Vec<_> = complaint.lines().collect();
     let [wipe, lock] = lines.as_slice() else { panic!("two complaints: {complaint}") };
     assert!(wipe.contains("Subject::wiped_by") && wipe.contains("Need::Wipe"), "{wipe}");
-    assert!(wipe.contains("after_a_wipe_a_release_restores_the_mark"), "{wipe}");
+    assert!(wipe.contains("wiped_key_is_like_a_new_one"), "{wipe}");
     assert!(lock.contains("Subject::tampered_by") && lock.contains("Need::Lock"), "{lock}");
-    assert!(lock.contains("a_strangers_lock_is_held_by_nobody_known"), "{lock}");
+    assert!(lock.contains("foreign_lock_is_shown_with_its_expiry"), "{lock}");
 
     contract(async || bare(), &[Need::Wipe, Need::Lock, Need::Namespaces]).await;
 }
 
 #[tokio::test]
-async fn what_can_be_proved_must_not_be_left_out() {
+async fn needs_that_are_met_must_not_be_named() {
     let contract = contract(async || subject(Fault::Nothing), &[Need::Lock]);
     let complaint = complaint(contract).await.expect("a complaint");
     assert!(complaint.contains("Need::Lock") && !complaint.contains("is not kept"), "{complaint}");

@@ -8,10 +8,10 @@ mod support;
 use support::{file_subject, postgres_subject, subject, topology_subject};
 
 jobs::store_contract!(memory: subject::memory);
-jobs::store_contract!(file: file_subject::file, without lock);
+jobs::store_contract!(file: file_subject::file, without lock, notifications);
 jobs::store_contract!(redis: subject::redis);
 jobs::store_contract!(redis_sentinel: topology_subject::sentinel);
 jobs::store_contract!(redis_with_replicas: topology_subject::sentinel_with_replicas);
 jobs::store_contract!(redis_cluster: topology_subject::cluster);
 jobs::store_contract!(postgres: postgres_subject::postgres, without lock);
-jobs::store_contract!(postgres_behind_a_pooler: postgres_subject::pooled, without lock);
+jobs::store_contract!(postgres_behind_a_pooler: postgres_subject::pooled, without lock, notifications);

@@ -73,6 +73,8 @@ struct Link {
     replies_lost: Arc<AtomicBool>,
     swap_replies_lost: Arc<AtomicBool>,
     latency: Duration,
+    /// Whether another program changes each record just before it is swapped.
+    contended: Arc<AtomicBool>,
     /// After the next extension was applied, before its reply arrives.
     on_extension: Arc<Mutex<Option<Happening>>>,
     /// Every look at a key, and every swap that would win one.
@@ -100,6 +102,7 @@ impl Link {
             replies_lost: Arc::default(),
             swap_replies_lost: Arc::default(),
             latency: Duration::ZERO,
+            contended: Arc::default(),
             on_extension: Arc::default(),
             claims: Arc::default(),
             extensions: Arc::default(),
@@ -179,6 +182,11 @@ impl Hook for Line {
             }
             if !self.link.latency.is_zero() {
                 tokio::time::sleep(self.link.latency).await;
+            }
+            if let Request::Swap(key, _) = request
+                && self.link.contended.load(Ordering::SeqCst)
+            {
+                self.link.store.edit(key, |_| ());
             }
             Ok(())
         })

@@ -67,7 +67,7 @@ pub fn server_whose_application_hangs_leaves_every_tick_to_the_other(store: Kind
         let ticks = starts.map(|step| step.tick.as_micros() / SECOND);
         ticks.filter(|tick| (first..=last).contains(tick)).collect::<Vec<_>>()
     };
-    assert_eq!(ticks(0), [], "the hung server started nothing");
+    assert_eq!(ticks(0), [0_i64; 0], "the hung server started nothing");
     assert_eq!(ticks(1), (first..=last).collect::<Vec<_>>(), "and the other one every tick");
 
     wait_until("a run on the server that is back", || {

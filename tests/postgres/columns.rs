@@ -35,13 +35,16 @@ async fn table_shows_who_holds_what_and_nobody_once_it_was_released() {
     };
     let run = win(&store, "job", &claim_now("host-1", LONG)).await;
     let lock = win(&store, "lock", &claim_what("host-2", LONG, What::Lock)).await;
-    let slots =
-        [win(&store, "slots", &claim_what("host-3", LONG, What::Slot(2))).await, {
-            win(&store, "slots", &claim_what("host-4", LONG, What::Slot(2))).await
-        }];
+    let slots = [win(&store, "slots", &claim_what("host-3", LONG, What::Slot(2))).await, {
+        win(&store, "slots", &claim_what("host-4", LONG, What::Slot(2))).await
+    }];
     assert_eq!(
         held().await,
-        [["job", "host-1", "t", "t"], ["lock", "host-2", "t", "t"], ["slots#slots", "host-3, host-4", "t", "t"]]
+        [
+            ["job", "host-1", "t", "t"],
+            ["lock", "host-2", "t", "t"],
+            ["slots#slots", "host-3, host-4", "t", "t"]
+        ]
     );
     let end = ending(RunOutcome::Succeeded);
     store.release("job", &run, &end).await.unwrap();

@@ -104,7 +104,11 @@ async fn nothing_is_sent_if_nobody_waits() {
         assert_eq!(overheard.of(&namespace).await, [format!("public/{namespace}/{record}")]);
         server.client().await.batch_execute(&minutes_later).await.unwrap();
         use_once(&what).await;
-        assert_eq!(overheard.of(&namespace).await, Vec::<String>::new(), "long after the last one has listened");
+        assert_eq!(
+            overheard.of(&namespace).await,
+            Vec::<String>::new(),
+            "long after the last one has listened"
+        );
     }
 }
 

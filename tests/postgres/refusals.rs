@@ -80,7 +80,9 @@ async fn key_that_no_text_column_takes_is_an_error() {
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("use names in ASCII"), "{error}");
     // The control: whatever else is in a key does no harm.
-    for key in ["k".repeat(1_000), "a b".to_owned(), "'; DROP TABLE job_lock --".to_owned(), "世界".to_owned()] {
+    for key in
+        ["k".repeat(1_000), "a b".to_owned(), "'; DROP TABLE job_lock --".to_owned(), "世界".to_owned()]
+    {
         win(&store, &key, &claim_now("a", LONG)).await;
     }
 }
@@ -98,7 +100,9 @@ async fn malformed_url_is_not_repeated_by_a_start() {
         let opened = PostgresStore::open(url, None);
         let error = opened.expect_err(url);
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-        let Err(start) = jobs::builder().without_annotated().url(url).start_all().await else { panic!("{url}") };
+        let Err(start) = jobs::builder().without_annotated().url(url).start_all().await else {
+            panic!("{url}")
+        };
         let said = format!("{error} {error:?} {start} {start:?}");
         assert!(!said.contains("secret"), "{said}");
     }

@@ -152,13 +152,15 @@ async fn what_another_version_wrote_is_unreadable_and_left_alone() {
         );
         client.batch_execute(&write).await.unwrap();
         let claimed = store.claim(&key, &claim_now("b", LONG)).await.expect_err("another format");
-        let first = store.claim_first(&key, &claim_what("b", LONG, What::Lock)).await.expect_err("another format");
+        let first =
+            store.claim_first(&key, &claim_what("b", LONG, What::Lock)).await.expect_err("another format");
         let paused = store.set_paused(&key, true).await.expect_err("another format");
         let looked = store.history(&key).await.expect_err("another format");
         for error in [claimed, first, paused, looked] {
             assert_eq!(error.kind(), StoreErrorKind::Unreadable, "{error}");
         }
-        let read = format!("SELECT state FROM job_lock WHERE namespace = '{namespace}' AND job_name = '{key}'");
+        let read =
+            format!("SELECT state FROM job_lock WHERE namespace = '{namespace}' AND job_name = '{key}'");
         assert_eq!(client.query_typed(&read, &[]).await.unwrap()[0].get::<_, String>(0), theirs);
     }
 }

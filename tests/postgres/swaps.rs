@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use jobs::Timestamp;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::{
-    Change, Claimant, FenceChange, JobRecord, Kind, Progress, Record, RunOutcome, RunRecord, Skip, SkipRecord,
-    State, Store, StoreErrorKind, Swap, SwapReply, Swapped, Version,
+    Change, Claimant, FenceChange, JobRecord, Kind, Progress, Record, RunOutcome, RunRecord, Skip,
+    SkipRecord, State, Store, StoreErrorKind, Swap, SwapReply, Swapped, Version,
 };
 
 use super::support::pooler::Pooler;
@@ -44,7 +44,8 @@ fn state(server: &str) -> State {
 }
 
 fn swap(expected: Option<Version>, state: Option<State>) -> Swap {
-    let change = Change { state: state.map(Arc::new), fence: FenceChange::Next, keep: 3, ..Change::default() };
+    let change =
+        Change { state: state.map(Arc::new), fence: FenceChange::Next, keep: 3, ..Change::default() };
     Swap { expected, expected_lock: None, nonce: RandomState::new().hash_one(()), change }
 }
 
@@ -176,13 +177,20 @@ async fn exactly_one_of_the_swaps_from_a_version_applies_at_every_isolation_leve
                 }
             }
             let [swapped] = applied.as_slice() else { panic!("{url}, round {round}: {applied:?}") };
-            assert!(shown.iter().all(|look| look.version != version), "a refused swap shows what has changed");
+            assert!(
+                shown.iter().all(|look| look.version != version),
+                "a refused swap shows what has changed"
+            );
             assert!(swapped.fence > fence, "{} is not above {fence}", swapped.fence);
             fence = swapped.fence;
             version = (!deletes).then_some(swapped.version);
             assert_eq!(stores[0].look("key").await.expect("look").version, version);
             let records = stores[0].records("key").await.expect("records").runs.len();
-            assert_eq!(records, if deletes { 0 } else { (round % 5 + 1).min(3) }, "one record per round, three kept");
+            assert_eq!(
+                records,
+                if deletes { 0 } else { (round % 5 + 1).min(3) },
+                "one record per round, three kept"
+            );
         }
     }
 }

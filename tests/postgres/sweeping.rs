@@ -102,7 +102,8 @@ async fn heartbeat_removes_what_has_expired_with_its_records() {
         let (store, client) = (open_url(&format!("{url}?schema={schema}"), "own"), server.client().await);
         let at = store.ping().await.unwrap().at;
         let skip = SkipRecord { tick: at, reason: Skip::Held, server: "a".to_owned(), at };
-        for (key, expires) in [("expires", Some(at.plus(BRIEF))), ("expires-later", Some(at.plus(DAY))), ("job", None)]
+        for (key, expires) in
+            [("expires", Some(at.plus(BRIEF))), ("expires-later", Some(at.plus(DAY))), ("job", None)]
         {
             let change = Change {
                 state: Some(Arc::new(State { expires, ..State::default() })),
@@ -127,7 +128,10 @@ async fn heartbeat_removes_what_has_expired_with_its_records() {
             }
             assert_eq!(rows, left, "{table}");
         }
-        client.batch_execute(&format!("DELETE FROM {schema}.job_lock; DELETE FROM {schema}.job_note")).await.unwrap();
+        client
+            .batch_execute(&format!("DELETE FROM {schema}.job_lock; DELETE FROM {schema}.job_note"))
+            .await
+            .unwrap();
     }
 }
 
@@ -171,7 +175,9 @@ async fn row_that_was_just_won_is_never_swept() {
                 let (found, swept) = (Arc::clone(&found), Arc::clone(&swept));
                 tokio::spawn(async move {
                     let enough = || found.load(Ordering::SeqCst) >= 20 && swept.load(Ordering::SeqCst) >= 20;
-                    while begun.elapsed() < Duration::from_secs(1) || !(enough() || begun.elapsed() > PATIENCE) {
+                    while begun.elapsed() < Duration::from_secs(1)
+                        || !(enough() || begun.elapsed() > PATIENCE)
+                    {
                         let expired = leave_expired(&store, &key).await;
                         let is_there = store.store().look(&key).await.unwrap().version.is_some();
                         (if is_there { &found } else { &swept }).fetch_add(1, Ordering::SeqCst);
@@ -184,7 +190,8 @@ async fn row_that_was_just_won_is_never_swept() {
                         }
                         let reply = store.extend(&key, &lease).await.unwrap().reply;
                         assert!(matches!(reply, ExtendReply::Kept { .. }), "{reply:?}");
-                        let reply = store.release(&key, &lease, &ending(RunOutcome::Succeeded)).await.unwrap().reply;
+                        let reply =
+                            store.release(&key, &lease, &ending(RunOutcome::Succeeded)).await.unwrap().reply;
                         assert_eq!(reply, ReleaseReply::Released);
                     }
                 })

@@ -1,114 +1,177 @@
-//! Stores that are wrong on purpose, each in one way: a memory store, and somebody who interferes.
+//! Stores that are wrong on purpose, each in one way: a memory store, and a wrapper that changes requests and answers.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jobs::Timestamp;
 use jobs::clock::SystemClock;
 use jobs::store::memory::MemoryStore;
-use jobs::store::model::{self, State};
 use jobs::store::{
-    Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Kind, Lease,
-    ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Stamped, Store, StoreFuture, Verdict, What,
+    Change, FenceChange, JobRecord, JobRecords, Listener, LockChange, Look, Note, Notes, Page, State, Store,
+    StoreFuture, Swap, SwapReply, Swapped, Topic, Version,
 };
 use jobs::testing::store::Subject;
-
-use super::support::subject::MemoryHand;
 
 /// What is wrong with a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Nothing,
-    ForgetsTheMark,
-    WinsTwice,
+    IgnoresTheVersion,
+    IgnoresNotBefore,
+    IgnoresNotAfter,
+    IgnoresTheLock,
+    IgnoresTheExpectedLock,
+    CountsVersions,
+    LowersTheFence,
+    TakesTheFenceFromTheLook,
+    KeepsTheFenceInSeconds,
+    AppendsOnRefusal,
+    LosesRecords,
+    KeepsRecordsOfADeletedKey,
+    TrimsNothing,
     ReadsThenWrites,
-    StartsEarly,
-    ReusesFences,
-    ReplaysWithAFullTtl,
-    IgnoresAStranger,
-    ForgetsThePause,
-    ExtendsAnExpiredLease,
-    HealsNothing,
-    ReleasesWithAStaleToken,
-    LosesTheRecord,
-    KeepsSilentServers,
+    AppliesASwapTwice,
+    ShowsAnOldLook,
     SharesNamespaces,
-    /// No promise is about this; only random operations find it.
-    ExtendsUnderAnOlderFence,
+    KeepsNotesForEver,
+    MixesTopics,
+    ListsOnePage,
+    LosesAField,
+    ChangesText,
+    FoldsCase,
+    NeverNotifies,
+    WritesOnLook,
 }
 
 #[derive(Clone)]
 struct Faulty {
     store: MemoryStore,
     fault: Fault,
+    looks: Arc<Mutex<Vec<(String, Look)>>>,
+    deleted: Arc<Mutex<HashMap<String, JobRecords>>>,
 }
 
-/// A faulty store with every hand there is.
+/// A faulty store of which everything can be proved.
 pub fn subject(fault: Fault) -> Subject {
     let store = MemoryStore::new(Arc::new(SystemClock));
-    let faulty = Faulty { store: store.clone(), fault };
-    Subject::new(faulty.clone()).tampered_by(MemoryHand(store)).namespaced_by(move |name| match fault {
+    let faulty = Faulty { store: store.clone(), fault, looks: Arc::default(), deleted: Arc::default() };
+    Subject::new(faulty.clone()).tampered_by(store).namespaced_by(move |name| match fault {
         Fault::SharesNamespaces => faulty.clone(),
-        _ => Faulty { store: faulty.store.clone().with_namespace(name), fault },
+        _ => Faulty { store: faulty.store.clone().with_namespace(name), ..faulty.clone() },
     })
 }
 
 impl Faulty {
-    fn interfere<T>(&self, key: &str, interfere: impl FnOnce(&mut State) -> T) -> T {
-        self.store.tamper(key, interfere)
+    fn key<'a>(&self, key: &'a str) -> std::borrow::Cow<'a, str> {
+        match self.fault {
+            Fault::FoldsCase => key.to_lowercase().into(),
+            _ => key.into(),
+        }
     }
 
-    fn before_a_claim(&self, key: &str, claim: &Claim) {
-        let now = Timestamp::now();
-        self.interfere(key, |state| {
-            let token = state.claimant.as_ref().map(|claimant| claimant.token.clone());
-            match (self.fault, &mut state.claimant) {
-                (Fault::IgnoresAStranger, _) => state.lock = None,
-                (Fault::WinsTwice, Some(claimant)) if claimant.token != claim.token => {
-                    claimant.released = true;
-                    state.lock.take_if(|lock| Some(&lock.token) == token.as_ref());
-                }
-                (Fault::ReplaysWithAFullTtl, Some(claimant))
-                    if claimant.token == claim.token && claimant.until > now =>
-                {
-                    claimant.until = now.plus(claim.ttl);
-                }
-                _ => {}
-            }
-        });
+    async fn shown(&self, key: &str) -> Look {
+        self.store.look(key).await.expect("memory always answers")
     }
 
-    fn before_an_extension(&self, key: &str, lease: &Lease) -> Lease {
-        let mut lease = lease.clone();
-        self.interfere(key, |state| match (self.fault, &mut state.claimant) {
-            (Fault::ExtendsAnExpiredLease, Some(claimant)) if claimant.token == lease.token => {
-                claimant.until = claimant.until.max(Timestamp::now().plus(lease.ttl));
+    /// Writes a record without any condition.
+    async fn force(&self, key: &str, change: Change) {
+        let look = self.shown(key).await;
+        let expected_lock = look.lock.map(|lock| lock.token);
+        let swap = Swap { expected: look.version, expected_lock, nonce: 1, change };
+        self.store.swap(key, &swap).await.expect("memory always answers");
+    }
+
+    /// The swap as the faulty store understands it.
+    async fn misread(&self, key: &str, swap: &Swap) -> Swap {
+        let mut swap = swap.clone();
+        let change = &mut swap.change;
+        match self.fault {
+            Fault::IgnoresNotBefore => change.not_before = None,
+            Fault::IgnoresNotAfter => change.not_after = None,
+            Fault::IgnoresTheLock => change.lock = LockChange::Leave,
+            Fault::LosesRecords => change.records.truncate(change.records.len().min(1)),
+            Fault::TrimsNothing => change.keep = usize::MAX,
+            Fault::NeverNotifies => change.notify = false,
+            Fault::LosesAField => {
+                change.state = change
+                    .state
+                    .take()
+                    .map(|state| Arc::new(State { broken_until: None, ..State::clone(&state) }));
             }
-            (Fault::ExtendsUnderAnOlderFence, Some(claimant))
-                if claimant.token == lease.token && !matches!(lease.kind, Kind::Slot { .. }) =>
+            Fault::ChangesText => {
+                for record in &mut change.records {
+                    if let JobRecord::Run(run) = record {
+                        run.error = run.error.take().map(|error| error.replace('\0', ""));
+                    }
+                }
+            }
+            _ => {}
+        }
+        let look = self.shown(key).await;
+        match self.fault {
+            Fault::IgnoresTheVersion if look.version.is_some() == swap.expected.is_some() => {
+                swap.expected = look.version;
+            }
+            Fault::IgnoresTheExpectedLock => {
+                swap.expected_lock = look.lock.as_ref().map(|lock| lock.token.clone());
+            }
+            Fault::TakesTheFenceFromTheLook if swap.change.fence == FenceChange::Next => {
+                let looks = self.looks.lock().unwrap();
+                let looked = looks.iter().rev().find(|(looked, _)| looked == key);
+                let now = looked.map_or(look.now, |(_, look)| look.now);
+                swap.change.fence = FenceChange::AtLeast((look.fence + 1).max(now.as_micros()));
+            }
+            Fault::KeepsTheFenceInSeconds if swap.change.fence == FenceChange::Next => {
+                let seconds = look.now.as_micros() / 1_000_000;
+                swap.change.fence = FenceChange::AtLeast((look.fence + 1).max(seconds));
+            }
+            _ => {}
+        }
+        swap
+    }
+
+    async fn answer(&self, key: &str, sent: &Swap) -> SwapReply {
+        let swap = self.misread(key, sent).await;
+        let before = self.shown(key).await;
+        if self.fault == Fault::ReadsThenWrites && before.version == swap.expected {
+            tokio::task::yield_now().await;
+            let now = self.shown(key).await;
+            let late = Swap { expected: now.version, ..swap.clone() };
+            return self.store.swap(key, &late).await.expect("memory always answers");
+        }
+        let records = self.store.records(key).await.expect("memory always answers");
+        let mut reply = self.store.swap(key, &swap).await.expect("memory always answers");
+        match (&mut reply, self.fault) {
+            (SwapReply::Swapped(swapped), Fault::CountsVersions) => {
+                // Counted from 1 for each record.
+                let count = before.version.map_or(1, |version| version.at.as_micros() + 1);
+                swapped.version = Version { at: Timestamp::from_micros(count), nonce: 0 };
+            }
+            (SwapReply::Swapped(Swapped { fence, .. }), Fault::LowersTheFence) if matches!(swap.change.fence, FenceChange::AtLeast(least) if least < *fence) =>
             {
-                lease.fence = lease.fence.max(state.fence);
+                let FenceChange::AtLeast(least) = swap.change.fence else { return reply };
+                *fence = least;
             }
-            (Fault::HealsNothing, _) => lease.fence = lease.fence.min(state.fence),
-            _ => {}
-        });
-        lease
-    }
-
-    fn before_a_release(&self, key: &str) {
-        self.interfere(key, |state| {
-            if let (Fault::ReleasesWithAStaleToken, Some(claimant)) = (self.fault, &mut state.claimant) {
-                (claimant.released, state.lock) = (true, None);
+            (SwapReply::Swapped(_), Fault::AppliesASwapTwice) => {
+                let again = self.shown(key).await;
+                if again.version.is_some() && sent.expected.is_some() {
+                    self.force(key, swap.change.clone()).await;
+                }
             }
-        });
-    }
-
-    fn after_a_release(&self, key: &str) {
-        self.interfere(key, |state| match self.fault {
-            Fault::ForgetsTheMark => state.mark = None,
-            Fault::LosesTheRecord => state.runs.clear(),
+            (SwapReply::Swapped(_), Fault::KeepsRecordsOfADeletedKey) if swap.change.state.is_none() => {
+                self.deleted.lock().unwrap().insert(key.to_owned(), records);
+            }
+            (SwapReply::Changed(_), Fault::AppendsOnRefusal) if before.version.is_some() => {
+                let state = Some(before.state.clone());
+                let change = Change { state, lock: LockChange::Leave, ..swap.change.clone() };
+                let unlimited =
+                    Change { not_before: None, not_after: None, fence: FenceChange::Keep, ..change };
+                self.force(key, unlimited).await;
+            }
             _ => {}
-        });
+        }
+        reply
     }
 }
 
@@ -117,99 +180,66 @@ impl Store for Faulty {
         format!("{:?}", self.fault)
     }
 
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        self.store.ping()
-    }
-
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
         Box::pin(async move {
-            if self.fault == Fault::ReadsThenWrites {
-                let (mut state, at) = (self.interfere(key, |state| state.clone()), Timestamp::now());
-                tokio::task::yield_now().await;
-                let reply = model::claim(&mut state, at, claim);
-                self.interfere(key, |kept| *kept = state);
-                return Ok(Stamped { at, reply });
+            let key = &*self.key(key);
+            if self.fault == Fault::WritesOnLook && self.shown(key).await.version.is_none() {
+                let state = Some(Arc::new(State { expires: None, ..State::default() }));
+                self.force(key, Change { state, ..Change::default() }).await;
             }
-            let mut claim = claim.clone();
-            if let (Fault::StartsEarly, What::Tick(ask)) = (self.fault, &claim.what)
-                && ask.tick > Timestamp::now()
-            {
-                claim.what = What::Now;
-            }
-            self.before_a_claim(key, &claim);
-            let mut answer = self.store.claim(key, &claim).await?;
-            if let (Fault::ReusesFences, ClaimReply::Won(won)) = (self.fault, &mut answer.reply.decision) {
-                won.fence = 7;
-                self.interfere(key, |state| state.fence = 7);
-            }
-            Ok(answer)
+            let look = self.shown(key).await;
+            let mut looks = self.looks.lock().unwrap();
+            let last = looks.iter().rev().find(|(other, _)| other == key).map(|(_, look)| look.clone());
+            looks.push((key.to_owned(), look.clone()));
+            Ok(match (self.fault, last) {
+                // As from a replica that is behind.
+                (Fault::ShowsAnOldLook, Some(last)) if looks.len() % 2 == 0 => Look { now: look.now, ..last },
+                _ => look,
+            })
         })
     }
 
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        Box::pin(async move { Ok(self.answer(&self.key(key), swap).await) })
+    }
+
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
         Box::pin(async move {
-            let lease = self.before_an_extension(key, lease);
-            self.store.extend(key, &lease).await
-        })
-    }
-
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        Box::pin(async move {
-            self.before_a_release(key);
-            let answer = self.store.release(key, lease, end).await;
-            self.after_a_release(key);
-            answer
-        })
-    }
-
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.store.set_paused(key, paused && self.fault != Fault::ForgetsThePause)
-    }
-
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        self.store.reset(key)
-    }
-
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        self.store.forget(key, quiet)
-    }
-
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        self.store.request(key, request)
-    }
-
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        self.store.history(key)
-    }
-
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        self.store.break_lock(key, remember)
-    }
-
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        self.store.locks()
-    }
-
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        Box::pin(async move {
-            let mut announcement = announcement.clone();
-            if self.fault == Fault::KeepsSilentServers {
-                announcement.ttl = Duration::from_secs(86_400);
+            let mut page = self.store.list(page).await?;
+            if self.fault == Fault::ListsOnePage {
+                page.keys.truncate(1_000);
             }
-            self.store.announce(&announcement).await
+            Ok(page)
         })
     }
 
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        self.store.leave(server)
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        Box::pin(async move {
+            let mut records = self.store.records(&self.key(key)).await?;
+            if let Some(deleted) = self.deleted.lock().unwrap().get(key) {
+                records.runs.extend(deleted.runs.iter().cloned());
+            }
+            Ok(records)
+        })
     }
 
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.store.servers()
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        Box::pin(async move {
+            let ttl = match self.fault {
+                Fault::KeepsNotesForEver if !ttl.is_zero() => Duration::from_secs(86_400),
+                _ => ttl,
+            };
+            let topic = if self.fault == Fault::MixesTopics { Topic::Servers } else { topic };
+            self.store.put_note(topic, note, ttl).await
+        })
+    }
+
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        let topic = if self.fault == Fault::MixesTopics { Topic::Servers } else { topic };
+        self.store.notes(topic)
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+        self.store.listen(key)
     }
 }

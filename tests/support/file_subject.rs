@@ -17,6 +17,7 @@ pub fn file() -> std::future::Ready<Subject> {
     let store = open(&folder, None);
     let wiped = store.clone();
     let subject = Subject::new(store)
+        .polled()
         .wiped_by(move |key| {
             let removed = std::fs::remove_file(wiped.state_file(&key));
             if let Err(error) = removed {

@@ -195,12 +195,8 @@ mod tests {
         let now = Timestamp::from_micros(1_800_000_000_000_000);
         let look = Look { version: Some(Version { at: now, nonce: 7 }), ..Look::nothing(now) };
         let change = Change { state: Some(Arc::default()), ..Change::default() };
-        let with_lock = |expected_lock| Swap {
-            expected: look.version,
-            expected_lock,
-            nonce: 8,
-            change: change.clone(),
-        };
+        let with_lock =
+            |expected_lock| Swap { expected: look.version, expected_lock, nonce: 8, change: change.clone() };
         let [ours, none] = [with_lock(Some("our-token".into())), with_lock(None)];
         assert!(applies(&ours, &look) && applies(&none, &look));
         let parameters = |swap| format!("{:?}", Values::of(swap).parameters(&"own".to_owned(), &"key"));

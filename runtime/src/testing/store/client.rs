@@ -50,8 +50,13 @@ impl Client {
 
     /// The same for a store that is shared.
     pub fn of(store: Arc<dyn Store>) -> Self {
+        Self::within(store, Duration::from_secs(5))
+    }
+
+    /// The same with another response timeout.
+    pub(super) fn within(store: Arc<dyn Store>, within: Duration) -> Self {
         let time = StoreTime::new(Arc::new(SystemClock));
-        Self(Arc::new(Inner { store, time, turns: Turns::default(), within: Duration::from_secs(5) }))
+        Self(Arc::new(Inner { store, time, turns: Turns::default(), within }))
     }
 
     /// The store itself.

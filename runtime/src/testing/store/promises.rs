@@ -69,8 +69,8 @@ macro_rules! __every_promise {
                 note_expires_unless_it_is_renewed;
                 topics_have_separate_notes;
                 notes_come_back_as_they_were_put_in_the_order_of_their_names;
-                swap_that_notifies_wakes_those_who_listen_to_its_key;
-                other_swaps_wake_no_one;
+                swap_that_notifies_wakes_those_who_listen_to_its_key: notifications;
+                silent_swaps_and_those_of_other_keys_wake_no_one: notifications;
             }
         }
     };
@@ -121,6 +121,9 @@ macro_rules! __store_need {
     (namespaces) => {
         $crate::testing::store::Need::Namespaces
     };
+    (notifications) => {
+        $crate::testing::store::Need::Notifications
+    };
 }
 
 /// Not public API. A test for each promise.
@@ -153,6 +156,13 @@ macro_rules! __store_test {
     ([namespaces $($more:tt)*] [namespaces] $promise:ident { $open:expr }) => {
         #[test]
         #[ignore = "not applicable: needs namespaces"]
+        fn $promise() {
+            $crate::testing::store::prove(stringify!($promise), $open);
+        }
+    };
+    ([notifications $($more:tt)*] [notifications] $promise:ident { $open:expr }) => {
+        #[test]
+        #[ignore = "not applicable: needs notifications"]
         fn $promise() {
             $crate::testing::store::prove(stringify!($promise), $open);
         }

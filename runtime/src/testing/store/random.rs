@@ -26,7 +26,8 @@ const TIME_TO_SHORTEN: u32 = 20_000;
 ///
 /// # Panics
 ///
-/// If the store differs from the record, with a short sequence that leads to it.
+/// If the store differs from the record, with a short sequence that leads to it; and if the store was too slow in more than
+/// one sequence of ten.
 pub async fn random_operations(subject: Subject, sequences: u32) {
     let sequences = match std::env::var("JOBS_TEST_SEQUENCES") {
         Ok(number) => number.parse().expect("JOBS_TEST_SEQUENCES is a number"),
@@ -50,13 +51,15 @@ pub async fn random_operations(subject: Subject, sequences: u32) {
     for need in [Need::Wipe, Need::Lock].into_iter().filter(|need| !subject.can(*need)) {
         println!("left out what needs {need}");
     }
-    assert!(count(&tally.sequences) >= sequences, "only {} sequences", count(&tally.sequences));
+    let unknown = count(&tally.unknown);
+    assert!(unknown * 10 <= sequences, "the store was too slow in {unknown} of {sequences} sequences");
 }
 
 #[derive(Default)]
 struct Tally {
     sequences: AtomicU32,
     swaps: AtomicU32,
+    unknown: AtomicU32,
     failed: AtomicBool,
 }
 
@@ -81,7 +84,11 @@ fn work(subject: &Subject, tally: &Tally, sequences: u32) -> Result<(), String> 
                 tally.swaps.fetch_add(swaps, Ordering::Relaxed);
                 Ok(())
             }
-            Err(difference) => {
+            Err(replay::End::Unknown) => {
+                tally.unknown.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(replay::End::Different(difference)) => {
                 tally.failed.store(true, Ordering::Relaxed);
                 shrinking.set(true);
                 Err(TestCaseError::fail(difference))

@@ -18,6 +18,7 @@ pub struct Subject {
     pub(super) wipe: Option<Arc<Wipe>>,
     pub(super) lock: Option<Arc<dyn Tamper>>,
     pub(super) open: Option<Arc<Open>>,
+    notifies: bool,
 }
 
 type Wipe = dyn Fn(String) -> Tampering<'static> + Send + Sync;
@@ -45,7 +46,7 @@ pub trait Tamper: Send + Sync + 'static {
 impl Subject {
     /// A store that holds nothing yet, or nothing that other tests see.
     pub fn new(store: impl Store) -> Self {
-        Self { store: Arc::new(store), wipe: None, lock: None, open: None }
+        Self { store: Arc::new(store), wipe: None, lock: None, open: None, notifies: true }
     }
 
     /// A way to remove everything about a key, as a restored backup would.
@@ -76,11 +77,19 @@ impl Subject {
         self
     }
 
+    /// The store sends no notifications: [`listen`](Store::listen) returns `None`, or nothing arrives.
+    #[must_use]
+    pub fn polled(mut self) -> Self {
+        self.notifies = false;
+        self
+    }
+
     pub(super) fn can(&self, need: Need) -> bool {
         match need {
             Need::Wipe => self.wipe.is_some(),
             Need::Lock => self.lock.is_some(),
             Need::Namespaces => self.open.is_some(),
+            Need::Notifications => self.notifies,
         }
     }
 
@@ -135,10 +144,12 @@ pub enum Need {
     Lock,
     /// The store has namespaces: [`Subject::namespaced_by`].
     Namespaces,
+    /// The store notifies those who wait for a key: not [`Subject::polled`].
+    Notifications,
 }
 
 impl Need {
-    pub(super) const ALL: [Self; 3] = [Self::Wipe, Self::Lock, Self::Namespaces];
+    pub(super) const ALL: [Self; 4] = [Self::Wipe, Self::Lock, Self::Namespaces, Self::Notifications];
 
     /// How a subject comes by it.
     pub(super) fn remedy(self) -> &'static str {
@@ -146,6 +157,7 @@ impl Need {
             Self::Wipe => "Subject::wiped_by",
             Self::Lock => "Subject::tampered_by",
             Self::Namespaces => "Subject::namespaced_by",
+            Self::Notifications => "Subject::polled",
         }
     }
 }
@@ -156,6 +168,7 @@ impl fmt::Display for Need {
             Self::Wipe => "a way to wipe a key",
             Self::Lock => "a lock that other programs see",
             Self::Namespaces => "namespaces",
+            Self::Notifications => "notifications",
         })
     }
 }

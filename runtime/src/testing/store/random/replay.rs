@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::store::{
     Claim, ClaimReply, ExtendReply, JobRecords, Lease, Lock, Look, Record, RunRequest, StoreError,
-    Swap, SwapReply,
+    StoreErrorKind, Swap, SwapReply,
 };
 use crate::testing::{Hook, Intercept};
 
@@ -17,6 +17,9 @@ use super::sequence::{self, Locker, REQUESTS, SERVERS, Step};
 
 /// A lock expires by milliseconds, and may be read just before or after the clock.
 const CLOSE: Duration = Duration::from_millis(5);
+
+/// How long the store may take to answer, or a key may change at every attempt.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The swaps of a step, with their keys and answers.
 #[derive(Clone, Default)]
@@ -49,13 +52,31 @@ struct Reference {
     lock: Option<Lock>,
 }
 
-/// Replays a sequence, and returns the number of its swaps, or the first difference.
-pub(super) async fn replay(subject: &Subject, steps: &[Step]) -> Result<u32, String> {
+/// Why a sequence ends early.
+pub(super) enum End {
+    /// The store differs from the record.
+    Different(String),
+    /// The store was too slow for the limits of a swap, or an answer did not arrive: what it holds is not known.
+    Unknown,
+}
+
+impl From<StoreError> for End {
+    fn from(error: StoreError) -> Self {
+        match error.kind() {
+            StoreErrorKind::TimedOut => Self::Unknown,
+            _ => Self::Different(format!("the store failed: {error}")),
+        }
+    }
+}
+
+/// Replays a sequence, and returns the number of its swaps.
+pub(super) async fn replay(subject: &Subject, steps: &[Step]) -> Result<u32, End> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let key = format!("sequence-{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let sent = Sent::default();
-    let client = Client::of(Arc::new(Intercept::new(Arc::clone(&subject.store), sent.clone())));
-    let start = client.ping().await.map_err(failed)?.at;
+    let store = Arc::new(Intercept::new(Arc::clone(&subject.store), sent.clone()));
+    let client = Client::within(store, PATIENCE);
+    let start = client.ping().await?.at;
     let references = [key.clone(), format!("{key}#slots")].map(|key| (key, Reference::default()));
     let mut replay = Replay {
         subject,
@@ -72,16 +93,15 @@ pub(super) async fn replay(subject: &Subject, steps: &[Step]) -> Result<u32, Str
     for (number, step) in steps.iter().enumerate() {
         let result = match replay.take(step).await {
             Ok(()) => replay.compare().await,
-            Err(error) => Err(failed(error)),
+            Err(error) => Err(error.into()),
         };
-        result.map_err(|difference| format!("at step {number}, {step:?}: {difference}"))?;
+        result.map_err(|end| match end {
+            End::Different(how) => End::Different(format!("at step {number}, {step:?}: {how}")),
+            End::Unknown => End::Unknown,
+        })?;
     }
     replay.compare_records().await?;
     Ok(u32::try_from(replay.swaps.len()).unwrap_or(u32::MAX))
-}
-
-fn failed(error: StoreError) -> String {
-    format!("the store failed: {error}")
 }
 
 impl Replay<'_> {
@@ -181,7 +201,7 @@ impl Replay<'_> {
     }
 
     /// Replays the step's swaps, then compares what the store shows.
-    async fn compare(&mut self) -> Result<(), String> {
+    async fn compare(&mut self) -> Result<(), End> {
         let sent = std::mem::take(&mut *self.sent.0.lock().expect("no panic"));
         let (mut changed, has_lock) = (false, self.has_lock);
         for (key, swap, reply) in sent {
@@ -191,7 +211,8 @@ impl Replay<'_> {
                     reference.approach(swapped.now, swap.expected.is_some(), swap.expected_lock.as_deref());
                     let replayed = reference.swap(has_lock, swapped.now, &swap);
                     if replayed != reply {
-                        return Err(format!("{swap:?}\nstore:  {reply:?}\nrecord: {replayed:?}"));
+                        let difference = format!("{swap:?}\nstore:  {reply:?}\nrecord: {replayed:?}");
+                        return Err(End::Different(difference));
                     }
                     changed = true;
                 }
@@ -201,19 +222,20 @@ impl Replay<'_> {
         }
         let keys: Vec<_> = self.references.keys().cloned().collect();
         for key in keys {
-            let look = self.client.store().look(&key).await.map_err(failed)?;
+            let look = self.client.store().look(&key).await?;
             self.references.entry(key).or_default().compare(has_lock, &look)?;
         }
         if changed { self.compare_records().await } else { Ok(()) }
     }
 
-    async fn compare_records(&mut self) -> Result<(), String> {
+    async fn compare_records(&mut self) -> Result<(), End> {
         for (key, reference) in &mut self.references {
-            let records = self.client.store().records(key).await.map_err(failed)?;
+            let records = self.client.store().records(key).await?;
             let expected = reference.record.as_ref().map(Record::records).unwrap_or_default();
             let expired = reference.record.as_ref().is_some_and(|record| record.state.expires.is_some());
             if records != expected && !(expired && records == JobRecords::default()) {
-                return Err(format!("records of {key}\nstore:  {records:?}\nrecord: {expected:?}"));
+                let difference = format!("records of {key}\nstore:  {records:?}\nrecord: {expected:?}");
+                return Err(End::Different(difference));
             }
         }
         Ok(())
@@ -248,7 +270,7 @@ impl Reference {
         }
     }
 
-    fn compare(&mut self, has_lock: bool, shown: &Look) -> Result<(), String> {
+    fn compare(&mut self, has_lock: bool, shown: &Look) -> Result<(), End> {
         let token = shown.lock.as_ref().map(|lock| &*lock.token);
         self.approach(shown.now, shown.version.is_some(), token);
         let expected = Record::look_with_lock(self.record.as_ref(), self.lock.as_ref(), shown.now);
@@ -258,6 +280,6 @@ impl Reference {
         if shown_record == expected_record && (same_lock || !has_lock) {
             return Ok(());
         }
-        Err(format!("\nstore:  {shown:?}\nrecord: {expected:?}"))
+        Err(End::Different(format!("\nstore:  {shown:?}\nrecord: {expected:?}")))
     }
 }

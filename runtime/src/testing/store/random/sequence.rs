@@ -144,7 +144,7 @@ fn step(of_a_job: bool) -> impl Strategy<Value = Step> {
         2 => Just(Step::LockVanishes),
         2 => (locker(), lasts()).prop_map(|(to, lasts)| Step::LockIsSet { to, lasts }),
         1 => Just(Step::Wipe),
-        2 => select(vec![1, 3, 12, 30]).prop_map(Step::Sleep),
+        2 => select(vec![1, 3, 12, 35]).prop_map(Step::Sleep),
     ]
     .boxed();
     if of_a_job { prop_oneof![4 => of_a_job_only, 40 => of_any_key].boxed() } else { of_any_key }
@@ -166,7 +166,8 @@ fn claim(of_a_job: bool) -> impl Strategy<Value = Step> {
         2 => manual.clone(),
     ];
     let wants = if of_a_job { wants.boxed() } else { manual };
-    let ttl = select(vec![0, 5, 15, 40, 5_000, 5_000]);
+    // A claim is written within a sixth of its ttl of the look.
+    let ttl = select(vec![30, 60, 5_000, 5_000, 5_000]);
     let again_and_lost = (prop::bool::weighted(0.3), prop::bool::weighted(0.15));
     (0..SERVERS.len(), again_and_lost, wants, ttl, remember()).prop_map(
         |(server, (again, lost), wants, ttl, remember)| Step::Claim {
