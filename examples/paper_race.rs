@@ -12,6 +12,7 @@
 //! another database: they are there for the order of magnitude.
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -19,6 +20,7 @@ use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
 use jobs::store::{Claim, ClaimReply, Ending, Lease, REMEMBERED, RunOutcome, Store, TickClaim, What};
+use jobs::testing::store::Client;
 use jobs::{Missed, Overlap, Timestamp};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -73,16 +75,17 @@ async fn race_on_all(urls: &[String]) -> anyhow::Result<Vec<Figures>> {
     Ok(all)
 }
 
-fn open(url: &str, namespace: &str) -> anyhow::Result<Box<dyn Store>> {
+fn open(url: &str, namespace: &str) -> anyhow::Result<Client> {
     let namespace = Some(namespace);
-    Ok(match url.split_once("://") {
-        Some(("redis", _)) => Box::new(RedisStore::open(url, namespace)?.with_timeouts(MINUTE, MINUTE)),
+    let store: Arc<dyn Store> = match url.split_once("://") {
+        Some(("redis", _)) => Arc::new(RedisStore::open(url, namespace)?.with_timeouts(MINUTE, MINUTE)),
         Some(("postgres" | "postgresql", _)) => {
-            Box::new(PostgresStore::open(url, namespace)?.with_timeouts(MINUTE, MINUTE))
+            Arc::new(PostgresStore::open(url, namespace)?.with_timeouts(MINUTE, MINUTE))
         }
-        Some(("file", folder)) => Box::new(FileStore::open(folder, namespace)?.with_lock_timeout(MINUTE)),
+        Some(("file", folder)) => Arc::new(FileStore::open(folder, namespace)?.with_lock_timeout(MINUTE)),
         _ => bail!("expected redis://host:6379, postgres://host/database or file:///folder"),
-    })
+    };
+    Ok(Client::of(store))
 }
 
 /// One of the ten: for each instant that it is told, claims the round at that instant.
@@ -100,7 +103,7 @@ async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
         match answer.reply.decision {
             ClaimReply::Won(won) => {
                 let end = Ending::of(RunOutcome::Succeeded, REMEMBERED);
-                store.release(KEY, &Lease::won(claim, won), &end).await?;
+                store.release(KEY, &Lease::won(claim, &won), &end).await?;
                 println!("won {}", took.as_micros());
             }
             ClaimReply::Taken(_) => println!("lost"),
@@ -114,8 +117,10 @@ fn claim_of(start: Timestamp) -> Claim {
     let tick = TickClaim {
         // The round's own tick. It is long due, so that a store whose clock differs from ours waits for nothing.
         tick: start.minus(MINUTE),
+        previous: None,
         delay: Duration::ZERO,
         grace: 10 * MINUTE,
+        only_takes_over: false,
         overlap: Overlap::Skip,
         takeovers: 0,
         missed: Missed::Skip,
@@ -129,14 +134,13 @@ fn claim_of(start: Timestamp) -> Claim {
         ttl: MINUTE,
         what: What::Tick(tick),
         remember: REMEMBERED,
-        waits: false,
     }
 }
 
 async fn race(url: &str) -> anyhow::Result<Figures> {
     let namespace = format!("paper-race-{}", Timestamp::now().as_micros());
     let store = open(url, &namespace)?;
-    println!("{ROUNDS} rounds of {WORKERS} workers on {}", store.location());
+    println!("{ROUNDS} rounds of {WORKERS} workers on {}", store.store().location());
     let mut workers = Vec::new();
     for _ in 0..WORKERS {
         workers.push(Worker::start(url, &namespace)?);

@@ -35,6 +35,7 @@ support::promises::promises! {
     EVERYWHERE_AT_LENGTH {
         blocking::a_job_that_blocks_the_only_thread_keeps_its_lease;
         blocking::a_job_that_blocks_past_a_shutdown_is_released_only_when_it_ends;
+        blocking::server_whose_application_hangs_leaves_every_tick_to_the_other;
         log::losing_is_one_quiet_line_and_never_names_the_loser_as_the_winner;
         shutdown::a_run_may_finish_within_the_shutdowns_grace;
         shutdown::a_dropped_handle_cancels_its_runs_and_warns;

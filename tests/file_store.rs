@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use jobs::store::file::FileStore;
-use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, Store, StoreErrorKind, Won};
+use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, StoreErrorKind};
+use jobs::testing::store::Client;
 use proptest::prelude::*;
 use support::folder::TempFolder;
 use support::server::{SUCCEEDED, claim_now, lease_of, win};
@@ -30,20 +31,20 @@ fn file_name(store: &FileStore, key: &str) -> String {
 #[tokio::test]
 async fn a_tick_goes_its_way_and_a_second_process_sees_it() {
     let folder = TempFolder::new();
-    let (here, there) =
-        (FileStore::open(folder.path(), None).unwrap(), FileStore::open(folder.path(), None).unwrap());
+    let open = || Client::new(FileStore::open(folder.path(), None).unwrap());
+    let (here, there) = (open(), open());
     let claim = claim_now();
     let ClaimReply::Won(won) = here.claim("import", &claim).await.unwrap().reply.decision else {
         panic!("not won")
     };
-    let lease = lease_of(&claim, won);
+    let lease = lease_of(&claim, &won);
     assert!(matches!(there.claim("import", &claim_now()).await.unwrap().reply.decision, ClaimReply::Held(_)));
     assert_eq!(
         there.claim("import", &claim).await.unwrap().reply.decision,
-        ClaimReply::Won(Won { missed_after: None, ..won }),
+        ClaimReply::Won(won.clone()),
         "a repeated claim"
     );
-    assert!(matches!(here.extend("import", &lease).await.unwrap().reply, ExtendReply::Kept(_)));
+    assert!(matches!(here.extend("import", &lease).await.unwrap().reply, ExtendReply::Kept { .. }));
     assert_eq!(here.release("import", &lease, &SUCCEEDED).await.unwrap().reply, ReleaseReply::Released);
     let history = there.history("import").await.unwrap().reply;
     assert_eq!(history.runs.len(), 1);
@@ -88,9 +89,9 @@ async fn keys_and_namespaces_that_look_like_files_of_others_are_not_them() {
     let keys = ["a", "A", "a.lock", "a.state", "..", "a/../b", "a:b", "-x", "con", "a.namespace", &long];
     let namespaces = [None, Some("a"), Some("A"), Some("a.state"), Some(".."), Some("a.namespace")];
     for namespace in namespaces {
-        let store = FileStore::open(folder.path(), namespace).unwrap();
+        let client = Client::new(FileStore::open(folder.path(), namespace).unwrap());
         for key in keys {
-            win(&store, key).await;
+            win(&client, key).await;
         }
     }
     let count = |path: &Path, suffix: &str| {
@@ -107,14 +108,15 @@ async fn keys_and_namespaces_that_look_like_files_of_others_are_not_them() {
 async fn what_cannot_be_read_is_an_error_and_never_a_fresh_start() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
-    win(&store, "import").await;
+    let client = Client::new(store.clone());
+    win(&client, "import").await;
     let path = store.state_file("import");
     let good = fs::read(&path).unwrap();
-    let newer = String::from_utf8(good.clone()).unwrap().replace("\"format\":1", "\"format\":2");
+    let newer = String::from_utf8(good.clone()).unwrap().replace("\"format\":2", "\"format\":3");
     let half = &good[..good.len() / 2];
     for bad in [b"".as_slice(), half, b"{\"name\":\"package.json\"}", &[0; 4096], newer.as_bytes()] {
         fs::write(&path, bad).unwrap();
-        let errors = [store.claim("import", &claim_now()).await.err(), store.history("import").await.err()];
+        let errors = [client.claim("import", &claim_now()).await.err(), client.history("import").await.err()];
         for error in errors {
             let error = error.expect("an unreadable state is an error");
             assert_eq!(error.kind(), StoreErrorKind::Unreadable, "{error}");
@@ -134,12 +136,15 @@ async fn a_folder_that_cannot_be_made_or_has_gone_is_named_in_the_error() {
         assert!(error.contains(bad.to_str().unwrap()) && error.contains("create the folder"), "{error}");
     }
     let deep = folder.path().join("made/on/demand");
-    let store = FileStore::open(&deep, None).unwrap();
-    win(&store, "import").await;
+    let client = Client::new(FileStore::open(&deep, None).unwrap());
+    win(&client, "import").await;
     fs::remove_dir_all(&deep).unwrap();
-    for error in
-        [store.ping().await.err(), store.history("a").await.err(), store.claim("a", &claim_now()).await.err()]
-    {
+    let errors = [
+        client.ping().await.err(),
+        client.history("a").await.err(),
+        client.claim("a", &claim_now()).await.err(),
+    ];
+    for error in errors {
         let error = error.expect("the folder is gone");
         assert_eq!(error.kind(), StoreErrorKind::Unreachable);
         assert!(error.to_string().contains(deep.to_str().unwrap()), "{error}");
@@ -173,20 +178,21 @@ fn many_stuck_keys_leave_the_threads_to_the_others() {
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build().unwrap();
     runtime.block_on(async {
         let store = FileStore::open(folder.path(), None).unwrap().with_lock_timeout(Duration::from_secs(2));
-        let lease = win(&store, "healthy").await;
+        let client = Client::new(store.clone());
+        let lease = win(&client, "healthy").await;
         let mut locks = Vec::new();
         let mut stuck = tokio::task::JoinSet::new();
         for index in 0..100 {
-            let (store, key) = (store.clone(), format!("stuck-{index}"));
+            let (client, key) = (client.clone(), format!("stuck-{index}"));
             let lock = File::create(store.state_file(&key).with_extension("lock")).unwrap();
             lock.lock().unwrap();
             locks.push(lock);
-            stuck.spawn(async move { store.claim(&key, &claim_now()).await });
+            stuck.spawn(async move { client.claim(&key, &claim_now()).await });
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
         let start = Instant::now();
         for _ in 0..10 {
-            store.extend("healthy", &lease).await.unwrap();
+            client.extend("healthy", &lease).await.unwrap();
         }
         assert!(start.elapsed() < Duration::from_secs(1), "ten keep-alives took {:?}", start.elapsed());
         assert_eq!(stuck.len(), 100);
@@ -202,22 +208,22 @@ fn many_stuck_keys_leave_the_threads_to_the_others() {
 async fn a_keep_alive_overtakes_a_crowd_of_claims() {
     const CROWD: usize = 400;
     let folder = TempFolder::new();
-    let store = FileStore::open(folder.path(), None).unwrap();
-    let lease = win(&store, "running").await;
+    let client = Client::new(FileStore::open(folder.path(), None).unwrap());
+    let lease = win(&client, "running").await;
     let (asked, decided) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut crowd = tokio::task::JoinSet::new();
     for index in 0..CROWD {
-        let (store, asked, decided) = (store.clone(), Arc::clone(&asked), Arc::clone(&decided));
+        let (client, asked, decided) = (client.clone(), Arc::clone(&asked), Arc::clone(&decided));
         crowd.spawn(async move {
             asked.fetch_add(1, Ordering::Relaxed);
-            win(&store, &format!("job-{index}")).await;
+            win(&client, &format!("job-{index}")).await;
             decided.fetch_add(1, Ordering::Relaxed);
         });
     }
     while asked.load(Ordering::Relaxed) < CROWD {
         tokio::task::yield_now().await;
     }
-    store.extend("running", &lease).await.unwrap();
+    client.extend("running", &lease).await.unwrap();
     let overtaken = CROWD - decided.load(Ordering::Relaxed);
     assert!(overtaken > CROWD / 2, "only {overtaken} claims were overtaken");
     crowd.join_all().await;
@@ -226,14 +232,14 @@ async fn a_keep_alive_overtakes_a_crowd_of_claims() {
 #[tokio::test]
 async fn many_claims_of_one_tick_in_one_process_have_one_winner() {
     let folder = TempFolder::new();
-    let store = FileStore::open(folder.path(), None).unwrap();
+    let client = Client::new(FileStore::open(folder.path(), None).unwrap());
     let tick = claim_now().what;
     let mut claims = tokio::task::JoinSet::new();
     for _ in 0..200 {
-        let (store, what) = (store.clone(), tick.clone());
+        let (client, what) = (client.clone(), tick.clone());
         claims.spawn(async move {
             let claim = jobs::store::Claim { what, ..claim_now() };
-            matches!(store.claim("import", &claim).await.unwrap().reply.decision, ClaimReply::Won(_))
+            matches!(client.claim("import", &claim).await.unwrap().reply.decision, ClaimReply::Won(_))
         });
     }
     assert_eq!(claims.join_all().await.into_iter().filter(|won| *won).count(), 1);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
 use jobs::store::file::FileStore;
-use jobs::store::model::State;
-use jobs::store::{Announcement, ClaimReply, Store, StoreError, StoreErrorKind};
+use jobs::store::{ClaimReply, Record, StoreError, StoreErrorKind};
+use jobs::testing::store::Client;
 use support::child::{Child, role, tell, wait_for_parent};
 use support::folder::TempFolder;
 use support::in_place::InPlaceStore;
@@ -30,34 +30,37 @@ const KEY: &str = "import";
 async fn a_server_alone_wins_every_tick() {
     let Some((role, folder)) = role() else {
         let folder = TempFolder::new();
-        let store = FileStore::open(folder.path(), None).unwrap();
-        assert_eq!(claim_each(&store, &ticks(10)).await, 10);
+        let client = open(folder.path());
+        assert_eq!(claim_each(&client, &ticks(10)).await, 10);
         return;
     };
     let folder = Path::new(&folder);
     match role.as_str() {
-        "work" => work_for_ever(&FileStore::open(folder, None).unwrap()).await,
-        "work in place" => work_for_ever(&InPlaceStore { folder: folder.to_owned() }).await,
+        "work" => work_for_ever(&open(folder)).await,
+        "work in place" => work_for_ever(&Client::new(InPlaceStore { folder: folder.to_owned() })).await,
         "hold the lock" => {
             let lock = fs::File::create(folder.join("a.lock")).unwrap();
             lock.lock().unwrap();
             tell("locked");
             wait_for_parent();
         }
-        "announce" => announce_for_ever(&FileStore::open(folder, None).unwrap()).await,
+        "announce" => announce_for_ever(&open(folder)).await,
         "claim without room" => {
-            let store = FileStore::open(folder, None).unwrap();
-            let error = store.claim(KEY, &claim_now()).await.expect_err("there is no room to write");
+            let error = open(folder).claim(KEY, &claim_now()).await.expect_err("there is no room to write");
             tell(&format!("{:?}", error.kind()));
         }
         base => {
-            let store = FileStore::open(folder, None).unwrap();
+            let client = open(folder);
             let base = Timestamp::from_micros(base.parse().unwrap());
             tell("ready");
             wait_for_parent();
-            tell(&claim_each(&store, &ticks_from(base, 50)).await.to_string());
+            tell(&claim_each(&client, &ticks_from(base, 50)).await.to_string());
         }
     }
+}
+
+fn open(folder: &Path) -> Client {
+    Client::new(FileStore::open(folder, None).unwrap())
 }
 
 fn ticks(count: i64) -> Vec<Timestamp> {
@@ -69,15 +72,15 @@ fn ticks_from(base: Timestamp, count: i64) -> Vec<Timestamp> {
 }
 
 /// Claims each tick until it is decided; returns how many were won.
-async fn claim_each(store: &FileStore, ticks: &[Timestamp]) -> usize {
+async fn claim_each(client: &Client, ticks: &[Timestamp]) -> usize {
     let mut wins = 0;
     for tick in ticks {
         let claim = claim_of(*tick, Duration::from_secs(1));
         loop {
-            match store.claim(KEY, &claim).await.unwrap().reply.decision {
+            match client.claim(KEY, &claim).await.unwrap().reply.decision {
                 ClaimReply::Won(won) => {
                     wins += 1;
-                    store.release(KEY, &lease_of(&claim, won), &SUCCEEDED).await.unwrap();
+                    client.release(KEY, &lease_of(&claim, &won), &SUCCEEDED).await.unwrap();
                 }
                 ClaimReply::Held(_) => {
                     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -108,13 +111,13 @@ fn ten_processes_that_race_for_fifty_ticks_win_each_once() {
 }
 
 /// The leases are short, so that a killed holder does not delay the next child.
-async fn work_for_ever(store: &dyn Store) {
+async fn work_for_ever(client: &Client) {
     const GAP_MICROS: i64 = 2_000;
     tell("ready");
     loop {
         let now = Timestamp::now().as_micros();
         let tick = Timestamp::from_micros(now - now % GAP_MICROS);
-        match work_once(store, tick).await {
+        match work_once(client, tick).await {
             Ok(()) => {}
             Err(error) if error.kind() == StoreErrorKind::TimedOut => {}
             Err(error) => return tell(&format!("error {error}")),
@@ -122,13 +125,13 @@ async fn work_for_ever(store: &dyn Store) {
     }
 }
 
-async fn work_once(store: &dyn Store, tick: Timestamp) -> Result<(), StoreError> {
+async fn work_once(client: &Client, tick: Timestamp) -> Result<(), StoreError> {
     let claim = claim_of(tick, Duration::from_millis(5));
-    if let ClaimReply::Won(won) = store.claim(KEY, &claim).await?.reply.decision {
+    if let ClaimReply::Won(won) = client.claim(KEY, &claim).await?.reply.decision {
         tell(&format!("won {} {}", tick.as_micros(), won.fence));
-        let lease = lease_of(&claim, won);
-        store.extend(KEY, &lease).await?;
-        store.release(KEY, &lease, &SUCCEEDED).await?;
+        let lease = lease_of(&claim, &won);
+        client.extend(KEY, &lease).await?;
+        client.release(KEY, &lease, &SUCCEEDED).await?;
     }
     Ok(())
 }
@@ -155,15 +158,15 @@ impl Ledger {
         if let Some([first, second, ..]) = ticks.windows(2).find(|pair| pair[0] >= pair[1]) {
             return Err(format!("tick {second} was won after tick {first}"));
         }
-        let state = match fs::read(state_file) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|why| format!("unreadable state: {why}"))?,
-            Err(_) => State::default(),
+        let fence = match fs::read_to_string(state_file) {
+            Ok(text) => Record::from_text(&text).map_err(|why| format!("unreadable state: {why}"))?.fence,
+            Err(_) => 0,
         };
         let newest = self.tick_by_fence.keys().next_back().copied().unwrap_or(0);
-        if state.fence < self.fence.max(newest) {
-            return Err(format!("the fence went back from {} to {}", self.fence.max(newest), state.fence));
+        if fence < self.fence.max(newest) {
+            return Err(format!("the fence went back from {} to {}", self.fence.max(newest), fence));
         }
-        self.fence = state.fence;
+        self.fence = fence;
         Ok(())
     }
 }
@@ -212,27 +215,30 @@ async fn a_stopped_process_stalls_only_the_key_it_holds() {
     let folder = TempFolder::new();
     let timeout = Duration::from_millis(300);
     let store = FileStore::open(folder.path(), None).unwrap().with_lock_timeout(timeout);
-    let (lease_a, lease_b) = (win(&store, "a").await, win(&store, "b").await);
+    let client = Client::new(store.clone());
+    let (lease_a, lease_b) = (win(&client, "a").await, win(&client, "b").await);
     let mut holder = Child::spawn(ENTRY, "hold the lock", folder.path());
     holder.expect("locked");
     holder.signal("-STOP");
 
     let start = Instant::now();
-    let (claim, extend, release, ()) = tokio::join!(
-        async { store.claim("a", &claim_now()).await.err() },
-        async { store.extend("a", &lease_a).await.err() },
-        async { store.release("a", &lease_a, &SUCCEEDED).await.err() },
+    let (breaks, extend, release, ()) = tokio::join!(
+        async { client.break_lock("a", 10).await.err() },
+        async { client.extend("a", &lease_a).await.err() },
+        async { client.release("a", &lease_a, &SUCCEEDED).await.err() },
         async {
             for _ in 0..5 {
                 let asked = Instant::now();
-                store.extend("b", &lease_b).await.unwrap();
-                win_and_release(&store, "c").await.unwrap().expect("nobody else wants c");
+                client.extend("b", &lease_b).await.unwrap();
+                win_and_release(&client, "c").await.unwrap().expect("nobody else wants c");
+                let looked = client.claim("a", &claim_now()).await.unwrap().reply.decision;
+                assert!(matches!(looked, ClaimReply::Held(_)), "a look needs no lock: {looked:?}");
                 assert!(asked.elapsed() < timeout, "b and c took {:?}", asked.elapsed());
             }
         }
     );
     assert!(start.elapsed() < timeout * 3, "{:?}", start.elapsed());
-    for error in [claim, extend, release] {
+    for error in [breaks, extend, release] {
         let error = error.expect("a is stalled");
         assert_eq!(error.kind(), StoreErrorKind::TimedOut);
         assert!(error.to_string().contains("a.lock") && error.to_string().contains("stopped"), "{error}");
@@ -241,34 +247,34 @@ async fn a_stopped_process_stalls_only_the_key_it_holds() {
     holder.signal("-CONT");
     holder.go_on();
     holder.rest();
-    store.release("a", &lease_a, &SUCCEEDED).await.unwrap();
-    win(&store, "a").await;
+    client.release("a", &lease_a, &SUCCEEDED).await.unwrap();
+    win(&client, "a").await;
 }
 
 #[tokio::test]
 async fn a_full_disk_is_an_error_that_leaves_the_state_alone() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
-    win_and_release(&store, KEY).await.unwrap();
+    let client = Client::new(store.clone());
+    win_and_release(&client, KEY).await.unwrap();
     let before = fs::read(store.state_file(KEY)).unwrap();
     Child::spawn_without_room(ENTRY, "claim without room", folder.path()).expect("Full");
     assert_eq!(fs::read(store.state_file(KEY)).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "state and lock, no temporary file");
-    win(&store, KEY).await;
+    win(&client, KEY).await;
 }
 
 /// Tells its id once it has announced itself.
-async fn announce_for_ever(store: &FileStore) {
+async fn announce_for_ever(client: &Client) {
     let server = std::process::id().to_string();
     let about = format!(
         r#"{{"id":"{server}","started":0,"announced":0,"version":"1","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
     );
-    let announcement = Announcement { server: server.clone(), about: about.into(), ttl: ANNOUNCED };
-    store.announce(&announcement).await.unwrap();
+    client.announce(&server, &about, ANNOUNCED).await.unwrap();
     tell(&server);
     loop {
         tokio::time::sleep(ANNOUNCED / 20).await;
-        store.announce(&announcement).await.unwrap();
+        client.announce(&server, &about, ANNOUNCED).await.unwrap();
     }
 }
 
@@ -277,12 +283,12 @@ const ANNOUNCED: Duration = Duration::from_secs(2);
 #[tokio::test]
 async fn ten_processes_that_announce_themselves_are_listed_until_they_are_killed() {
     let folder = TempFolder::new();
-    let store = FileStore::open(folder.path(), None).unwrap();
+    let client = open(folder.path());
     let mut servers: Vec<_> = (0..10).map(|_| Child::spawn(ENTRY, "announce", folder.path())).collect();
     let mut ids: Vec<_> = servers.iter_mut().map(|server| server.told().unwrap()).collect();
     ids.sort();
     let listed = async || {
-        let listed = store.servers().await.unwrap().reply;
+        let listed = client.servers().await.unwrap().reply;
         listed.into_iter().map(|server| server.id).collect::<Vec<_>>()
     };
     assert_eq!(listed().await, ids);

@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::time::Duration;
-
 use jobs::RunOutcome;
 use jobs::store::What;
 use jobs::store::redis::RedisStore;
@@ -17,10 +15,10 @@ async fn hears_of_releases_and_breaks(subject: Subject) {
     for what in [What::Lock, What::Slot(1)] {
         for breaks in [false, true] {
             let lease = bench.win(&claim_what("a", LONG, what.clone())).await;
-            let mut listener = bench.listen().await.expect("a store that can tell");
-            let mut waiting = claim_what("b", LONG, what.clone());
-            waiting.waits = true;
-            holder(bench.claim(&waiting).await);
+            // The slots of a key have a record of their own.
+            let record = if matches!(what, What::Slot(_)) { bench.on("import-products#slots") } else { bench.clone() };
+            let mut listener = record.listen().await.expect("a store that can tell");
+            holder(bench.claim(&claim_what("b", LONG, what.clone())).await);
             if breaks {
                 bench.break_lock().await;
             } else {
@@ -54,9 +52,7 @@ async fn on_a_redis_cluster_whatever_node_has_the_key() {
         let bench = Bench::with_key(&subject, key);
         let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
         let mut listener = bench.listen().await.expect("a store that can tell");
-        let mut waiting = claim_what("b", LONG, What::Lock);
-        waiting.waits = true;
-        holder(bench.claim(&waiting).await);
+        holder(bench.claim(&claim_what("b", LONG, What::Lock)).await);
         bench.release(&lease, RunOutcome::Succeeded).await;
         assert_eq!(tokio::time::timeout(LONG, listener.freed()).await, Ok(true), "{key}");
     }
@@ -73,16 +69,26 @@ async fn files_cannot_tell_and_say_so() {
     assert!(Bench::of(&subject).listen().await.is_none());
 }
 
-/// Nothing is published if nobody waits: the control of the tests above, which wait.
+/// How often Redis has published something.
+async fn published(server: &RedisServer) -> usize {
+    let stats: String =
+        redis::cmd("INFO").arg("commandstats").query_async(&mut server.client().await).await.expect("statistics");
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_publish:calls="));
+    line.map_or(0, |line| line.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number"))
+}
+
 #[tokio::test]
-async fn nobody_is_told_of_a_key_that_nobody_waits_for() {
-    let subject = subject::redis().await;
+async fn release_of_a_key_that_no_caller_listens_to_publishes_nothing() {
+    let server = RedisServer::start();
+    let subject = Subject::new(RedisStore::open(&server.url(), None).expect("a URL"));
     let bench = Bench::of(&subject);
     let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
-    let mut listener = bench.listen().await.expect("a store that can tell");
     bench.release(&lease, RunOutcome::Succeeded).await;
-    let heard = tokio::time::timeout(Duration::from_millis(300), listener.freed()).await;
-    assert!(heard.is_err(), "{heard:?}");
+    assert_eq!(published(&server).await, 0);
+    let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let _listener = bench.listen().await.expect("a store that can tell");
+    bench.release(&lease, RunOutcome::Succeeded).await;
+    assert_eq!(published(&server).await, 1, "the control: with a listener it does");
 }
 
 #[tokio::test]
@@ -112,8 +118,7 @@ async fn a_redis_user_who_may_not_listen_asks_again_and_again_instead() {
     let bench = Bench::of(&subject);
     assert!(bench.listen().await.is_none());
     let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
-    let mut waiting = claim_what("b", LONG, What::Lock);
-    waiting.waits = true;
+    let waiting = claim_what("b", LONG, What::Lock);
     holder(bench.claim(&waiting).await);
     bench.release(&lease, RunOutcome::Succeeded).await; // does not fail for want of a permission
     bench.win(&waiting).await;

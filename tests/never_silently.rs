@@ -1,67 +1,19 @@
 //! A scheduler that cannot go on says so: in its health, to whoever waits for its end, and in its exit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::store::memory::MemoryStore;
-use jobs::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ReleaseReply,
-    RequestHint, Requested, RunRequest, ServerInfo, Store, StoreFuture, Verdict,
-};
+use jobs::testing::{Hook, Hooked, Intercept, Request};
 use jobs::{Builder, Closed, Health, Job, StartError};
 
-/// A store of somebody's own, with a defect.
-struct Defective(MemoryStore);
+/// A defect in a store of somebody's own: it panics when the job is claimed.
+struct Defect;
 
-impl Store for Defective {
-    fn location(&self) -> String {
-        self.0.location()
-    }
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        self.0.ping()
-    }
-    fn claim<'a>(&'a self, _: &'a str, _: &'a Claim) -> StoreFuture<'a, Verdict> {
-        panic!("a defect in the store")
-    }
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        self.0.extend(key, lease)
-    }
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        self.0.release(key, lease, end)
-    }
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.0.set_paused(key, paused)
-    }
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        self.0.reset(key)
-    }
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        self.0.forget(key, quiet)
-    }
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        self.0.request(key, request)
-    }
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        self.0.history(key)
-    }
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        self.0.break_lock(key, remember)
-    }
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        self.0.locks()
-    }
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        self.0.announce(announcement)
-    }
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        self.0.leave(server)
-    }
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.0.servers()
+impl Hook for Defect {
+    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+        assert!(!matches!(request, Request::Look("job")), "a defect in the store");
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -70,7 +22,7 @@ fn every_tenth_of_a_second() -> Job {
 }
 
 fn on_a_defective_store() -> Builder {
-    let store = Defective(MemoryStore::named("defective"));
+    let store = Intercept::new(Arc::new(MemoryStore::named("defective")), Defect);
     jobs::builder().without_annotated().store(store).job(every_tenth_of_a_second())
 }
 

@@ -1,6 +1,7 @@
 //! Every policy of a job, by name, on fleets of servers under Tokio's paused clock: hours pass in milliseconds.
 
 mod policies {
+    mod applications;
     mod by_hand;
     mod deploys;
     mod events;
@@ -8,6 +9,7 @@ mod policies {
     mod kit;
     mod missed;
     mod odd_jobs;
+    mod operators;
     mod outages;
     mod overlap;
     mod progress;

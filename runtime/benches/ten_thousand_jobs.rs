@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jobs::store::memory::MemoryStore;
-use jobs::store::{Claim, ClaimReply, Ending, Lease, REMEMBERED, Store, TickClaim, What};
+use jobs::store::decide::{self, Decision};
+use jobs::store::{
+    Claim, ClaimReply, Ending, Lease, Look, REMEMBERED, Store, Swap, SwapReply, Swapped, TickClaim, What,
+};
 use jobs::{Job, Missed, Overlap, RunOutcome, Timestamp};
 
 const JOBS: usize = 10_000;
@@ -139,7 +142,8 @@ async fn bare_lateness(round: usize, claiming: bool) -> Vec<Duration> {
                         let late = body.await.expect("no panic");
                         if let Some(lease) = lease {
                             let end = Ending::of(RunOutcome::Succeeded, REMEMBERED);
-                            store.release(&key, &lease, &end).await.expect("released");
+                            let look = store.look(&key).await.expect("a look");
+                            swap(&store, &key, &look, decide::release(&look, &lease, &end)).await;
                         }
                         late
                     })
@@ -160,8 +164,10 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
     let ttl = Duration::from_secs(60);
     let ask = TickClaim {
         tick,
+        previous: None,
         delay: Duration::ZERO,
         grace: ttl,
+        only_takes_over: false,
         overlap: Overlap::Skip,
         takeovers: 0,
         missed: Missed::Skip,
@@ -174,12 +180,21 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
         ttl,
         what: What::Tick(ask),
         remember: REMEMBERED,
-        waits: false,
     };
-    let ClaimReply::Won(won) = store.claim(key, &claim).await.expect("an answer").reply.decision else {
-        panic!("not won")
-    };
-    Lease::won(claim, won)
+    let look = store.look(key).await.expect("a look");
+    let (verdict, swapped) = swap(store, key, &look, decide::claim(&look, &claim)).await;
+    let ClaimReply::Won(mut won) = verdict.decision else { panic!("not won") };
+    won.fence = swapped.fence;
+    Lease::won(claim, &won)
+}
+
+async fn swap<T>(store: &MemoryStore, key: &str, look: &Look, decision: Decision<T>) -> (T, Swapped) {
+    let change = decision.change.expect("a change");
+    let swap = Swap { expected: look.version, expected_lock: look.lock.as_ref().map(|lock| lock.token.clone()), nonce: 1, change };
+    match store.swap(key, &swap).await.expect("an answer") {
+        SwapReply::Swapped(swapped) => (decision.reply, swapped),
+        SwapReply::Changed(look) => panic!("changed meanwhile: {look:?}"),
+    }
 }
 
 fn sorted(mut late: Vec<Duration>) -> Vec<Duration> {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::event::EventKind;
 use crate::place::Place;
 use crate::server::Server;
-use crate::watched::Watched;
+use crate::watched::{Flag, Watched};
 
 /// Small tasks that are sent to the application's runtime, one at a time. While one is not polled, the server must claim
 /// nothing: it could not start what it wins, and would only keep other servers from it.
@@ -16,7 +16,24 @@ pub(crate) struct Application {
     /// Where jobs run.
     runtime: Place,
     answered: Arc<Watched>,
+    /// A probe was dropped without a poll: the runtime has ended.
+    ended: Arc<Flag>,
     probe: Mutex<Probe>,
+}
+
+/// The task of a probe.
+struct Unanswered {
+    number: i64,
+    answered: Arc<Watched>,
+    ended: Arc<Flag>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if self.answered.get() < self.number {
+            self.ended.raise();
+        }
+    }
 }
 
 #[derive(Default)]
@@ -32,7 +49,7 @@ const BLOCKED_AFTER: Duration = Duration::from_secs(1);
 
 impl Application {
     pub(crate) fn new(runtime: Place) -> Self {
-        Self { runtime, answered: Arc::default(), probe: Mutex::default() }
+        Self { runtime, answered: Arc::default(), ended: Arc::default(), probe: Mutex::default() }
     }
 
     pub(crate) fn spawn<F>(&self, future: F) -> tokio::task::JoinHandle<F::Output>
@@ -57,9 +74,10 @@ impl Application {
         }
         probe.number += 1;
         probe.sent = Some(Instant::now());
-        let (number, answered) = (probe.number, self.answered.clone());
-        drop(self.runtime.spawn(async move { answered.set(number) }));
-        number
+        let (answered, ended) = (self.answered.clone(), self.ended.clone());
+        let unanswered = Unanswered { number: probe.number, answered, ended };
+        drop(self.runtime.spawn(async move { unanswered.answered.set(unanswered.number) }));
+        probe.number
     }
 
     fn probe(&self) -> std::sync::MutexGuard<'_, Probe> {
@@ -68,8 +86,20 @@ impl Application {
 }
 
 impl Server {
-    /// Waits until the application's runtime polls a task, and reports one that takes long.
+    /// Waits until the application's runtime polls a task, and reports one that takes long. Never resolves once that
+    /// runtime has ended: then this server has failed.
     pub(crate) async fn application_answers(&self) {
+        tokio::select! {
+            biased;
+            () = self.probe_is_answered() => {}
+            () = self.app.ended.raised() => {
+                self.fail("the application's runtime, on which jobs run, has ended");
+                std::future::pending().await
+            }
+        }
+    }
+
+    async fn probe_is_answered(&self) {
         let number = self.app.send_probe();
         let answered = self.app.answered.exceeds(number - 1);
         tokio::pin!(answered);

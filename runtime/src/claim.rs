@@ -100,6 +100,9 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
             tick.known_for = server.begun.elapsed();
         }
         let asked = pending.ask().await;
+        if let Some(other) = pending.take_other_schedule() {
+            report::other_schedule(server, job, &other);
+        }
         if asked.is_ok() {
             server.health.job_answered(&job.policy.key);
         }
@@ -113,10 +116,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
                 lease.give_up(server);
                 return Err(SkipReason::WonTooLate.into());
             }
-            Ok(Asked::Refused(Verdict { decision, unfinished, other_schedule }, now)) => {
-                if let Some(other) = other_schedule {
-                    report::other_schedule(server, job, &other);
-                }
+            Ok(Asked::Refused(Verdict { decision, unfinished, .. }, now)) => {
                 let wait = match &decision {
                     ClaimReply::Early(wait) if *wait <= WORTH_WAITING => {
                         log::early(server, job, ask.tick, *wait);

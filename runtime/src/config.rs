@@ -196,8 +196,8 @@ mod tests {
     fn a_url_that_needs_a_feature_says_which() {
         for (url, feature, there) in [
             ("redis://host", "redis", cfg!(feature = "redis")),
-            ("redis+sentinel://:secret@host/shop", "sentinel", cfg!(feature = "sentinel")),
-            ("redis+cluster://:secret@host", "cluster", cfg!(feature = "cluster")),
+            ("redis+sentinel://:secret@host/shop", "redis", cfg!(feature = "redis")),
+            ("redis+cluster://:secret@host", "redis", cfg!(feature = "redis")),
             ("postgres://host", "postgres", cfg!(feature = "postgres")),
         ] {
             match open(url, None, "the test".to_owned()) {

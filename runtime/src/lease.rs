@@ -11,7 +11,7 @@ use crate::backoff::Backoff;
 use crate::event::RunRef;
 use crate::proof::Proof;
 use crate::server::{NeverSilently, Server};
-use crate::store::{Answer, Cached, Ending, ExtendReply, Lease, ReleaseReply, StoreError, Verdict};
+use crate::store::{Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Verdict};
 use crate::watched::Flag;
 use crate::{Run, Timestamp};
 
@@ -45,7 +45,8 @@ impl HeldLease {
         lease: Lease,
         answer: Answer<Verdict>,
     ) -> Self {
-        let remaining = lease.until.since(answer.now);
+        // A store whose clock went back would grant more.
+        let remaining = lease.until.since(answer.now).min(lease.ttl);
         let proof = Arc::new(Proof::new(&server.time, kept_alive, margin(lease.ttl), answer.sent, remaining));
         Self { key, kept_alive, lease, proof, cancelled: Arc::default(), cached: answer.written }
     }
@@ -130,19 +131,25 @@ impl HeldLease {
         confirmed + (self.lease.ttl / 3).min(self.proof.deadline().duration_since(confirmed) / 2)
     }
 
-    /// The missed ticks before the run's own were reported: the store need not keep them any longer.
-    pub(crate) fn reported_missed(&mut self) {
-        self.lease.reported = self.lease.tick;
+    /// These missed ticks were reported: the store need not keep them any longer.
+    pub(crate) fn reported_missed(&mut self, gaps: &[Gap]) {
+        self.lease.reported = gaps.iter().map(|gap| gap.before).max();
     }
 
     /// Whether the store still has the lease. `Err` if it did not answer: what it said last still counts.
     pub(crate) async fn extend(&mut self, server: &Server) -> Result<Extended, StoreError> {
-        let left = self.proof.deadline().duration_since(Instant::now());
-        let requests = server.requests(request_timeout(self.lease.ttl).min(left));
+        let requests = server.requests(request_timeout(self.lease.ttl));
         let key = &*self.key;
-        // An extension without an answer may have been applied: then the record is another one.
-        let cached = self.cached.take();
-        let answer = requests.extend(key, &self.lease, cached.as_ref()).await?;
+        // An extension without an answer may have been applied: then the record is another one. And after a suspend the time
+        // since the last answer is not known.
+        let cached = self.cached.take().filter(|_| !self.proof.is_doubtful());
+        let extending = requests.extend(key, &self.lease, cached.as_ref());
+        // However many requests it takes: at the deadline the holder has to know.
+        let Ok(answer) = tokio::time::timeout_at(self.proof.deadline(), extending).await else {
+            let (kind, location) = (StoreErrorKind::TimedOut, server.store.location());
+            return Err(StoreError::new(kind, "extend", location, "no answer before the lease may end"));
+        };
+        let answer = answer?;
         let (until, cancelled_by) = match answer.reply {
             ExtendReply::Kept { until, cancelled_by } => (until, cancelled_by),
             ExtendReply::Restored(until) => {
@@ -154,7 +161,7 @@ impl HeldLease {
         };
         self.cached = answer.written;
         self.lease.until = until;
-        self.proof.confirm(answer.sent, until.since(answer.now));
+        self.proof.confirm(answer.sent, until.since(answer.now).min(self.lease.ttl));
         Ok(Extended::Kept { cancelled_by })
     }
 

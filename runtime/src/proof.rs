@@ -65,7 +65,8 @@ impl Proof {
     pub(crate) fn confirm(&self, sent: Moment, remaining: Duration) {
         let mut confirmed = lock(&self.confirmed);
         let margin = confirmed.margin;
-        let deadline = confirmed.deadline.max(sent.steady + remaining.saturating_sub(margin));
+        // Not the later of both: what the store says last counts, also if it is less.
+        let deadline = sent.steady + remaining.saturating_sub(margin);
         *confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline, margin };
         drop(confirmed);
         self.wake();

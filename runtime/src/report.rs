@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use singleton_jobs_policy::Overlap;
+use singleton_jobs_policy::{Overlap, Schedule};
 
 use crate::Timestamp;
 use crate::event::{EventKind, RunRef, SkipReason};
@@ -55,8 +55,9 @@ pub(crate) const COUNTED: usize = 1000;
 
 /// Ticks in these gaps were run by no server.
 pub(crate) fn missed(server: &Server, job: &Job, gaps: &[Gap]) {
-    let Some(schedule) = &job.policy.schedule else { return };
-    for Gap { after, before } in gaps {
+    for Gap { after, before, schedule: then } in gaps {
+        let then = then.as_deref().and_then(Schedule::from_text);
+        let Some(schedule) = then.as_ref().or(job.policy.schedule.as_ref()) else { continue };
         let ticks = std::iter::successors(schedule.next_after(*after), |tick| schedule.next_after(*tick));
         let mut missed = ticks.take_while(|tick| tick < before).take(COUNTED).peekable();
         if let Some(first) = missed.peek().copied() {

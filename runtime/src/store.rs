@@ -80,8 +80,10 @@ pub trait Store: Send + Sync + 'static {
     /// Applies a change if the key's version and lock are as expected and the store's clock is within the limits; else
     /// changes nothing, and shows the key.
     ///
-    /// One atomic step, on the store's own clock: [`Record::swap`] says what it means. The limits are checked when the
-    /// change is applied, not when the request arrives.
+    /// One atomic step, on the store's own clock: [`Record::swap`] says what it means. The clock is read when nothing is left
+    /// to wait for: later swaps of a key have later instants, also across a deletion of its record, because versions and
+    /// fences come from them. A store that removes [expired](State::expires) records must check, in the step that removes
+    /// one, that it still is.
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply>;
 
     /// Lists keys with their looks: the first page, or the one that the last page's [`next`](Page::next) names. Records

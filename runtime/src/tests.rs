@@ -15,10 +15,9 @@ use crate::place::{Place, Stage};
 use crate::server::{Server, Setup};
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Announcement, Claim, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease, ListenFuture,
-    REMEMBERED, ReleaseReply, RequestHint, Requested, RunOutcome, RunRequest, ServerInfo, Store, StoreError,
-    StoreErrorKind, StoreFuture, Verdict, What,
+    FenceChange, History, REMEMBERED, RunOutcome, Store, StoreError, StoreErrorKind, Swap, Topic, decide,
 };
+use crate::testing::{Hook, Hooked, Intercept, Request};
 use crate::{Run, Timestamp, scheduler};
 
 mod clocks;
@@ -62,28 +61,48 @@ impl Clock for TestClock {
     }
 }
 
-/// A memory store that can be cut off, before or after a step is applied, that holds something under the key "damaged" that
-/// nobody can read, and that has a defect of its own under the key "defect", after noon.
+/// A memory store that can be cut off, before or after a request is applied, that has something under the key "damaged" that
+/// cannot be read, and whose looks at the key "defect" panic after noon.
 #[derive(Clone)]
 struct Link {
     store: MemoryStore,
+    clock: Arc<TestClock>,
     cut: Arc<AtomicBool>,
+    /// Looks arrive, swaps do not.
+    swaps_cut: Arc<AtomicBool>,
     replies_lost: Arc<AtomicBool>,
+    swap_replies_lost: Arc<AtomicBool>,
     latency: Duration,
-    /// After the next extension was decided, before its reply arrives.
+    /// Whether another program changes each record just before it is swapped.
+    contended: Arc<AtomicBool>,
+    /// After the next extension was applied, before its reply arrives.
     on_extension: Arc<Mutex<Option<Happening>>>,
-    claims: Arc<Mutex<Vec<Claim>>>,
+    /// Every look at a key, and every swap that would win one.
+    claims: Arc<Mutex<Vec<Question>>>,
     extensions: Arc<AtomicUsize>,
     announcements: Arc<AtomicUsize>,
 }
 
+/// A request of a claim.
+struct Question {
+    server: String,
+    /// The token that the key would be won with; `None` for a look.
+    token: Option<Arc<str>>,
+}
+
+type Happening = Box<dyn FnOnce() + Send>;
+
 impl Link {
     fn new(clock: Arc<TestClock>) -> Self {
         Self {
-            store: MemoryStore::new(clock),
+            store: MemoryStore::new(clock.clone()),
+            clock,
             cut: Arc::default(),
+            swaps_cut: Arc::default(),
             replies_lost: Arc::default(),
+            swap_replies_lost: Arc::default(),
             latency: Duration::ZERO,
+            contended: Arc::default(),
             on_extension: Arc::default(),
             claims: Arc::default(),
             extensions: Arc::default(),
@@ -91,97 +110,104 @@ impl Link {
         }
     }
 
-    fn carry<'a, T: Send + 'a>(
-        &'a self,
-        step: impl FnOnce() -> StoreFuture<'a, T> + Send + 'a,
-    ) -> StoreFuture<'a, T> {
-        let lost =
-            || StoreError::new(StoreErrorKind::Unreachable, "test", self.store.location(), "the link is cut");
-        Box::pin(async move {
-            if self.cut.load(Ordering::SeqCst) {
-                return Err(lost());
-            }
-            if !self.latency.is_zero() {
-                tokio::time::sleep(self.latency).await;
-            }
-            let reply = step().await;
-            if self.replies_lost.load(Ordering::SeqCst) { Err(lost()) } else { reply }
-        })
+    /// The store as this server sees it.
+    fn seen_by(&self, server: &str) -> Arc<dyn Store> {
+        let hook = Line { link: self.clone(), server: server.to_owned() };
+        Arc::new(Intercept::new(Arc::new(self.store.clone()), hook))
+    }
+
+    async fn history(&self, key: &str) -> History {
+        let look = self.store.look(key).await.unwrap();
+        decide::history(&look, self.store.records(key).await.unwrap())
+    }
+
+    /// How many requests of claims were sent.
+    fn questions(&self) -> usize {
+        self.claims.lock().unwrap().len()
+    }
+
+    /// The tokens of the swaps among them.
+    fn tokens(&self) -> Vec<Arc<str>> {
+        self.claims.lock().unwrap().iter().filter_map(|question| question.token.clone()).collect()
     }
 }
 
-impl Store for Link {
-    fn location(&self) -> String {
-        self.store.location()
+/// The link of one server.
+struct Line {
+    link: Link,
+    server: String,
+}
+
+impl Line {
+    fn note(&self, request: Request<'_>) {
+        let token = match request {
+            Request::Look("#ping") => return,
+            Request::Look(_) => None,
+            Request::Swap(_, swap) if swap.change.fence == FenceChange::Next => {
+                swap.change.state.as_ref().and_then(|state| Some(state.claimant.as_ref()?.token.clone()))
+            }
+            Request::Swap(_, swap) => {
+                self.link.extensions.fetch_add(usize::from(swap.change.grants_lease), Ordering::SeqCst);
+                return;
+            }
+            Request::PutNote(Topic::Servers, _) => {
+                self.link.announcements.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+            _ => return,
+        };
+        self.link.claims.lock().unwrap().push(Question { server: self.server.clone(), token });
     }
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        self.carry(|| self.store.ping())
+
+    fn error(kind: StoreErrorKind, cause: &str) -> StoreError {
+        StoreError::new(kind, "test", "memory", cause)
     }
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        self.claims.lock().unwrap().push(claim.clone());
-        if key == "damaged" {
-            let error = StoreError::new(StoreErrorKind::Unreadable, "claim", self.location(), "damaged");
-            return Box::pin(std::future::ready(Err(error)));
+}
+
+impl Hook for Line {
+    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+        self.note(request);
+        let is_noon = self.link.clock.now() == NOON;
+        assert!(is_noon || !matches!(request, Request::Look("defect")), "a defect");
+        Box::pin(async move {
+            if matches!(request, Request::Look("damaged")) {
+                return Err(Self::error(StoreErrorKind::Unreadable, "damaged"));
+            }
+            let is_cut = match request {
+                Request::Swap(..) if self.link.swaps_cut.load(Ordering::SeqCst) => true,
+                _ => self.link.cut.load(Ordering::SeqCst),
+            };
+            if is_cut {
+                return Err(Self::error(StoreErrorKind::Unreachable, "the link is cut"));
+            }
+            if !self.link.latency.is_zero() {
+                tokio::time::sleep(self.link.latency).await;
+            }
+            if let Request::Swap(key, _) = request
+                && self.link.contended.load(Ordering::SeqCst)
+            {
+                self.link.store.edit(key, |_| ());
+            }
+            Ok(())
+        })
+    }
+
+    fn after<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+        let lost = match request {
+            Request::Swap(..) if self.link.swap_replies_lost.load(Ordering::SeqCst) => true,
+            _ => self.link.replies_lost.load(Ordering::SeqCst),
+        };
+        let lost = lost.then(|| Self::error(StoreErrorKind::Unreachable, "the reply is lost"));
+        if let Request::Swap(_, Swap { change, .. }) = request
+            && change.grants_lease
+            && change.fence != FenceChange::Next
+            && let Some(happens) = self.link.on_extension.lock().unwrap().take()
+        {
+            happens();
         }
-        let noon = matches!(&claim.what, What::Tick(ask) if ask.tick == NOON);
-        assert!(noon || key != "defect", "a defect");
-        self.carry(|| self.store.claim(key, claim))
-    }
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        self.extensions.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async move {
-            let reply = self.carry(|| self.store.extend(key, lease)).await;
-            if let Some(happens) = self.on_extension.lock().unwrap().take() {
-                happens();
-            }
-            reply
-        })
-    }
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        self.carry(|| self.store.release(key, lease, end))
-    }
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.carry(move || self.store.set_paused(key, paused))
-    }
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        self.carry(|| self.store.reset(key))
-    }
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        self.carry(|| self.store.history(key))
-    }
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        self.carry(move || self.store.forget(key, quiet))
-    }
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        self.carry(|| self.store.request(key, request))
-    }
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        self.carry(move || self.store.break_lock(key, remember))
-    }
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        self.carry(|| self.store.locks())
-    }
-    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
-        self.store.listen(key)
-    }
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        self.announcements.fetch_add(1, Ordering::SeqCst);
-        self.carry(|| self.store.announce(announcement))
-    }
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        self.carry(|| self.store.leave(server))
-    }
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.carry(|| self.store.servers())
+        Box::pin(std::future::ready(lost.map_or(Ok(()), Err)))
     }
 }
-
-type Happening = Box<dyn FnOnce() + Send>;
 
 fn server(name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
     server_with(name, link, clock, None)
@@ -195,7 +221,7 @@ fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> Setup {
     let here = Place::runtime(tokio::runtime::Handle::current());
     Setup {
         id: name.to_owned(),
-        store: Arc::new(link.clone()),
+        store: link.seen_by(name),
         clock,
         jobs: Vec::new(),
         states: States::default(),
@@ -256,6 +282,5 @@ async fn seconds(secs: u64) {
 }
 
 async fn outcomes(link: &Link) -> Vec<RunOutcome> {
-    let history = link.store.history("job").await.unwrap().reply;
-    history.runs.iter().rev().map(|run| run.outcome).collect()
+    link.history("job").await.runs.iter().rev().map(|run| run.outcome).collect()
 }

@@ -52,7 +52,7 @@ pub(crate) async fn run_under_lease(server: &Arc<Server>, job: &Arc<Job>, win: W
     let (execution, first_try) = Execution::start(server, job, &run, &lease, usual);
     let in_progress = server.running.enter(job, id.fence);
     report::missed(server, job, &missed);
-    lease.reported_missed();
+    lease.reported_missed(&missed);
 
     let ended = Notify::new();
     let (ending, _) = tokio::join!(

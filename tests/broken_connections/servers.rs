@@ -18,9 +18,9 @@ const TTL: Duration = Duration::from_secs(1);
 /// How much later a busy machine may be.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// An extension, a release, the next claims; then, after a reset, the set-up of the next connection.
+/// An extension, a release, the looks and swaps of the next claims; then, after a reset, the set-up of the next connection.
 fn positions(fault: Fault) -> Vec<Vec<(Fault, usize)>> {
-    let running = (1..=4).map(|position| vec![(fault, position)]);
+    let running = (1..=6).map(|position| vec![(fault, position)]);
     let setting_up = (2..=4).map(|position| vec![(Fault::ResetBeforeAnswer, 1), (fault, position)]);
     running.chain(setting_up).collect()
 }

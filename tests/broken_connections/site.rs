@@ -7,6 +7,7 @@ use std::time::Duration;
 use jobs::store::Store;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
+use jobs::testing::store::Client;
 use tokio::sync::OnceCell;
 
 use super::support::pooler::Pooler;
@@ -82,14 +83,14 @@ impl Site {
         self.port
     }
 
-    /// A store that has no connection yet, and will make it through the proxy.
-    pub fn through(&self) -> Arc<dyn Store> {
-        self.open(self.proxy.port(), self.patience)
+    /// A client that has no connection yet, and will make it through the proxy.
+    pub fn through(&self) -> Client {
+        Client::of(self.open(self.proxy.port(), self.patience))
     }
 
-    /// A store that goes around the proxy.
-    pub fn around(&self) -> Arc<dyn Store> {
-        self.open(self.port, PATIENCE)
+    /// A client that goes around the proxy.
+    pub fn around(&self) -> Client {
+        Client::of(self.open(self.port, PATIENCE))
     }
 
     fn open(&self, port: u16, patience: Duration) -> Arc<dyn Store> {
@@ -116,7 +117,7 @@ async fn guarded_postgres() -> &'static PostgresServer {
         server.client().await.batch_execute(create).await.expect(create);
         let tables =
             PostgresStore::open(&server.url(), None).expect("a URL").with_timeouts(PATIENCE, PATIENCE);
-        tables.ping().await.expect("tables are made");
+        tables.look("any").await.expect("tables are made");
         server
     });
     guarded.await

@@ -1,4 +1,5 @@
-//! One step at a time, repeated as a server does: the same message until there is an answer.
+//! One step at a time, repeated as a server does: the same message until there is an answer. Each step is a look and a
+//! swap, and the faults strike at either.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
 use jobs::store::{
-    Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, RunOutcome, Store, StoreFuture, Taken,
+    Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, RunOutcome, StoreError, Taken,
 };
+use jobs::testing::store::{Client, Stamped};
 
 use super::site::{Kind, Site};
 use super::support::bench::{LONG, ask, claim, claim_now, claim_with, ending, lease};
@@ -95,7 +97,10 @@ pub async fn the_first_claim_of_all_survives_every_fault_at_every_position(kind:
 }
 
 /// Takes a step until it is answered. Returns the answer, and how often there was none.
-pub async fn repeat<'a, T>(mut step: impl FnMut(usize) -> StoreFuture<'a, T>) -> Result<(T, usize), Wrong> {
+pub async fn repeat<T, F>(mut step: impl FnMut(usize) -> F) -> Result<(T, usize), Wrong>
+where
+    F: Future<Output = Result<Stamped<T>, StoreError>>,
+{
     let give_up = Instant::now() + LONG;
     let mut errors = 0;
     loop {
@@ -108,23 +113,23 @@ pub async fn repeat<'a, T>(mut step: impl FnMut(usize) -> StoreFuture<'a, T>) ->
     }
 }
 
-async fn win(store: &Arc<dyn Store>, claim: &Claim) -> Result<Lease, Wrong> {
+async fn win(store: &Client, claim: &Claim) -> Result<Lease, Wrong> {
     match store.claim(KEY, claim).await.expect("the way around is not broken").reply.decision {
-        ClaimReply::Won(won) => Ok(lease(claim, won)),
+        ClaimReply::Won(won) => Ok(lease(claim, &won)),
         other => Err(format!("a claim around the proxy did not win: {other:?}")),
     }
 }
 
 /// The lease's run has ended: the key is free at once, whatever of it is still under way harms no successor, and
 /// there is one record.
-async fn is_over(site: &Site, around: &Arc<dyn Store>, over: &Lease) -> Result<(), Wrong> {
+async fn is_over(site: &Site, around: &Client, over: &Lease) -> Result<(), Wrong> {
     let next = win(around, &claim_now("next", TTL)).await?;
     ensure!(next.fence > over.fence, "the fence did not grow: {} then {}", over.fence, next.fence);
     site.proxy.settle().await;
     // What has arrived now may still have to be carried out.
     tokio::time::sleep(Duration::from_millis(30)).await;
     let kept = around.extend(KEY, &next).await.expect("around").reply;
-    ensure!(matches!(kept, ExtendReply::Kept(_)), "the successor lost its lease: {kept:?}");
+    ensure!(matches!(kept, ExtendReply::Kept { .. }), "the successor lost its lease: {kept:?}");
     let released = around.release(KEY, &next, &ending(RunOutcome::Succeeded)).await.expect("around").reply;
     ensure!(released == ReleaseReply::Released, "the successor could not release: {released:?}");
     let last = win(around, &claim_now("last", TTL)).await?;
@@ -147,7 +152,7 @@ pub async fn claim_case(site: Arc<Site>, same_token: bool) -> Result<usize, Wron
         let current = around.history(KEY).await.expect("around").reply.current;
         return Err(format!("nobody else asks, but: {:?}; the store shows {current:?}", verdict.decision));
     };
-    let held = lease(nth(errors), won);
+    let held = lease(nth(errors), &won);
 
     let late = around.claim(KEY, &claim("late", tick)).await.expect("around").reply.decision;
     let taken = matches!(&late, ClaimReply::Taken(Taken::Started { server, .. }) if server == "a");
@@ -171,7 +176,7 @@ pub async fn an_extension_survives_every_fault_at_every_position(kind: Kind) {
         let mut held = win(&around, &claim_with("a", TTL, ask(Timestamp::now()))).await?;
         tokio::time::sleep(Duration::from_millis(3)).await;
         let (reply, errors) = repeat(|_| through.extend(KEY, &held)).await?;
-        let ExtendReply::Kept(until) = reply else { return Err(format!("not kept: {reply:?}")) };
+        let ExtendReply::Kept { until, .. } = reply else { return Err(format!("not kept: {reply:?}")) };
         ensure!(until > held.until, "not extended: {} then {until}", held.until);
         held.until = until;
         let stranger = around.claim(KEY, &claim_now("b", TTL)).await.expect("around").reply.decision;

@@ -1,6 +1,8 @@
 //! Jobs that block their thread, as jobs should not.
 
-use jobs::RunOutcome;
+use std::time::Duration;
+
+use jobs::{RunOutcome, Timestamp};
 
 use crate::support::fleet::{Orders, all_steps, first_start, wait_for, wait_until};
 use crate::support::hand::Hand;
@@ -41,4 +43,34 @@ pub fn a_job_that_blocks_past_a_shutdown_is_released_only_when_it_ends(store: Ki
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     wait_until("its release", || hand.lock().is_none());
+}
+
+/// The application has one thread, and it hangs.
+pub fn server_whose_application_hangs_leaves_every_tick_to_the_other(store: Kind) {
+    const SECOND: i64 = 1_000_000;
+    let home = store.home();
+    let orders = Orders::serve(&home).set("WORKER_THREADS", 1).set("WORKER_EVERY", "1s");
+    let mut fleet = orders.set("WORKER_TTL", 3000).start_fleet(2);
+    first_start(&fleet);
+    let blocked = Timestamp::now();
+    fleet[0].order("block 12000");
+    let health = fleet[0].wait_for("blocked");
+    fleet[0].wait_for("unblocked");
+    assert!(health.starts_with("ApplicationBlocked"), "not ready: {health}");
+    fleet[0].wait_for_log("application");
+
+    // What it had won when it was blocked is given back after a third of the ttl.
+    let first = blocked.plus(Duration::from_secs(3)).as_micros() / SECOND;
+    let last = blocked.plus(Duration::from_secs(11)).as_micros() / SECOND;
+    let ticks = |worker: usize| {
+        let starts = fleet[worker].steps().into_iter().filter(|step| step.what == "start");
+        let ticks = starts.map(|step| step.tick.as_micros() / SECOND);
+        ticks.filter(|tick| (first..=last).contains(tick)).collect::<Vec<_>>()
+    };
+    assert_eq!(ticks(0), [0_i64; 0], "the hung server started nothing");
+    assert_eq!(ticks(1), (first..=last).collect::<Vec<_>>(), "and the other one every tick");
+
+    wait_until("a run on the server that is back", || {
+        fleet[0].steps().iter().any(|step| step.what == "start" && step.tick.as_micros() / SECOND > last)
+    });
 }

@@ -7,22 +7,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use jobs::store::file::FileStore;
-use jobs::store::{Announcement, Store, StoreErrorKind};
+use jobs::store::StoreErrorKind;
+use jobs::testing::store::Client;
 
 use super::support::folder::TempFolder;
 
 const LONG: Duration = Duration::from_secs(60);
 
-async fn announce(store: &FileStore, server: &str, ttl: Duration) {
+/// Long enough to be a note, and expired when it is next looked at.
+const EXPIRED: Duration = Duration::from_micros(1);
+
+async fn announce(client: &Client, server: &str, ttl: Duration) {
     let about = format!(
         r#"{{"id":"{server}","started":0,"announced":0,"version":"1","jobs":[],"clock_ahead_micros":0,"running":[]}}"#
     );
-    let announcement = Announcement { server: server.to_owned(), about: about.into(), ttl };
-    store.announce(&announcement).await.unwrap();
+    client.announce(server, &about, ttl).await.unwrap();
 }
 
-async fn listed(store: &FileStore) -> Vec<String> {
-    store.servers().await.unwrap().reply.into_iter().map(|server| server.id).collect()
+async fn listed(client: &Client) -> Vec<String> {
+    client.servers().await.unwrap().reply.into_iter().map(|server| server.id).collect()
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -35,18 +38,19 @@ fn names(folder: &Path) -> Vec<String> {
 #[tokio::test]
 async fn what_expired_is_removed_a_part_at_a_time_and_nothing_else_is() {
     let folder = TempFolder::in_memory();
-    let store = FileStore::open(folder.path(), None).unwrap();
-    announce(&store, "living", LONG).await;
+    let client = Client::new(FileStore::open(folder.path(), None).unwrap());
+    announce(&client, "living", LONG).await;
     let servers = folder.path().join("servers");
     let foreign = ["empty.json", "half.json", "newer.json", "notes.txt"];
     for (name, text) in foreign.iter().zip(["", "{\"until\":1,\"abo", "{\"format\":9}", "\"until\":1"]) {
         fs::write(servers.join(name), text).unwrap();
     }
     for number in 0..150 {
-        announce(&store, &format!("gone-{number}"), Duration::ZERO).await;
+        let gone = format!(r#"{{"name":"gone-{number}","text":"","until":1}}"#);
+        fs::write(servers.join(format!("gone-{number}.json")), gone).unwrap();
     }
     for left in [50, 0] {
-        assert_eq!(listed(&store).await, ["living"]);
+        assert_eq!(listed(&client).await, ["living"]);
         let names = names(&servers);
         assert_eq!(names.iter().filter(|name| name.starts_with("gone-")).count(), left);
     }
@@ -57,11 +61,10 @@ async fn what_expired_is_removed_a_part_at_a_time_and_nothing_else_is() {
 async fn a_folder_that_has_gone_does_not_come_back_with_an_announcement() {
     let folder = TempFolder::new();
     let below = folder.path().join("store");
-    let store = FileStore::open(&below, None).unwrap();
-    announce(&store, "a", LONG).await;
+    let client = Client::new(FileStore::open(&below, None).unwrap());
+    announce(&client, "a", LONG).await;
     fs::remove_dir_all(&below).unwrap();
-    let announcement = Announcement { server: "a".to_owned(), about: "{}".into(), ttl: LONG };
-    let errors = [store.announce(&announcement).await.err(), store.servers().await.err()];
+    let errors = [client.announce("a", "{}", LONG).await.err(), client.servers().await.err()];
     for error in errors {
         assert_eq!(error.expect("the folder is gone").kind(), StoreErrorKind::Unreachable);
     }
@@ -72,23 +75,23 @@ async fn a_folder_that_has_gone_does_not_come_back_with_an_announcement() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_announcement_that_is_renewed_just_when_it_is_removed_stays() {
     let folder = TempFolder::in_memory();
-    let store = FileStore::open(folder.path(), None).unwrap();
+    let client = Client::new(FileStore::open(folder.path(), None).unwrap());
     // Many, so that it takes a while from reading the first to removing it.
     let servers: Vec<_> = (10..60).map(|number| format!("server-{number}")).collect();
     let over = Arc::new(AtomicBool::new(false));
-    let reader = async |store: FileStore, over: Arc<AtomicBool>| {
+    let reader = async |client: Client, over: Arc<AtomicBool>| {
         while !over.load(Ordering::Relaxed) {
-            store.servers().await.unwrap();
+            client.servers().await.unwrap();
         }
     };
-    let readers: Vec<_> = (0..2).map(|_| tokio::spawn(reader(store.clone(), Arc::clone(&over)))).collect();
+    let readers: Vec<_> = (0..2).map(|_| tokio::spawn(reader(client.clone(), Arc::clone(&over)))).collect();
     for round in 0..20 {
         for server in &servers {
-            announce(&store, server, Duration::ZERO).await;
-            announce(&store, server, LONG).await;
+            announce(&client, server, EXPIRED).await;
+            announce(&client, server, LONG).await;
         }
         let begun = Instant::now();
-        while listed(&store).await != servers {
+        while listed(&client).await != servers {
             assert!(begun.elapsed() < Duration::from_secs(1), "one was gone after round {round}");
         }
     }

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use jobs::store::file::FileStore;
-use jobs::store::{Claim, ClaimReply, ForgetReply, History, Store, TickClaim, What};
+use jobs::store::{Claim, ClaimReply, ForgetReply, History, StoreErrorKind, TickClaim, What};
+use jobs::testing::store::Client;
 
 use super::support::folder::TempFolder;
 use super::support::server::{SUCCEEDED, claim_now, claim_of, win};
@@ -31,14 +32,15 @@ fn with(claim: &Claim, change: impl FnOnce(&mut TickClaim)) -> Claim {
 async fn a_claim_that_loses_writes_only_what_is_new() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
+    let client = Client::new(store.clone());
     let unregistered = with(&claim_now(), |ask| ask.known_for = Duration::ZERO);
-    let reply = store.claim("import", &unregistered).await.unwrap().reply;
+    let reply = client.claim("import", &unregistered).await.unwrap().reply;
     assert_eq!(reply.decision, ClaimReply::Unregistered);
-    let elsewhere = FileStore::open(folder.path(), None).unwrap();
+    let elsewhere = Client::new(FileStore::open(folder.path(), None).unwrap());
     let history = elsewhere.history("import").await.unwrap().reply;
     assert!(history.registered.is_some(), "what a losing claim registers is kept");
 
-    win(&store, "import").await;
+    win(&client, "import").await;
     let state = store.state_file("import");
     let aged = age(&state);
     let tick = claim_now();
@@ -49,13 +51,13 @@ async fn a_claim_that_loses_writes_only_what_is_new() {
         with(&tick, |ask| ask.schedule = "@hourly UTC".into()),
     ];
     for loser in losers {
-        let reply = store.claim("import", &loser).await.unwrap().reply;
+        let reply = client.claim("import", &loser).await.unwrap().reply;
         assert!(!matches!(reply.decision, ClaimReply::Won(_)), "{reply:?}");
         assert_eq!(fs::metadata(&state).unwrap().modified().unwrap(), aged, "written for {reply:?}");
     }
-    assert!(matches!(store.forget("import", LONG).await.unwrap().reply, ForgetReply::Held(_)));
+    assert!(matches!(client.forget("import", LONG).await.unwrap().reply, ForgetReply::Held(_)));
     assert_eq!(fs::metadata(&state).unwrap().modified().unwrap(), aged, "written for a refusal");
-    assert!(store.claim("import", &with(&tick, |ask| ask.overlap = jobs::Overlap::Skip)).await.is_ok());
+    assert!(client.claim("import", &with(&tick, |ask| ask.overlap = jobs::Overlap::Skip)).await.is_ok());
     assert_ne!(fs::metadata(&state).unwrap().modified().unwrap(), aged, "a skip is written");
 }
 
@@ -63,15 +65,16 @@ async fn a_claim_that_loses_writes_only_what_is_new() {
 async fn of_a_forgotten_job_only_the_lock_file_is_left() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
-    let lease = win(&store, "import").await;
-    store.release("import", &lease, &SUCCEEDED).await.unwrap();
+    let client = Client::new(store.clone());
+    let lease = win(&client, "import").await;
+    client.release("import", &lease, &SUCCEEDED).await.unwrap();
     let state = store.state_file("import");
     assert!(state.exists());
     for _ in 0..2 {
-        assert_eq!(store.forget("import", Duration::ZERO).await.unwrap().reply, ForgetReply::Forgotten);
+        assert_eq!(client.forget("import", Duration::ZERO).await.unwrap().reply, ForgetReply::Forgotten);
         assert!(!state.exists() && state.with_extension("lock").exists());
     }
-    let elsewhere = FileStore::open(folder.path(), None).unwrap();
+    let elsewhere = Client::new(FileStore::open(folder.path(), None).unwrap());
     assert_eq!(elsewhere.history("import").await.unwrap().reply, History::default());
     assert!(win(&elsewhere, "import").await.fence > lease.fence);
     assert!(state.exists());
@@ -81,29 +84,28 @@ async fn of_a_forgotten_job_only_the_lock_file_is_left() {
 async fn a_step_that_leaves_nothing_to_know_leaves_no_state_file() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
-    store.reset("import").await.unwrap();
-    store.set_paused("import", false).await.unwrap();
+    let client = Client::new(store.clone());
+    client.reset("import").await.unwrap();
+    client.set_paused("import", false).await.unwrap();
     assert!(!store.state_file("import").exists());
-    store.set_paused("import", true).await.unwrap();
+    client.set_paused("import", true).await.unwrap();
     assert!(store.state_file("import").exists());
-    store.set_paused("import", false).await.unwrap();
-    assert_eq!(store.forget("import", Duration::ZERO).await.unwrap().reply, ForgetReply::Forgotten);
+    client.set_paused("import", false).await.unwrap();
+    assert_eq!(client.forget("import", Duration::ZERO).await.unwrap().reply, ForgetReply::Forgotten);
     assert!(!store.state_file("import").exists());
 }
 
-/// As it was before schedules, counts and progress were kept.
+/// Read as nothing, it would make ticks run again.
 #[tokio::test]
-async fn a_state_of_the_first_version_is_read() {
-    const FIRST: &str = r#"{"format":1,
-        "claimant":{"token":"t","server":"a","tick":1800,"attempt":1,"since":1900,"until":3000,"released":true},
-        "started":{"tick":1800,"attempt":1,"finished":true},
-        "mark":{"tick":1800,"skip":null,"server":"a","at":1900},"fence":1900,"paused":false,"lock":null,
-        "runs":[{"tick":1800,"server":"a","fence":1900,"attempt":1,"started":1900,"ended":2000,
-            "outcome":"succeeded","error":null}],"skips":[]}"#;
+async fn state_of_another_format_is_an_error_that_names_both() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
-    fs::write(store.state_file("import"), FIRST).unwrap();
-    let history = store.history("import").await.unwrap().reply;
-    assert_eq!((history.runs.len(), history.stats.runs, history.registered), (1, 0, None));
-    win(&store, "import").await;
+    let client = Client::new(store.clone());
+    for format in [1, 3] {
+        fs::write(store.state_file("import"), format!(r#"{{"format":{format},"mark":{{"tick":1800}}}}"#)).unwrap();
+        let error = client.claim("import", &claim_now()).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unreadable);
+        let expected = format!("has format {format}, and this version reads format 2");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
 }

@@ -31,7 +31,7 @@ async fn dropped_after_any_number_of_polls_nothing_stays_locked() {
     for held_before in [false, true] {
         fleet.server(0).set_latency(millis(10));
         let (mut cancelled, mut ended) = (0, 0);
-        for polls in 0..60 {
+        for polls in 0..90 {
             let holder =
                 if held_before { fleet.server(1).lock("k").try_acquire().await.unwrap() } else { None };
             let acquiring = async {

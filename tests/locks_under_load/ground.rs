@@ -1,5 +1,7 @@
 //! Where the processes meet.
 
+use std::sync::Arc;
+
 use jobs::store::Store;
 use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
@@ -47,7 +49,7 @@ impl Ground {
         }
     }
 
-    pub fn open(&self) -> Box<dyn Store> {
+    pub fn open(&self) -> Arc<dyn Store> {
         open(&self.url(), self.namespace())
     }
 
@@ -83,17 +85,17 @@ pub fn url_here() -> String {
 }
 
 /// The store, in a process with such orders.
-pub fn open_here() -> Box<dyn Store> {
+pub fn open_here() -> Arc<dyn Store> {
     open(&url_here(), setting("NAMESPACE").as_deref())
 }
 
-fn open(url: &str, namespace: Option<&str>) -> Box<dyn Store> {
+fn open(url: &str, namespace: Option<&str>) -> Arc<dyn Store> {
     if url.starts_with("redis") {
-        Box::new(RedisStore::open(url, namespace).expect("a URL"))
+        Arc::new(RedisStore::open(url, namespace).expect("a URL"))
     } else if url.starts_with("postgres") {
-        Box::new(PostgresStore::open(url, namespace).expect("a URL"))
+        Arc::new(PostgresStore::open(url, namespace).expect("a URL"))
     } else {
-        Box::new(FileStore::open(url, namespace).expect("a folder"))
+        Arc::new(FileStore::open(url, namespace).expect("a folder"))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jobs::store::HeldLock;
+use jobs::testing::store::Client;
 
 use super::ground::Ground;
 use super::process::{random, sleep_millis, start, witnessed};
@@ -70,12 +71,12 @@ pub async fn forgetter() {
 fn held_after_the_ttl(ground: &Ground) -> Vec<HeldLock> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let store = ground.open();
-        let held = store.locks().await.expect("an answer").reply;
+        let client = Client::of(ground.open());
+        let held = client.locks().await.expect("an answer").reply;
         let longest = held.iter().filter_map(|held| held.holder.remaining).max().unwrap_or_default();
         assert!(longest <= TTL && held.iter().all(|held| held.holder.remaining.is_some()), "{held:?}");
         tokio::time::sleep(TTL).await;
-        store.locks().await.expect("an answer").reply
+        client.locks().await.expect("an answer").reply
     })
 }
 

@@ -1,10 +1,12 @@
 //! The other side: processes that want locks, and tell their parent what they get.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::Jobs;
 use jobs::store::Store;
+use jobs::testing::Intercept;
 use redis::aio::MultiplexedConnection;
 
 use super::witness::Witness;
@@ -34,16 +36,17 @@ pub fn begin() -> bool {
 
 /// A scheduler that writes down what the store says about leases.
 pub async fn witnessed() -> Jobs {
-    start_as(Witness { store: ground::open_here(), tells: true }).await
+    start_as(ground::open_here(), Witness::new(true)).await
 }
 
 /// One that does not.
-pub async fn start(store: Box<dyn Store>) -> Jobs {
-    start_as(Witness { store, tells: false }).await
+pub async fn start(store: Arc<dyn Store>) -> Jobs {
+    start_as(store, Witness::new(false)).await
 }
 
-async fn start_as(witness: Witness) -> Jobs {
-    let builder = jobs::builder().without_jobs().store(witness).shutdown_grace(Duration::from_secs(2));
+async fn start_as(store: Arc<dyn Store>, witness: Witness) -> Jobs {
+    let store = Intercept::new(store, witness);
+    let builder = jobs::builder().without_jobs().store(store).shutdown_grace(Duration::from_secs(2));
     builder.start_all().await.expect("the store is there")
 }
 

@@ -5,6 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use jobs::store::HeldLock;
+use jobs::testing::store::Client;
 use jobs::{Kind, LockError};
 
 use super::ground::{Ground, repetitions};
@@ -181,10 +182,10 @@ fn slots_of(held: Vec<HeldLock>) -> Vec<HeldLock> {
 fn watch(ground: &Ground, over: &AtomicBool) -> (usize, usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let store = ground.open();
+        let client = Client::of(ground.open());
         let (mut looks, mut most) = (0, 0);
         while !over.load(Ordering::SeqCst) {
-            if let Ok(answer) = store.locks().await {
+            if let Ok(answer) = client.locks().await {
                 looks += 1;
                 most = most.max(slots_of(answer.reply).len());
             }

@@ -1,116 +1,166 @@
-//! A real store, and a line to the parent for whatever it says about leases.
+//! A line to the parent for whatever the store answers about leases.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jobs::Timestamp;
-use jobs::store::{
-    Announcement, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease,
-    ListenFuture, ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Store, StoreFuture, Verdict,
-};
+use jobs::store::{FenceChange, State, Swap, SwapReply, Swapped};
+use jobs::testing::{Hook, Hooked, Request};
 
 use crate::support::worker;
 
 /// Tells, each with times in microseconds of the machine's clock, which is the store's, too:
 ///
-/// - `won token fence since until sent answered`
-/// - `asked sent answered`, if it was not won
+/// - `won token fence since until sent answered`: a swap that won, or confirmed a win whose answer was lost
+/// - `asked sent answered`: a look, or a swap that would have won and was refused
 /// - `kept token until`
 /// - `letting-go token sent`, and `let-go token at` when the store has confirmed it
 pub struct Witness {
-    pub store: Box<dyn Store>,
-    pub tells: bool,
+    tells: bool,
+    seen: Mutex<Seen>,
 }
 
-impl Witness {
-    fn tell(&self, line: &str) {
-        if self.tells {
-            worker::tell(line);
-        }
-    }
+#[derive(Default)]
+struct Seen {
+    /// When a swap was sent, by its nonce.
+    swaps: HashMap<u64, i64>,
+    /// When the newest look at a key was sent.
+    looks: HashMap<String, i64>,
+    /// The leases that this process has asked for, by their tokens.
+    leases: HashMap<Arc<str>, Lease>,
+}
+
+struct Lease {
+    key: String,
+    won: bool,
+}
+
+/// A lease as it is in a state.
+struct Held {
+    token: Arc<str>,
+    fence: Option<i64>,
+    since: Timestamp,
+    until: Timestamp,
 }
 
 pub fn now() -> i64 {
     Timestamp::now().as_micros()
 }
 
-impl Store for Witness {
-    fn location(&self) -> String {
-        self.store.location()
+/// The leases in a state that were not ended.
+fn held(state: Option<&State>) -> Vec<Held> {
+    let Some(state) = state else { return Vec::new() };
+    let claimant = state.claimant.iter().filter(|claimant| !claimant.released).map(|claimant| Held {
+        token: claimant.token.clone(),
+        fence: None,
+        since: claimant.since,
+        until: claimant.until,
+    });
+    let slots = state.slots.held.iter().map(|slot| Held {
+        token: slot.token.clone(),
+        fence: slot.fence,
+        since: slot.since,
+        until: slot.until,
+    });
+    claimant.chain(slots).collect()
+}
+
+/// The lease that a swap would win: of slots, the one whose fence is not known yet.
+fn wanted(swap: &Swap) -> Option<Held> {
+    let wins = swap.change.fence == FenceChange::Next;
+    held(swap.change.state.as_deref()).into_iter().rfind(|held| wins && held.fence.is_none())
+}
+
+impl Witness {
+    pub fn new(tells: bool) -> Self {
+        Self { tells, seen: Mutex::default() }
     }
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        self.store.ping()
+
+    fn tell(&self, line: &str) {
+        if self.tells {
+            worker::tell(line);
+        }
     }
-    fn claim<'a>(&'a self, key: &'a str, claim: &'a Claim) -> StoreFuture<'a, Verdict> {
-        Box::pin(async move {
-            let sent = now();
-            let answer = self.store.claim(key, claim).await?;
-            let answered = now();
-            match &answer.reply.decision {
-                ClaimReply::Won(won) => {
-                    let (since, until) = (won.since.as_micros(), won.until.as_micros());
-                    let (token, fence) = (&claim.token, won.fence);
-                    self.tell(&format!("won {token} {fence} {since} {until} {sent} {answered}"));
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A swap is sent.
+    fn sent(&self, key: &str, swap: &Swap) {
+        let mut seen = self.seen();
+        seen.swaps.insert(swap.nonce, now());
+        if let Some(wanted) = wanted(swap) {
+            seen.leases.entry(wanted.token).or_insert(Lease { key: key.to_owned(), won: false });
+        }
+        if !swap.change.grants_lease {
+            for token in ended(&seen, key, swap) {
+                self.tell(&format!("letting-go {token} {}", now()));
+            }
+        }
+    }
+
+    fn granted(&self, key: &str, swap: &Swap, swapped: &Swapped, sent: i64) {
+        let mut seen = self.seen();
+        let held = held(swap.change.state.as_deref());
+        for Held { token, fence, since, until } in &held {
+            let Some(lease) = seen.leases.get_mut(token).filter(|lease| lease.key == key) else { continue };
+            let until = until.as_micros();
+            if std::mem::replace(&mut lease.won, true) {
+                self.tell(&format!("kept {token} {until}"));
+            } else {
+                let (fence, since) = (fence.unwrap_or(swapped.fence), since.as_micros());
+                self.tell(&format!("won {token} {fence} {since} {until} {sent} {}", now()));
+            }
+        }
+        // What is not in the record any more was lost, and is not let go later.
+        seen.leases.retain(|token, lease| {
+            lease.key != key || !lease.won || held.iter().any(|held| held.token == *token)
+        });
+    }
+}
+
+/// The leases of this process that a swap ends.
+fn ended(seen: &Seen, key: &str, swap: &Swap) -> Vec<Arc<str>> {
+    let held = held(swap.change.state.as_deref());
+    let ours = seen.leases.iter().filter(|(_, lease)| lease.won && lease.key == key);
+    let ended = ours.filter(|(token, _)| held.iter().all(|held| held.token != **token));
+    ended.map(|(token, _)| token.clone()).collect()
+}
+
+impl Hook for Witness {
+    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+        match request {
+            Request::Look(key) => drop(self.seen().looks.insert(key.to_owned(), now())),
+            Request::Swap(key, swap) => self.sent(key, swap),
+            _ => {}
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn after<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+        if let Request::Look(key) = request
+            && !key.starts_with('#')
+            && let Some(sent) = self.seen().looks.remove(key)
+        {
+            self.tell(&format!("asked {sent} {}", now()));
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn swapped(&self, key: &str, swap: &Swap, reply: &SwapReply) {
+        let sent = self.seen().swaps.remove(&swap.nonce).unwrap_or_else(now);
+        match reply {
+            SwapReply::Swapped(swapped) if swap.change.grants_lease => self.granted(key, swap, swapped, sent),
+            SwapReply::Swapped(swapped) => {
+                let mut seen = self.seen();
+                for token in ended(&seen, key, swap) {
+                    seen.leases.remove(&token);
+                    self.tell(&format!("let-go {token} {}", swapped.now.as_micros()));
                 }
-                _ => self.tell(&format!("asked {sent} {answered}")),
             }
-            Ok(answer)
-        })
-    }
-    fn extend<'a>(&'a self, key: &'a str, lease: &'a Lease) -> StoreFuture<'a, ExtendReply> {
-        Box::pin(async move {
-            let answer = self.store.extend(key, lease).await?;
-            if let ExtendReply::Kept(until) | ExtendReply::Restored(until) = answer.reply {
-                self.tell(&format!("kept {} {}", lease.token, until.as_micros()));
-            }
-            Ok(answer)
-        })
-    }
-    fn release<'a>(
-        &'a self,
-        key: &'a str,
-        lease: &'a Lease,
-        end: &'a Ending,
-    ) -> StoreFuture<'a, ReleaseReply> {
-        Box::pin(async move {
-            self.tell(&format!("letting-go {} {}", lease.token, now()));
-            let answer = self.store.release(key, lease, end).await?;
-            if answer.reply == ReleaseReply::Released {
-                self.tell(&format!("let-go {} {}", lease.token, answer.at.as_micros()));
-            }
-            Ok(answer)
-        })
-    }
-    fn break_lock<'a>(&'a self, key: &'a str, remember: usize) -> StoreFuture<'a, Vec<HeldLock>> {
-        self.store.break_lock(key, remember)
-    }
-    fn locks(&self) -> StoreFuture<'_, Vec<HeldLock>> {
-        self.store.locks()
-    }
-    fn listen<'a>(&'a self, key: &'a str) -> ListenFuture<'a> {
-        self.store.listen(key)
-    }
-    fn set_paused<'a>(&'a self, key: &'a str, paused: bool) -> StoreFuture<'a, ()> {
-        self.store.set_paused(key, paused)
-    }
-    fn reset<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
-        self.store.reset(key)
-    }
-    fn forget<'a>(&'a self, key: &'a str, quiet: Duration) -> StoreFuture<'a, ForgetReply> {
-        self.store.forget(key, quiet)
-    }
-    fn request<'a>(&'a self, key: &'a str, request: &'a RunRequest) -> StoreFuture<'a, Requested> {
-        self.store.request(key, request)
-    }
-    fn history<'a>(&'a self, key: &'a str) -> StoreFuture<'a, History> {
-        self.store.history(key)
-    }
-    fn announce<'a>(&'a self, announcement: &'a Announcement) -> StoreFuture<'a, Vec<RequestHint>> {
-        self.store.announce(announcement)
-    }
-    fn leave<'a>(&'a self, server: &'a str) -> StoreFuture<'a, ()> {
-        self.store.leave(server)
-    }
-    fn servers(&self) -> StoreFuture<'_, Vec<ServerInfo>> {
-        self.store.servers()
+            SwapReply::Changed(_) if wanted(swap).is_some() => self.tell(&format!("asked {sent} {}", now())),
+            SwapReply::Changed(_) => {}
+        }
     }
 }

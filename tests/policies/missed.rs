@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use jobs::testing::{Fleet, TestServer};
 use jobs::{EventKind, JobBuilder, Missed, SkipReason};
 
@@ -123,20 +125,23 @@ async fn a_tick_that_was_skipped_in_a_pause_was_not_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_that_fell_into_a_pause_without_servers_was_not_missed() {
+async fn tick_that_fell_into_a_pause_without_servers_is_reported_and_not_run() {
     let notes = Notes::new();
     let mut fleet = Fleet::of(2).job(notes.lasting(hourly(), 5)).start().await.unwrap();
     fleet.run_for(secs(HOUR * 3 / 2)).await;
     fleet.server(0).pause("job").await.unwrap();
     crash_all(&fleet);
     fleet.run_for(secs(3 * HOUR)).await;
-    // Before any server could claim, and skip, what passed meanwhile.
+    // Before any server could claim, and skip, what passed meanwhile: no record shows why it did not run.
     fleet.server(0).resume("job").await.unwrap();
     let added = fleet.add_server().await.unwrap();
     let heard = Heard::from(fleet.server(added));
     fleet.run_for(secs(HOUR)).await;
     assert_eq!(notes.ticks(), [HOUR, 5 * HOUR]);
-    assert_eq!(heard.count(|kind| matches!(kind, EventKind::Missed { .. })), 0, "{:?}", heard.all());
+    let missed = |kind: &EventKind| {
+        matches!(kind, EventKind::Missed { count: 3, first, .. } if *first == NOON.plus(secs(2 * HOUR)))
+    };
+    assert_eq!(heard.count(missed), 1, "{:?}", heard.all());
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,4 +196,91 @@ async fn a_wiped_store_does_not_rerun_a_tick() {
     let unknown =
         |kind: &EventKind| matches!(kind, EventKind::Skipped { reason: SkipReason::Unregistered, .. });
     assert_eq!(heard.count(unknown), 1, "{:?}", heard.all());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tick_that_was_missed_under_skip_does_not_run_after_a_deploy_with_run_once() {
+    let notes = Notes::new();
+    let (old, new) = (notes.lasting(job("1h", 60), 5), notes.lasting(hourly(), 5));
+    let made = AtomicUsize::new(0);
+    let job = move || if made.fetch_add(1, Ordering::SeqCst) == 0 { old() } else { new() };
+    let mut fleet = Fleet::of(1).job(job).start().await.unwrap();
+    fleet.run_for(secs(HOUR * 3 / 2)).await;
+    crash_all(&fleet);
+    fleet.run_for(secs(2 * HOUR)).await;
+    fleet.add_server().await.unwrap();
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 4 * HOUR], "tick 3 was missed when missed ticks were skipped");
+    crash_all(&fleet);
+    fleet.run_for(secs(2 * HOUR)).await;
+    fleet.add_server().await.unwrap();
+    fleet.run_for(secs(60)).await;
+    assert_eq!(notes.ticks(), [HOUR, 4 * HOUR, 6 * HOUR], "tick 6 was missed under the new policy");
+}
+
+fn at(hour: u64) -> jobs::Timestamp {
+    NOON.plus(secs(hour * HOUR))
+}
+
+fn missed(heard: &Heard) -> Vec<EventKind> {
+    heard.all().into_iter().filter(|kind| matches!(kind, EventKind::Missed { .. })).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_ticks_are_reported_although_the_tick_after_them_was_skipped() {
+    let notes = Notes::new();
+    // A manual run takes an hour, so that a tick falls into it.
+    let lasting = |run: jobs::Run| tokio::time::sleep(secs(if run.tick().is_some() { 5 } else { HOUR }));
+    let mut fleet = Fleet::of(1).job(notes.job(job("1h", 60), lasting)).start().await.unwrap();
+    fleet.run_for(secs(HOUR * 3 / 2)).await;
+    crash_all(&fleet);
+    fleet.run_for(secs(4 * HOUR)).await;
+    let added = fleet.add_server().await.unwrap();
+    let heard = Heard::from(fleet.server(added));
+    let asked = tokio::time::timeout(secs(HOUR - 60), fleet.server(added).run_now("job")).await;
+    assert!(asked.is_err(), "it takes an hour");
+    assert_eq!(fleet.history("job").await.skips.len(), 1, "tick 6");
+    assert_eq!(missed(&heard), []);
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(missed(&heard), [EventKind::Missed { count: 4, first: at(2), won: at(6) }]);
+    fleet.run_for(secs(2 * HOUR)).await;
+    assert_eq!(missed(&heard).len(), 1, "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_ticks_are_reported_although_the_reply_to_the_next_claim_was_lost() {
+    let notes = Notes::new();
+    let fleet = Fleet::of(1).job(notes.lasting(job("1h", 60), 5)).start().await.unwrap();
+    let heard = Heard::from(fleet.server(0));
+    fleet.run_for(secs(HOUR * 3 / 2)).await;
+    fleet.server(0).cut_off(true);
+    fleet.run_for(secs(3 * HOUR)).await;
+    fleet.server(0).cut_off(false);
+    fleet.run_for(secs(HOUR / 2 - 1)).await;
+    fleet.server(0).lose_replies(true);
+    fleet.run_for(secs(1200)).await;
+    fleet.server(0).lose_replies(false);
+    fleet.run_for(secs(1200)).await;
+    assert_eq!(notes.ticks(), [HOUR], "tick 5 was won, and its server was not told in time");
+    assert_eq!(missed(&heard), []);
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 6 * HOUR]);
+    assert_eq!(missed(&heard), [EventKind::Missed { count: 3, first: at(2), won: at(5) }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_ticks_are_reported_again_if_the_server_that_reported_them_crashed() {
+    let notes = Notes::new();
+    let mut fleet = after_five_hours_without_a_server(&notes, job("1h", 60)).await;
+    let first = fleet.add_server().await.unwrap();
+    fleet.run_for(secs(HOUR / 2 + 1)).await;
+    assert_eq!(notes.starts().last().unwrap().server, fleet.server(first).server());
+    fleet.server(first).crash();
+    let second = fleet.add_server().await.unwrap();
+    let heard = Heard::from(fleet.server(second));
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 7 * HOUR, 8 * HOUR]);
+    assert_eq!(missed(&heard), [EventKind::Missed { count: 5, first: at(2), won: at(7) }]);
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(missed(&heard).len(), 1, "and then no more");
 }

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use jobs::testing::Fleet;
 use jobs::{EventKind, Job, JobBuilder, RunOutcome};
 
@@ -156,4 +158,38 @@ async fn a_server_that_was_busy_for_all_of_a_ticks_grace_can_still_take_it_over(
     );
     assert_eq!(second.server, fleet.server(0).server());
     assert_eq!(outcomes(&fleet).await, [RunOutcome::Crashed, RunOutcome::Succeeded]);
+}
+
+/// The first server has the first policy, all later ones the second.
+async fn deploy(notes: &Notes, first: JobBuilder, then: JobBuilder) -> Fleet {
+    let (old, new, made) = (notes.lasting(first, 60), notes.lasting(then, 60), AtomicUsize::new(0));
+    let job = move || if made.fetch_add(1, Ordering::SeqCst) == 0 { old() } else { new() };
+    let mut fleet = Fleet::of(1).job(job).start().await.unwrap();
+    fleet.run_for(secs(HOUR + 5)).await;
+    fleet.add_server().await.unwrap();
+    fleet
+}
+
+#[tokio::test(start_paused = true)]
+async fn tick_that_was_started_without_takeovers_is_not_taken_over_after_a_deploy_that_allows_them() {
+    let notes = Notes::new();
+    let fleet = deploy(&notes, job("1h", 30), hourly()).await;
+    fleet.server(0).crash();
+    fleet.run_for(secs(600)).await;
+    assert_eq!(notes.attempts(), [1]);
+    fleet.run_for(secs(HOUR)).await;
+    assert_eq!(notes.ticks(), [HOUR, 2 * HOUR]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tick_is_not_taken_over_more_often_than_it_was_started_for() {
+    let notes = Notes::new();
+    let mut fleet = deploy(&notes, hourly(), job("1h", 30).retry_on_crash(5)).await;
+    fleet.add_server().await.unwrap();
+    fleet.server(0).crash();
+    fleet.run_for(secs(31)).await;
+    assert_eq!(notes.attempts(), [1, 2]);
+    crash_the_runner(&fleet).await;
+    fleet.run_for(secs(600)).await;
+    assert_eq!(notes.attempts(), [1, 2], "one takeover, by the policy of its start");
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::store::file::FileStore;
-use jobs::store::model::{Lock, State};
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, Store, TickClaim};
+use jobs::store::{ClaimReply, Look, Store, TickClaim};
+use jobs::testing::store::Client;
 use jobs::{History, Overlap, Timestamp};
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
 use tokio_postgres::{NoTls, Row};
@@ -41,6 +41,10 @@ impl Hand {
 
     fn is_postgres(&self) -> bool {
         self.url.starts_with("postgres")
+    }
+
+    fn is_redis(&self) -> bool {
+        self.url.starts_with("redis")
     }
 
     pub fn run<T: FromRedisValue>(&self, command: &Cmd) -> T {
@@ -88,14 +92,6 @@ impl Hand {
         })
     }
 
-    /// What is in the file of a key.
-    fn file(&self, key: &str) -> Option<State> {
-        let folder = folder_of(&self.url)?;
-        let store = FileStore::open(folder, self.namespace.as_deref()).expect("a folder");
-        let json = std::fs::read(store.state_file(key));
-        Some(json.map_or_else(|_| State::default(), |json| State::from_json(json).expect("a state")))
-    }
-
     /// The lock's name on Redis.
     fn lock_key(&self, key: &str) -> String {
         let prefix = self.namespace.as_ref().map(|name| format!("{name}:")).unwrap_or_default();
@@ -108,28 +104,20 @@ impl Hand {
     }
 
     pub fn lock_of(&self, key: &str) -> Option<String> {
-        if self.is_postgres() {
-            let statement = "SELECT lock_token FROM job_lock WHERE namespace = $1 AND job_name = $2
-                AND (lock_until IS NULL OR lock_until > extract(epoch FROM clock_timestamp()) * 1000000)";
-            return self.select(statement, key).first().and_then(|row| row.get(0));
+        if self.is_redis() {
+            return self.say(&format!("GET {}", self.lock_key(key)));
         }
-        if let Some(state) = self.file(key) {
-            let is_held = |lock: &Lock| lock.until.is_none_or(|until| until > Timestamp::now());
-            return state.lock.filter(is_held).map(|lock| lock.token.to_string());
-        }
-        self.say(&format!("GET {}", self.lock_key(key)))
+        let look = self.look(key);
+        look.state.holder(look.now).map(|holder| holder.token.to_string())
     }
 
     /// The newest tick that was decided.
     pub fn mark(&self) -> Option<i64> {
-        if self.is_postgres() {
-            let statement = "SELECT mark FROM job_lock WHERE namespace = $1 AND job_name = $2";
-            return self.select(statement, KEY).first().and_then(|row| row.get(0));
-        }
-        if let Some(state) = self.file(KEY) {
-            return state.mark.map(|mark| mark.tick.as_micros());
-        }
-        self.say(&format!("HGET {{{}}}:state mark", self.lock_key(KEY)))
+        self.look(KEY).state.mark.as_ref().map(|mark| mark.tick.as_micros())
+    }
+
+    fn look(&self, key: &str) -> Look {
+        self.ask(async |client| client.store().look(key).await.expect("a look"))
     }
 
     /// What the store remembers of the job.
@@ -138,12 +126,12 @@ impl Hand {
     }
 
     pub fn history_of(&self, key: &str) -> History {
-        self.ask(async |store| store.history(key).await.expect("its history").reply)
+        self.ask(async |client| client.history(key).await.expect("its history").reply)
     }
 
     /// Who has announced itself.
     pub fn servers(&self) -> Vec<String> {
-        let servers = self.ask(async |store| store.servers().await.expect("a list").reply);
+        let servers = self.ask(async |client| client.servers().await.expect("a list").reply);
         servers.into_iter().map(|server| server.id).collect()
     }
 
@@ -151,11 +139,11 @@ impl Hand {
     pub fn claim(&self, tick: Timestamp) -> ClaimReply {
         let patient = TickClaim { grace: Duration::from_secs(3600), overlap: Overlap::Queue, ..ask(tick) };
         let claim = claim_with("late", Duration::from_secs(1), patient);
-        self.ask(async |store| store.claim(KEY, &claim).await.expect("an answer").reply.decision)
+        self.ask(async |client| client.claim(KEY, &claim).await.expect("an answer").reply.decision)
     }
 
-    fn ask<T>(&self, question: impl AsyncFnOnce(Arc<dyn Store>) -> T) -> T {
-        block_on(question(open(&self.url, self.namespace.as_deref())))
+    fn ask<T>(&self, question: impl AsyncFnOnce(Client) -> T) -> T {
+        block_on(question(Client::of(open(&self.url, self.namespace.as_deref()))))
     }
 
     /// Whether nobody is in the middle of a step, for as long as it takes to look: a folder's keys are locked then.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use jobs::store::{ClaimReply, RunOutcome, Store, TickClaim};
+use jobs::store::{ClaimReply, RunOutcome, TickClaim};
+use jobs::testing::store::Client;
 use jobs::{Overlap, Timestamp};
 use redis::aio::MultiplexedConnection;
 
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub async fn race(way: &str) {
     let url = std::env::var("JOBS_URL").expect("the store's URL");
     let mut client = if way == "naive" { Some(connect(&url).await) } else { None };
-    let store = open(&url, std::env::var("JOBS_NAMESPACE").ok().as_deref());
+    let store = Client::of(open(&url, std::env::var("JOBS_NAMESPACE").ok().as_deref()));
     store.ping().await.expect("a connection");
     tell("ready");
     let Some(first) = orders().recv().await else { return };
@@ -32,7 +33,7 @@ pub async fn race(way: &str) {
         tokio::time::sleep(asks_at.since(Timestamp::now())).await;
         let ran_it = match way {
             "naive" => plain_pattern(client.as_mut().expect("connected"), tick).await,
-            "claim" => claim(store.as_ref(), tick).await,
+            "claim" => claim(&store, tick).await,
             way => panic!("no such way: {way}"),
         };
         if ran_it {
@@ -73,7 +74,7 @@ async fn plain_pattern(client: &mut MultiplexedConnection, tick: Timestamp) -> b
     true
 }
 
-async fn claim(store: &dyn Store, tick: Timestamp) -> bool {
+async fn claim(store: &Client, tick: Timestamp) -> bool {
     // A machine that stalls in the middle of a run must not cost the next tick.
     let patient = TickClaim { grace: Duration::from_secs(60), overlap: Overlap::Queue, ..ask(tick) };
     let claim = claim_with(&std::process::id().to_string(), TTL, patient);
@@ -82,7 +83,7 @@ async fn claim(store: &dyn Store, tick: Timestamp) -> bool {
             ClaimReply::Won(won) => {
                 the_job().await;
                 let end = ending(RunOutcome::Succeeded);
-                store.release(KEY, &lease(&claim, won), &end).await.expect("an answer");
+                store.release(KEY, &lease(&claim, &won), &end).await.expect("an answer");
                 return true;
             }
             ClaimReply::Early(wait) => tokio::time::sleep(wait).await,

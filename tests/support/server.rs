@@ -1,11 +1,12 @@
-//! What a server says to a store, in the fewest words.
+//! The messages of a server to a store, in short.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use jobs::store::{
-    Claim, ClaimReply, Ending, Lease, REMEMBERED, RunOutcome, Store, StoreError, TickClaim, What, Won,
+    Claim, ClaimReply, Ending, Lease, REMEMBERED, RunOutcome, StoreError, TickClaim, What, Won,
 };
+use jobs::testing::store::Client;
 use jobs::{Missed, Overlap, Timestamp};
 
 pub const SUCCEEDED: Ending = Ending::of(RunOutcome::Succeeded, REMEMBERED);
@@ -17,8 +18,10 @@ pub fn random() -> u64 {
 pub fn claim_of(tick: Timestamp, ttl: Duration) -> Claim {
     let ask = TickClaim {
         tick,
+        previous: None,
         delay: Duration::ZERO,
         grace: Duration::from_secs(3600),
+        only_takes_over: false,
         overlap: Overlap::Queue,
         takeovers: 0,
         missed: Missed::Skip,
@@ -31,7 +34,6 @@ pub fn claim_of(tick: Timestamp, ttl: Duration) -> Claim {
         ttl,
         what: What::Tick(ask),
         remember: REMEMBERED,
-        waits: false,
     }
 }
 
@@ -40,22 +42,22 @@ pub fn claim_now() -> Claim {
     claim_of(Timestamp::now(), Duration::from_secs(60))
 }
 
-pub fn lease_of(claim: &Claim, won: Won) -> Lease {
+pub fn lease_of(claim: &Claim, won: &Won) -> Lease {
     Lease::won(claim.clone(), won)
 }
 
-pub async fn win(store: &dyn Store, key: &str) -> Lease {
+pub async fn win(client: &Client, key: &str) -> Lease {
     let claim = claim_now();
-    match store.claim(key, &claim).await.map(|answer| answer.reply.decision) {
-        Ok(ClaimReply::Won(won)) => lease_of(&claim, won),
+    match client.claim(key, &claim).await.map(|answer| answer.reply.decision) {
+        Ok(ClaimReply::Won(won)) => lease_of(&claim, &won),
         other => panic!("expected to win {key}: {other:?}"),
     }
 }
 
 #[allow(dead_code, reason = "not every test binary needs it")]
-pub async fn win_and_release(store: &dyn Store, key: &str) -> Result<Option<Won>, StoreError> {
+pub async fn win_and_release(client: &Client, key: &str) -> Result<Option<Won>, StoreError> {
     let claim = claim_now();
-    let ClaimReply::Won(won) = store.claim(key, &claim).await?.reply.decision else { return Ok(None) };
-    store.release(key, &lease_of(&claim, won), &SUCCEEDED).await?;
+    let ClaimReply::Won(won) = client.claim(key, &claim).await?.reply.decision else { return Ok(None) };
+    client.release(key, &lease_of(&claim, &won), &SUCCEEDED).await?;
     Ok(Some(won))
 }

@@ -94,11 +94,26 @@ async fn serve() {
                 tell("dropped");
                 break;
             }
+            Some(order) if order.starts_with("block ") => block(&servers[0], &order["block ".len()..]),
             Some(order) => obey(&servers[0], order).await,
             None => return,
         }
     }
     orders.recv().await;
+}
+
+/// Blocks this thread for so many milliseconds, as a deadlock does: with one thread, all of the application. Tells from
+/// another thread what a readiness probe would see near the end of it.
+fn block(jobs: &Jobs, millis: &str) {
+    let lasts = Duration::from_millis(millis.parse().expect("milliseconds"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(lasts * 3 / 4);
+            tell(&format!("blocked {:?}", jobs.health()));
+        });
+        std::thread::sleep(lasts);
+    });
+    tell("unblocked");
 }
 
 /// What an operator does on a server: `pause import`, `run_now import` …

@@ -65,6 +65,14 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
 const REFERENCE: Timestamp = Timestamp::from_micros(1_704_067_200_000_000);
 
 impl Schedule {
+    /// The schedule that [`text`](Self::text) shows.
+    pub fn from_text(text: &str) -> Option<Self> {
+        match text.strip_prefix("every ") {
+            Some(interval) => Self::parse(interval, None).ok(),
+            None => text.rsplit_once(' ').and_then(|(cron, tz)| Self::parse(cron, Some(tz)).ok()),
+        }
+    }
+
     /// Reads a schedule; cron is in UTC unless an IANA time zone is given.
     pub fn parse(text: &str, tz: Option<&str>) -> Result<Self, ScheduleError> {
         let kind = if is_cron(text) {

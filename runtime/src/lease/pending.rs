@@ -8,7 +8,7 @@ use super::HeldLease;
 use crate::Timestamp;
 use crate::server::{NeverSilently, Server};
 use crate::store::{
-    Claim, ClaimReply, Ending, GivenBack, Lease, Outstanding, StoreError, Verdict, Won, decide::UNKNOWN_FENCE,
+    Claim, ClaimReply, Ending, GivenBack, Lease, Outstanding, Registered, StoreError, Verdict, Won, decide::UNKNOWN_FENCE,
 };
 
 /// One claim through all its requests. Every request carries the same token, so a request whose answer was lost can be
@@ -22,6 +22,7 @@ pub(crate) struct PendingClaim {
     claim: Claim,
     is_new: bool,
     outstanding: Outstanding,
+    other_schedule: Option<Registered>,
 }
 
 /// What the store has decided.
@@ -37,7 +38,8 @@ pub(crate) enum Asked {
 impl PendingClaim {
     pub(crate) fn new(server: &Arc<Server>, key: impl Into<Arc<str>>, kept_alive: bool, claim: Claim) -> Self {
         let (server, key) = (server.clone(), key.into());
-        Self { server, key, kept_alive, claim, is_new: true, outstanding: Outstanding::default() }
+        let outstanding = Outstanding::of(claim.token.clone());
+        Self { server, key, kept_alive, claim, is_new: true, outstanding, other_schedule: None }
     }
 
     /// What is claimed, to be adjusted between two questions.
@@ -45,11 +47,17 @@ impl PendingClaim {
         &mut self.claim
     }
 
+    /// The schedule of another server that the last answer showed, if it differs; once.
+    pub(crate) fn take_other_schedule(&mut self) -> Option<Registered> {
+        self.other_schedule.take()
+    }
+
     /// Asks the store. After an error it can be asked again.
     pub(crate) async fn ask(&mut self) -> Result<Asked, StoreError> {
         let is_new = std::mem::replace(&mut self.is_new, false);
         let requests = self.server.requests(request_timeout(self.claim.ttl));
-        let answer = requests.claim(&self.key, &self.claim, is_new, &mut self.outstanding).await?;
+        let mut answer = requests.claim(&self.key, &self.claim, is_new, &mut self.outstanding).await?;
+        self.other_schedule = answer.reply.other_schedule.take();
         let ClaimReply::Won(won) = &answer.reply.decision else {
             return Ok(Asked::Refused(answer.reply, answer.now));
         };

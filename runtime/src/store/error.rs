@@ -59,7 +59,7 @@ impl StoreErrorKind {
             Self::Refused => "check the user, its permissions, and that this is not a read-only replica",
             Self::Untrusted => "check the certificates and TLS settings of both sides",
             Self::Unreadable => {
-                "a newer version of this crate, or another program, wrote it; upgrade this server, or use \
+                "another version of this crate, or another program, wrote it; run one version on all servers, or use \
                  another namespace"
             }
             Self::Misconfigured => "correct it and start again",

@@ -53,7 +53,7 @@ pub enum FindingKind {
     OpenToOthers,
     /// The store's clock and this machine's differ by more than a second.
     ClockDiffers,
-    /// A newer version, or another program, wrote the state of jobs that this server has.
+    /// Another version, or another program, wrote the state of jobs that this server has.
     Unreadable,
     /// The store takes longer to answer than a job's ttl allows.
     TooSlow,
@@ -94,7 +94,7 @@ pub(super) fn about_states(looked_at: &[String], all: usize, unreadable: &[Strin
     let mut findings = Vec::new();
     if !unreadable.is_empty() {
         let message = format!(
-            "the state of {} was written by a newer version of this crate, or by another program: this server cannot run \
+            "the state of {} was written by another version of this crate, or by another program: this server cannot run \
              it; upgrade this server, or use another namespace",
             names(unreadable)
         );

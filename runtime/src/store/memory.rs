@@ -28,6 +28,8 @@ struct Contents {
     keys: BTreeMap<String, Entry>,
     /// When there are so many, those that have expired are removed.
     room: usize,
+    /// The newest fence of a deleted record.
+    deleted_fence: i64,
     listeners: HashMap<String, Vec<Bell>>,
     notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Arc<str>)>>,
 }
@@ -55,6 +57,13 @@ impl Contents {
             self.keys.retain(|_, entry| !entry.is_gone(now));
             self.room = 64.max(2 * self.keys.len());
         }
+    }
+
+    /// The instant at which a record is created: after the deletion of an earlier one, also on a clock that stands still,
+    /// because fences of deleted records rest on the clock alone.
+    fn instant_of_creation(&self, now: Timestamp) -> Timestamp {
+        let stands_still = (0..1000).contains(&(self.deleted_fence - now.as_micros()));
+        if stands_still { Timestamp::from_micros(self.deleted_fence + 1) } else { now }
     }
 
     fn notify(&self, key: &str) {
@@ -139,15 +148,22 @@ impl Store for MemoryStore {
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
         let key = self.full_key(key);
         let mut contents = self.contents();
-        let now = self.clock.now();
+        let mut now = self.clock.now();
         if !contents.keys.contains_key(key.as_ref()) {
             contents.make_room(now);
             contents.keys.insert(key.clone().into_owned(), Entry::default());
         }
+        if contents.keys.get(key.as_ref()).is_none_or(|entry| entry.record.is_none()) {
+            now = contents.instant_of_creation(now);
+        }
         let Some(Entry { record, lock }) = contents.keys.get_mut(key.as_ref()) else {
             return ready(SwapReply::Changed(Look::nothing(now)));
         };
+        let fence = record.as_ref().map_or(0, |record| record.fence);
         let reply = Record::swap_with_lock(record, lock, now, swap);
+        if record.is_none() {
+            contents.deleted_fence = contents.deleted_fence.max(fence);
+        }
         if swap.change.notify && matches!(reply, SwapReply::Swapped(_)) {
             contents.notify(key.as_ref());
         }

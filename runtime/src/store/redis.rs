@@ -90,7 +90,7 @@ use singleton_jobs_policy::check_name;
 use super::timeouts::Timeouts;
 use super::tls::Certificates;
 use super::{
-    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    FORMAT, Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
     Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
@@ -211,8 +211,11 @@ impl RedisStore {
     async fn look_at(&self, step: &'static str, key: &str) -> Result<Look, StoreError> {
         let mut commands = Pipeline::with_capacity(look::COMMANDS);
         look::add_look(&mut commands, &self.keys, key);
-        let answers = self.send_reads(step, key, &commands).await?;
-        look::read(answers).map_err(|misread| self.misread(step, key, misread))
+        let mut look = look::read(self.send_reads(step, key, &commands).await?);
+        if matches!(look, Err(Misread::NoFormat)) {
+            look = look::read(self.send_reads(step, key, &commands).await?);
+        }
+        look.map_err(|misread| self.misread(step, key, misread))
     }
 
     async fn send_reads(
@@ -280,6 +283,10 @@ impl RedisStore {
         match misread {
             Misread::Refused(error) => self.trouble(step, &error, None),
             Misread::Record(why) => self.unreadable(step, format!("{} {why}", self.keys.record(key))),
+            Misread::NoFormat => {
+                let record = self.keys.record(key);
+                self.unreadable(step, format!("{record} has no format, and this version reads format {FORMAT}"))
+            }
         }
     }
 

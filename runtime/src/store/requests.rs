@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::decide::{self, Decision};
+use super::decide::{self, Decision, Seen};
 use super::messages::{
     Cancelled, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Kind, Lease,
     ReleaseReply, RequestHint, Requested, RunRequest, ServerInfo, Verdict, What,
@@ -82,7 +82,10 @@ impl Cached {
 
 /// Swaps of a claim that were sent and not answered: they may have been applied, and may yet be.
 #[derive(Debug, Default)]
-pub(crate) struct Outstanding(Option<Sent>);
+pub(crate) struct Outstanding {
+    token: Arc<str>,
+    sent: Option<Sent>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -92,13 +95,18 @@ struct Sent {
 }
 
 impl Outstanding {
+    /// Nothing was sent with this token yet.
+    pub(crate) fn of(token: Arc<str>) -> Self {
+        Self { token, sent: None }
+    }
+
     pub(crate) fn exists(&self) -> bool {
-        self.0.is_some()
+        self.sent.is_some()
     }
 
     fn add(&mut self, swap: &Swap) {
         let sent = Sent { expected: swap.expected, not_after: swap.change.not_after };
-        self.0 = Some(match self.0 {
+        self.sent = Some(match self.sent {
             None => sent,
             Some(earlier) => Sent {
                 expected: sent.expected.filter(|expected| earlier.expected == Some(*expected)),
@@ -107,11 +115,16 @@ impl Outstanding {
         });
     }
 
-    /// What the store shows may rule out that one is still applied. A version never comes back, but "no record" may.
+    /// What the store shows may rule out that one has won, or may still win. A version never comes back, but "no record"
+    /// may.
     fn compare(&mut self, look: &Look) {
-        self.0.take_if(|sent| {
+        let state = &look.state;
+        let has_won =
+            state.claimant.as_ref().is_some_and(|own| own.token == self.token && !own.released)
+                || state.slots.held.iter().any(|slot| slot.token == self.token);
+        self.sent.take_if(|sent| {
             let replaced = sent.expected.is_some() && look.version != sent.expected;
-            replaced || sent.not_after.is_some_and(|limit| look.now > limit)
+            !has_won && (replaced || sent.not_after.is_some_and(|limit| look.now > limit))
         });
     }
 }
@@ -197,7 +210,7 @@ impl Requests<'_> {
             self.release(key, lease, end, None).await?;
             return Ok(GivenBack::Done);
         }
-        Ok(match &outstanding.0 {
+        Ok(match &outstanding.sent {
             None => GivenBack::Done,
             Some(sent) => {
                 let limit = sent.not_after.unwrap_or(look.now);
@@ -239,6 +252,8 @@ impl Requests<'_> {
             Kind::Slot { .. } => Some(self.turns.take(key).await),
             _ => None,
         };
+        // How long work counts as done is counted from the store's own time.
+        let cached = cached.filter(|_| end.done_for.is_none());
         let start = cached.map_or(Start::Look, |cached| Start::Expect(cached.look()));
         let is_released = |reply: &ReleaseReply| *reply == ReleaseReply::Released;
         let nothing = &mut Outstanding::default();
@@ -256,7 +271,9 @@ impl Requests<'_> {
     }
 
     pub(crate) async fn cancel(&self, key: &str, by: &Arc<str>) -> Result<Cancelled, StoreError> {
-        self.change("cancel", key, |look| decide::cancel(look, by)).await
+        let seen = OnceLock::new();
+        let decide = |look: &Look| decide::cancel(look, seen.get_or_init(|| Seen::in_look(look)), by);
+        self.change("cancel", key, decide).await
     }
 
     /// Removes all that is known of a job, and of a semaphore with the same key.
@@ -279,12 +296,14 @@ impl Requests<'_> {
         by: &Arc<str>,
         remember: usize,
     ) -> Result<Vec<HeldLock>, StoreError> {
-        let mut broken =
-            self.change("break_lock", key, |look| decide::break_lock(look, key, by, remember)).await?;
-        let slots = slots_key(key);
-        broken.extend(
-            self.change("break_lock", &slots, |look| decide::break_lock(look, key, by, remember)).await?,
-        );
+        let mut broken = Vec::new();
+        for record in [Cow::Borrowed(key), slots_key(key).into()] {
+            let seen = OnceLock::new();
+            let decide = |look: &Look| {
+                decide::break_lock(look, key, seen.get_or_init(|| Seen::in_look(look)), by, remember)
+            };
+            broken.extend(self.change("break_lock", &record, decide).await?);
+        }
         Ok(broken)
     }
 
@@ -406,12 +425,12 @@ impl Requests<'_> {
                 nonce: random(),
                 change,
             };
-            let earlier = outstanding.0;
+            let earlier = outstanding.sent;
             outstanding.add(&swap);
             sent = self.time.moment();
             let answer = self.ask(step, self.store.swap(key, &swap)).await?;
             self.time.learn(sent.steady, answer.now());
-            outstanding.0 = earlier;
+            outstanding.sent = earlier;
             match answer {
                 SwapReply::Swapped(swapped) => {
                     self.observe.answered(step);

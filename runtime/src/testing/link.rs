@@ -17,7 +17,7 @@ pub(super) struct Network(Mutex<Conditions>);
 pub(super) struct Conditions {
     /// No request arrives.
     pub(super) cut: bool,
-    /// Requests arrive and are carried out; their replies do not come back.
+    /// Writes arrive and are carried out; their replies do not come back.
     pub(super) replies_lost: bool,
     /// How long a request takes to arrive.
     pub(super) latency: Duration,
@@ -44,8 +44,9 @@ impl Hook for Network {
         })
     }
 
-    fn after<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
-        let lost = self.get().replies_lost;
+    fn after<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+        let writes = matches!(request, Request::Swap(..) | Request::PutNote(..));
+        let lost = writes && self.get().replies_lost;
         Box::pin(std::future::ready(if lost { Err(broken()) } else { Ok(()) }))
     }
 }

@@ -19,6 +19,7 @@ use crate::store::REMEMBERED;
 pub struct TestServer {
     jobs: Jobs,
     stage: Arc<Stage>,
+    application: Arc<Stage>,
     link: Arc<Link>,
     clock: TestClock,
 }
@@ -37,8 +38,9 @@ impl TestServer {
     /// Starts as the host does, but on the test's runtime.
     pub(super) async fn start(part: Part) -> Self {
         let Part { id, link, clock, jobs, states, max_concurrent, shutdown_grace } = part;
-        let stage = Arc::<Stage>::default();
+        let (stage, application) = (Arc::<Stage>::default(), Arc::<Stage>::default());
         let place = Place::staged(Handle::current(), stage.clone());
+        let app = Place::staged(Handle::current(), application.clone());
         let server = Arc::new(Server::new(Setup {
             id,
             store: link.clone(),
@@ -46,7 +48,7 @@ impl TestServer {
             jobs,
             states,
             host: place.clone(),
-            app: place.clone(),
+            app,
             max_concurrent,
             remember: REMEMBERED,
         }));
@@ -59,13 +61,14 @@ impl TestServer {
             closing.send_replace(Some(reason));
         }));
         let jobs = Jobs::new(server, Handle::current(), closed, shutdown_grace);
-        Self { jobs, stage, link, clock }
+        Self { jobs, stage, application, link, clock }
     }
 
     /// Kills the server like a process by SIGKILL: its runs end at the `await` they are at, and nobody releases their
     /// leases. Tasks that a job has spawned by itself go on.
     pub fn crash(&self) {
         self.stage.kill();
+        self.application.kill();
     }
 
     /// Whether it has crashed.
@@ -76,11 +79,19 @@ impl TestServer {
     /// Stops the server like a process by SIGSTOP: nothing on it goes on, and time passes.
     pub fn freeze(&self) {
         self.stage.stop();
+        self.application.stop();
     }
 
     /// Lets a frozen server go on.
     pub fn thaw(&self) {
+        self.application.go_on();
         self.stage.go_on();
+    }
+
+    /// Blocks the application's runtime, or lets it go on: while it is blocked no job of the server is polled, and its
+    /// scheduler goes on.
+    pub fn block_application(&self, blocked: bool) {
+        if blocked { self.application.stop() } else { self.application.go_on() }
     }
 
     /// Cuts its connection to the store, or restores it.
@@ -88,7 +99,8 @@ impl TestServer {
         self.link.hook().change(|conditions| conditions.cut = cut);
     }
 
-    /// Lets its requests arrive and be carried out, but no reply come back.
+    /// Lets its writes arrive and be carried out, but no reply to them come back. Looks are answered: without an answer to
+    /// them a server writes nothing.
     pub fn lose_replies(&self, lost: bool) {
         self.link.hook().change(|conditions| conditions.replies_lost = lost);
     }

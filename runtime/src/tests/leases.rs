@@ -134,7 +134,7 @@ async fn a_panic_is_recorded_and_the_lease_released() {
         job("60s", 30).run(|run| async move { assert!(run.key().is_empty(), "out of cheese") }),
     );
     seconds(125).await;
-    let runs = link.store.history("job").await.unwrap().reply.runs;
+    let runs = link.history("job").await.runs;
     assert_eq!(runs.len(), 2, "the next tick found the key free");
     assert_eq!(runs[0].outcome, RunOutcome::Panicked);
     assert_eq!(runs[0].error.as_deref(), Some("out of cheese"));
@@ -158,7 +158,7 @@ async fn an_error_is_recorded_with_its_causes_and_cut() {
     let server = server("server", &link, clock);
     schedule(&server, job("60s", 30).run(|_| async { Err::<(), _>("x".repeat(5000)) }));
     seconds(65).await;
-    let runs = link.store.history("job").await.unwrap().reply.runs;
+    let runs = link.history("job").await.runs;
     assert_eq!(runs[0].outcome, RunOutcome::Failed);
     assert_eq!(runs[0].error.as_ref().unwrap().chars().count(), 2001, "2,000 characters and a dot-dot-dot");
 }
@@ -230,4 +230,89 @@ async fn a_run_that_finds_its_lease_gone_by_itself_is_told_too() {
     seconds(1).await;
     assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);
     assert!(told.load(Ordering::SeqCst));
+}
+
+/// When the store's clock showed that a run was cancelled.
+type Told = Arc<Mutex<Option<Timestamp>>>;
+
+/// A run that never ends, and notes when it is cancelled.
+fn endless(ttl_secs: u64, store_clock: &Arc<TestClock>) -> (Job, Told) {
+    let told = Told::default();
+    let (when, clock) = (told.clone(), store_clock.clone());
+    let job = job("1h", ttl_secs).run(move |run: Run| {
+        let (when, clock) = (when.clone(), clock.clone());
+        tokio::spawn(async move {
+            run.cancelled().await;
+            when.lock().unwrap().replace(clock.now());
+        });
+        std::future::pending::<()>()
+    });
+    (job, told)
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_after_a_suspend_shorter_than_its_ttl_ends_before_its_lease() {
+    let (clock, store_clock) = (TestClock::new(), TestClock::new());
+    let link = Link::new(store_clock.clone());
+    let server = server("server", &link, clock.clone());
+    let (job, told) = endless(60, &store_clock);
+    schedule(&server, job);
+    seconds(3605).await;
+    clock.step_secs(50);
+    store_clock.step_secs(50);
+    seconds(2).await;
+    link.cut.store(true, Ordering::SeqCst);
+    let until = link.history("job").await.current.expect("a run").until;
+    seconds(120).await;
+    let told = told.lock().unwrap().expect("the run was cancelled");
+    assert!(told < until, "cancelled at {told}, and the lease lasted until {until}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_whose_machine_was_paused_with_both_clocks_ends_before_its_lease() {
+    let (clock, store_clock) = (TestClock::new(), TestClock::new());
+    let link = Link::new(store_clock.clone());
+    let server = server("server", &link, clock.clone());
+    let (job, told) = endless(60, &store_clock);
+    schedule(&server, job);
+    seconds(3605).await;
+    store_clock.step_secs(40);
+    server.requests(Duration::from_secs(1)).ping().await.unwrap();
+    seconds(2).await;
+    link.cut.store(true, Ordering::SeqCst);
+    let until = link.history("job").await.current.expect("a run").until;
+    seconds(120).await;
+    let told = told.lock().unwrap().expect("the run was cancelled");
+    assert!(told < until, "cancelled at {told}, and the lease lasted until {until}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn extension_that_is_refused_again_and_again_ends_before_its_lease() {
+    let clock = TestClock::new();
+    let link = Link { latency: Duration::from_secs(3), ..Link::new(clock.clone()) };
+    let server = server("server", &link, clock.clone());
+    let (job, told) = endless(30, &clock);
+    schedule(&server, job);
+    seconds(3608).await;
+    let until = link.history("job").await.current.expect("a run").until;
+    link.contended.store(true, Ordering::SeqCst);
+    seconds(120).await;
+    let told = told.lock().unwrap().expect("the run was cancelled");
+    assert!(told < until, "cancelled at {told}, and the lease lasted until {until}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_that_won_unnoticed_is_given_back_when_the_clock_goes_back() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock.clone());
+    let runs = Runs::default();
+    schedule(&server, runs.noting(job("1h", 600)));
+    link.swap_replies_lost.store(true, Ordering::SeqCst);
+    seconds(3601).await;
+    clock.step_secs(-100);
+    link.swap_replies_lost.store(false, Ordering::SeqCst);
+    seconds(30).await;
+    assert_eq!(outcomes(&link).await, [RunOutcome::NotStarted], "and not before a ttl is over");
+    assert_eq!(runs.ticks(), [0_u64; 0]);
 }

@@ -79,16 +79,15 @@ async fn every_request_of_an_acquire_has_the_same_token() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("one", &link, clock);
-    link.replies_lost.store(true, Ordering::SeqCst);
+    link.swaps_cut.store(true, Ordering::SeqCst);
     let acquiring = tokio::spawn(lock_on(&server).acquire());
+    seconds(3).await;
+    link.replies_lost.store(true, Ordering::SeqCst);
+    link.swaps_cut.store(false, Ordering::SeqCst);
     seconds(5).await;
     link.replies_lost.store(false, Ordering::SeqCst);
-    let guard = acquiring.await.unwrap().expect("its first request had won");
-    let claims = link.claims.lock().unwrap();
-    assert!(
-        claims.len() > 3 && claims.iter().all(|claim| claim.token == claims[0].token),
-        "{}",
-        claims.len()
-    );
+    let guard = acquiring.await.unwrap().expect("an unanswered request had won");
+    let tokens = link.tokens();
+    assert!(tokens.len() > 3 && tokens.iter().all(|token| *token == tokens[0]), "{tokens:?}");
     assert!(!guard.is_lost());
 }

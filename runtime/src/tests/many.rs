@@ -36,43 +36,16 @@ impl Starts {
     }
 }
 
-/// An application whose only thread is blocked.
-struct BlockedApp {
-    runtime: Option<tokio::runtime::Runtime>,
-    blocked: Option<std::sync::mpsc::Sender<()>>,
-}
-
-impl BlockedApp {
-    fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let (blocked, wait) = std::sync::mpsc::channel::<()>();
-        runtime.spawn(async move { wait.recv() });
-        Self { runtime: Some(runtime), blocked: Some(blocked) }
-    }
-
-    /// A server whose jobs run there.
-    fn server(&self, name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
-        let app = Place::runtime(self.runtime.as_ref().unwrap().handle().clone());
-        Arc::new(Server::new(Setup { app, ..setup(name, link, clock) }))
-    }
-
-    fn let_go(&mut self) {
-        self.blocked = None;
-    }
-}
-
-impl Drop for BlockedApp {
-    fn drop(&mut self) {
-        self.let_go();
-        // In a test of Tokio's a runtime must not be waited for.
-        self.runtime.take().unwrap().shutdown_background();
-    }
+/// A server whose application polls nothing while the stage is stopped.
+fn server_on(app: &Arc<Stage>, name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
+    let app = Place::staged(tokio::runtime::Handle::current(), app.clone());
+    Arc::new(Server::new(Setup { app, ..setup(name, link, clock) }))
 }
 
 async fn histories(link: &Link) -> Vec<History> {
     let mut histories = Vec::new();
     for n in 0..JOBS {
-        histories.push(link.store.history(&format!("job-{n}")).await.unwrap().reply);
+        histories.push(link.history(&format!("job-{n}")).await);
     }
     histories
 }
@@ -120,31 +93,60 @@ async fn among_many_that_are_due_together_no_more_run_than_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_of_many_are_kept_while_the_application_is_blocked_and_they_start_afterwards() {
+async fn none_of_many_is_claimed_while_the_application_is_blocked_and_all_run_afterwards() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let mut app = BlockedApp::new();
-    let server = app.server("server", &link, clock.clone());
+    let app = Arc::<Stage>::default();
+    let server = server_on(&app, "server", &link, clock);
     let starts = Starts::default();
     schedule_all(&server, starts.jobs());
-    seconds(3600 + 300).await;
+    seconds(1800).await;
+    app.stop();
+    seconds(1800 + 300).await;
     assert_eq!(starts.seen(), (0, 0));
+    assert!(histories(&link).await.iter().all(|history| history.current.is_none()), "no key is held");
+    app.go_on();
+    seconds(3600).await;
+    assert_eq!(starts.seen(), (JOBS, 1), "the next tick of each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let app = Arc::<Stage>::default();
+    let server = server_on(&app, "server", &link, clock.clone());
+    let starts = Starts::default();
+    let noted = starts.0.clone();
+    let job = |n| {
+        let noted = noted.clone();
+        let job = Job::new(format!("job-{n}")).every("1h").unwrap().ttl(Duration::from_secs(30));
+        job.run(move |run| {
+            *noted.lock().unwrap().entry(run.key().to_owned()).or_default() += 1;
+            seconds(60)
+        })
+    };
+    schedule_all(&server, (0..JOBS).map(job).collect());
+    seconds(3601).await;
+    assert_eq!(starts.seen(), (JOBS, 1));
+    app.stop();
+    seconds(300).await;
     let held = |history: &History| history.current.as_ref().is_some_and(|run| run.until > clock.now());
     assert!(histories(&link).await.iter().all(held), "ten times their ttl later");
-    app.let_go();
-    let give_up = std::time::Instant::now() + Duration::from_secs(60);
-    while starts.seen() != (JOBS, 1) && std::time::Instant::now() < give_up {
-        std::thread::sleep(Duration::from_millis(5));
+    app.go_on();
+    seconds(1).await;
+    for history in histories(&link).await {
+        assert_eq!(history.runs.iter().map(|run| run.outcome).collect::<Vec<_>>(), [RunOutcome::Succeeded]);
     }
-    assert_eq!(starts.seen(), (JOBS, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_that_others_won_are_dealt_with_while_the_application_is_blocked() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = BlockedApp::new();
-    let blocked = app.server("blocked", &link, clock.clone());
+    let app = Arc::<Stage>::default();
+    app.stop();
+    let blocked = server_on(&app, "blocked", &link, clock.clone());
     let starts = Starts::default();
     schedule_all(&server("first", &link, clock), starts.jobs());
     schedule_all(&blocked, starts.jobs());

@@ -12,7 +12,7 @@ async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Ser
     assert_eq!(outcomes(&link).await, vec![RunOutcome::Succeeded; remember.min(120)]);
     hinder(&server, &link);
     seconds(50).await;
-    link.replies_lost.store(false, Ordering::SeqCst);
+    link.swap_replies_lost.store(false, Ordering::SeqCst);
     seconds(5).await;
     let outcomes = outcomes(&link).await;
     assert_eq!(outcomes.last(), Some(&RunOutcome::NotStarted));
@@ -21,7 +21,7 @@ async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Ser
 
 #[tokio::test(start_paused = true)]
 async fn a_win_that_was_not_heard_of_takes_no_more_than_its_place_on_record() {
-    let unheard = |_: &Arc<Server>, link: &Link| link.replies_lost.store(true, Ordering::SeqCst);
+    let unheard = |_: &Arc<Server>, link: &Link| link.swap_replies_lost.store(true, Ordering::SeqCst);
     assert_eq!(kept_beside_one_that_did_not_start(150, unheard).await, 121);
     assert_eq!(kept_beside_one_that_did_not_start(50, unheard).await, 50);
 }

@@ -15,7 +15,7 @@ async fn claims_while_another_server_runs(waiting: JobBuilder, from_secs: u64) -
     tokio::task::yield_now().await;
     schedule(&other, long(waiting));
     seconds(from_secs + 1).await;
-    let runner = link.store.history("job").await.unwrap().reply.current.expect("it runs").server;
+    let runner = link.history("job").await.current.expect("it runs").server;
     let asked = || link.claims.lock().unwrap().iter().filter(|claim| *claim.server != *runner).count();
     let before = asked();
     seconds(1200).await;

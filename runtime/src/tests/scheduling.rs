@@ -30,7 +30,7 @@ async fn a_fast_clock_neither_starts_early_nor_burns_later_ticks() {
 async fn a_slow_clock_is_corrected_by_the_stores_first_answer() {
     let link = Link::new(TestClock::new());
     let slow = server("slow", &link, TestClock::skewed_by_secs(-3600));
-    slow.ask("ping", Duration::from_secs(1), slow.store.ping()).await.unwrap();
+    slow.requests(Duration::from_secs(1)).ping().await.unwrap();
     let runs = Runs::default();
     schedule(&slow, runs.noting(job("60s", 30)));
     seconds(181).await;
@@ -79,15 +79,33 @@ async fn a_claim_that_errors_is_repeated_with_the_same_token_within_the_grace() 
     schedule(&server, runs.noting(job("60s", 30)));
     seconds(1).await;
     link.claims.lock().unwrap().clear();
-    link.cut.store(true, Ordering::SeqCst);
+    // Looks are answered, so that each attempt gets as far as its swap, which shows its token.
+    link.swaps_cut.store(true, Ordering::SeqCst);
     seconds(69).await;
     assert_eq!(runs.ticks(), [] as [u64; 0]);
-    link.cut.store(false, Ordering::SeqCst);
+    link.swaps_cut.store(false, Ordering::SeqCst);
     seconds(10).await;
     assert_eq!(runs.ticks(), [60], "two seconds of outage at the wrong moment do not cost the tick");
-    let claims = link.claims.lock().unwrap();
-    assert!(claims.len() > 3, "it kept asking");
-    assert!(claims.iter().all(|claim| claim.token == claims[0].token), "as one claim");
+    let tokens = link.tokens();
+    assert!(tokens.len() > 3, "it kept asking");
+    assert!(tokens.iter().all(|token| *token == tokens[0]), "as one claim");
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_that_reaches_no_store_is_repeated_within_the_grace() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let runs = Runs::default();
+    schedule(&server, runs.noting(job("60s", 30)));
+    seconds(1).await;
+    link.cut.store(true, Ordering::SeqCst);
+    let before = link.questions();
+    seconds(69).await;
+    assert!(link.questions() > before + 3, "it kept asking");
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(10).await;
+    assert_eq!(runs.ticks(), [60]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,10 +115,10 @@ async fn a_store_that_stays_away_past_the_grace_costs_the_tick_and_leaves_no_loc
     let server = server("server", &link, clock);
     let runs = Runs::default();
     schedule(&server, runs.noting(job("60s", 20)));
-    // Requests arrive, replies do not: the claim wins, and its server never hears of it.
-    link.replies_lost.store(true, Ordering::SeqCst);
+    // Swaps arrive, their replies do not: the claim wins, and its server is not told.
+    link.swap_replies_lost.store(true, Ordering::SeqCst);
     seconds(85).await;
-    link.replies_lost.store(false, Ordering::SeqCst);
+    link.swap_replies_lost.store(false, Ordering::SeqCst);
     seconds(50).await;
     assert_eq!(runs.ticks(), [120], "the tick that was won unheard is never started late");
     assert_eq!(outcomes(&link).await, [RunOutcome::NotStarted, RunOutcome::Succeeded]);
@@ -154,7 +172,7 @@ async fn a_tick_that_is_due_during_the_last_run_is_skipped_on_record() {
     schedule(&server, slow);
     seconds(250).await;
     assert_eq!(runs.ticks(), [60, 180]);
-    let skips = link.store.history("job").await.unwrap().reply.skips;
+    let skips = link.history("job").await.skips;
     let skipped: Vec<_> = skips.iter().rev().map(|skip| skip.tick.since(NOON).as_secs()).collect();
     assert_eq!(skipped, [120, 240]);
 }

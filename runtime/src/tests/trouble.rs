@@ -122,10 +122,10 @@ async fn a_stopping_server_does_not_claim_when_a_place_comes_free() {
     let waiting = job("60s", 60).jitter(Duration::from_secs(2)).grace(Duration::from_secs(59));
     schedule_all(&busy, vec![long, Runs::default().noting(waiting)]);
     seconds(65).await;
-    let before = link.claims.lock().unwrap().len();
+    let before = link.questions();
     busy.stop.raise();
     crate::host::finish(&busy, Duration::from_secs(100)).await;
-    assert_eq!(link.claims.lock().unwrap().len(), before);
+    assert_eq!(link.questions(), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,9 +138,9 @@ async fn claims_do_not_pile_up_while_the_store_is_away() {
     link.cut.store(true, Ordering::SeqCst);
     seconds(600).await;
     // The newest claim, and what earlier ones may have won and give back.
-    let asking = link.claims.lock().unwrap().len();
+    let asking = link.questions();
     seconds(10).await;
-    let asking = link.claims.lock().unwrap().len() - asking;
+    let asking = link.questions() - asking;
     assert!(asking <= 100, "{asking} claims in ten seconds of one job");
     assert!(server.ticks.len() <= 40, "{} tasks of one job", server.ticks.len());
     link.cut.store(false, Ordering::SeqCst);
@@ -161,7 +161,7 @@ async fn a_key_that_cannot_be_read_does_not_take_other_jobs_places() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_cannot_be_read_is_told_by_its_ticks_and_not_by_the_stores_health() {
+async fn key_that_cannot_be_read_is_told_by_its_ticks_and_makes_the_server_not_ready() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
@@ -171,7 +171,8 @@ async fn a_key_that_cannot_be_read_is_told_by_its_ticks_and_not_by_the_stores_he
     let (mut health, mut unreadable) = (0, 0);
     for _ in 0..600 {
         seconds(1).await;
-        assert_eq!(server.health.get(), Health::Ready);
+        let health = server.health.get();
+        assert!(matches!(&health, Health::StoreUnavailable { error, .. } if error.contains("damaged")), "{health:?}");
     }
     while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
         match event.kind {
@@ -190,7 +191,8 @@ async fn a_key_that_cannot_be_read_is_told_by_its_ticks_and_not_by_the_stores_he
 async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after_its_timeout() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    // One thread for the run, and one on which the application still answers.
+    let app = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let place = Place::runtime(app.handle().clone());
     let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
     let (started, has_started) = std::sync::mpsc::channel();
@@ -204,19 +206,61 @@ async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after
         }
     });
     schedule(&server, blocks);
-    seconds(61).await;
-    has_started.recv().unwrap();
-    seconds(20).await;
+    seconds(60).await;
+    // While something blocks, the paused clock stands still, and the application's threads can answer.
+    tokio::task::spawn_blocking(move || has_started.recv().unwrap()).await.unwrap();
+    seconds(21).await;
     link.cut.store(true, Ordering::SeqCst);
     seconds(35).await;
     link.cut.store(false, Ordering::SeqCst);
-    let before = link.claims.lock().unwrap().len();
-    seconds(60).await;
+    let before = link.questions();
+    for _ in 0..2 {
+        seconds(4).await;
+        tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(200))).await.unwrap();
+        seconds(56).await;
+    }
     assert_eq!(
-        link.claims.lock().unwrap().len(),
+        link.questions(),
         before,
         "it is past its timeout and its lease, but goes on"
     );
+    drop(let_go);
+    app.shutdown_background();
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_that_blocks_in_one_poll_for_longer_than_its_ttl_is_told_once() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let app = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let place = Place::runtime(app.handle().clone());
+    let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
+    let mut events = server.events.subscribe(server.time.now());
+    let (started, has_started) = std::sync::mpsc::channel();
+    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(Mutex::new(wait));
+    let blocks = job("1h", 30).run(move |_| {
+        let (started, wait) = (started.clone(), wait.clone());
+        async move {
+            started.send(()).unwrap();
+            let _until_it_is_let_go = wait.lock().unwrap().recv();
+        }
+    });
+    schedule(&server, blocks);
+    seconds(3600).await;
+    tokio::task::spawn_blocking(move || has_started.recv().unwrap()).await.unwrap();
+    let mut told = async |secs| {
+        let until = Instant::now() + Duration::from_secs(secs);
+        let mut told = 0;
+        while let Ok(Some(event)) = tokio::time::timeout_at(until, events.next()).await {
+            told += usize::from(matches!(event.kind, EventKind::RunBlocked(_)));
+        }
+        told
+    };
+    assert_eq!(told(25).await, 0, "not before its ttl is over");
+    assert_eq!(told(40).await, 1);
+    assert_eq!(told(600).await, 0, "and not again");
+    assert!(link.history("job").await.current.is_some(), "it keeps its lease");
     drop(let_go);
     app.shutdown_background();
 }

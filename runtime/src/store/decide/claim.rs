@@ -18,9 +18,6 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 /// So many successful runs show how long one usually takes.
 const ENOUGH_RUNS: u64 = 3;
 
-/// So many gaps of missed ticks wait to be reported; the oldest are dropped first.
-const KEPT_GAPS: usize = 16;
-
 /// A server claims the key. The order of the steps is the contract.
 ///
 /// The fence of a lease that is won is the store's to compute: the caller takes it from the answer to the swap.
@@ -28,6 +25,9 @@ pub fn claim(look: &Look, claim: &Claim) -> Decision<Verdict> {
     let mut draft = Draft::new(look);
     if let What::Slot(of) = claim.what {
         return slots::claim(draft, claim, of);
+    }
+    if let Some(wait) = draft.not_due_for(claim) {
+        return draft.finish(ClaimReply::Early(wait).into());
     }
     if draft.claimant.as_ref().is_some_and(|claimant| claimant.token == claim.token) {
         let decision = draft.claimed_again(claim);
@@ -44,11 +44,14 @@ pub fn claim(look: &Look, claim: &Claim) -> Decision<Verdict> {
 }
 
 impl Draft<'_> {
-    fn claim_tick(&mut self, claim: &Claim, ask: &TickClaim) -> Verdict {
+    /// How long until the tick is due, also if it was claimed before the clock went back.
+    fn not_due_for(&self, claim: &Claim) -> Option<Duration> {
+        let What::Tick(ask) = &claim.what else { return None };
         let due = ask.tick.plus(ask.delay);
-        if due > self.now {
-            return ClaimReply::Early(due.since(self.now)).into();
-        }
+        (due > self.now).then(|| due.since(self.now))
+    }
+
+    fn claim_tick(&mut self, claim: &Claim, ask: &TickClaim) -> Verdict {
         let other_schedule = self.register(claim, ask);
         let decision = self.decide_tick(claim, ask);
         let unfinished = self.left_unfinished(claim, &decision);
@@ -202,7 +205,7 @@ impl Draft<'_> {
             _ => ask.takeovers,
         };
         if attempt == 1 {
-            self.add_gap(ask);
+            self.note_missed(ask);
         }
         let raises = self.mark.as_ref().is_none_or(|mark| mark.tick <= tick);
         let state = self.edit();
@@ -220,7 +223,7 @@ impl Draft<'_> {
     /// The tick is skipped for all servers.
     fn skip(&mut self, claim: &Claim, ask: &TickClaim, reason: Skip) {
         let (at, tick) = (self.now, ask.tick);
-        self.add_gap(ask);
+        self.note_missed(ask);
         let state = self.edit();
         state.mark = Some(Mark { tick, skip: Some(reason), server: claim.server.clone(), at });
         state.expires = None;
@@ -231,16 +234,11 @@ impl Draft<'_> {
     }
 
     /// Ticks between the mark and this one were missed, if the schedule has any.
-    fn add_gap(&mut self, ask: &TickClaim) {
+    fn note_missed(&mut self, ask: &TickClaim) {
         let registered = self.registered.as_ref().map(|registered| registered.at);
-        let decided = self.mark.as_ref().map(|mark| mark.tick);
-        let Some(after) = registered.max(decided) else { return };
+        let Some(after) = registered.max(self.mark.as_ref().map(|mark| mark.tick)) else { return };
         if ask.previous.is_some_and(|previous| previous > after) {
-            let missed = &mut self.edit().missed;
-            missed.push(Gap { after, before: ask.tick });
-            if missed.len() > KEPT_GAPS {
-                missed.remove(0);
-            }
+            self.add_gap(after, ask.tick, None);
         }
     }
 
@@ -324,6 +322,7 @@ impl Draft<'_> {
         let is_newer = begun > known.begun || known.used.plus(ABANDONED) < now;
         if *known.schedule != *ask.schedule {
             if is_newer {
+                self.close_registration();
                 self.replace_registered(claim, new());
             }
             return Some(known);

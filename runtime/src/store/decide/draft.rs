@@ -8,9 +8,12 @@ use std::time::Duration;
 use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
-use super::super::messages::{Ending, Holder, Kind, Lease, RunOutcome, RunRecord};
+use super::super::messages::{Ending, Gap, Holder, Kind, Lease, RunOutcome, RunRecord};
 use super::super::{Change, Claimant, Done, JobRecord, Lock, LockChange, Look, Mark, State};
 use super::{Decision, expiry};
+
+/// So many gaps of missed ticks wait to be reported; then the oldest are merged.
+const KEPT_GAPS: usize = 16;
 
 /// The state of a look, without what has expired, and a change of it.
 pub(super) struct Draft<'a> {
@@ -132,6 +135,24 @@ impl<'a> Draft<'a> {
             self.edit().mark = Some(mark);
             self.edit().expires = None;
         }
+    }
+
+    /// Ticks after `after` and before `before` were missed, by this schedule if it is no longer the registered one.
+    pub(super) fn add_gap(&mut self, after: Timestamp, before: Timestamp, schedule: Option<String>) {
+        let missed = &mut self.edit().missed;
+        missed.push(Gap { after, before, schedule });
+        if missed.len() > KEPT_GAPS {
+            // Rather too many are reported than too few.
+            let oldest = missed.remove(0);
+            missed[0].after = oldest.after;
+        }
+    }
+
+    /// The registration is about to count from now on only: what was missed before must not get lost.
+    pub(super) fn close_registration(&mut self) {
+        let Some(registered) = self.registered.clone() else { return };
+        let after = registered.at.max(self.mark.as_ref().map_or(registered.at, |mark| mark.tick));
+        self.add_gap(after, self.now, Some(registered.schedule));
     }
 
     /// Appends the record of a run, and counts it. Manual locks leave no records.

@@ -114,8 +114,10 @@ impl Draft<'_> {
 
     /// What a run's end means for its tick, its request and its record.
     fn end_run(&mut self, run: &Claimant, end: &Ending) {
+        // Cancelling is an operator's decision, as breaking is: no other server takes the tick up.
+        let is_finished = end.outcome.is_finished() || run.cancelled_by.is_some();
         if self.started.is_some_and(|started| Some(started.tick) == run.tick)
-            && end.outcome.is_finished()
+            && is_finished
             && let Some(started) = &mut self.edit().started
         {
             started.finished = true;

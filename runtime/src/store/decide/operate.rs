@@ -22,7 +22,11 @@ pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
         state.paused = paused;
         if paused {
             state.expires = None;
-        } else if let Some(registered) = &mut state.registered {
+        }
+        if !paused {
+            draft.close_registration();
+        }
+        if let Some(registered) = draft.edit().registered.as_mut().filter(|_| !paused) {
             registered.at = now;
         }
     }
@@ -62,7 +66,9 @@ pub fn forget(look: &Look, quiet: Duration) -> Decision<ForgetReply> {
     }
     let mark = draft.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
     let used = mark.max(Timestamp::from_micros(draft.fence));
-    if used.plus(quiet) >= draft.now {
+    // Without its record a lease that was broken could come back.
+    let was_broken = draft.broken_until.is_some_and(|until| until > draft.now);
+    if used.plus(quiet) >= draft.now || was_broken {
         return draft.finish(ForgetReply::TooRecent(used));
     }
     if look.version.is_none() {
@@ -85,52 +91,90 @@ pub fn request(look: &Look, request: &RunRequest) -> Decision<Requested> {
     draft.finish(counts)
 }
 
-/// Frees the key, or all its slots, whoever holds them. The holders learn of it at their next extension.
+/// The holders that an operator has seen: a command does not touch those who came after them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    fence: i64,
+    foreign_lock: Option<Arc<str>>,
+}
+
+impl Seen {
+    /// The holders in a look.
+    pub fn in_look(look: &Look) -> Self {
+        Self { fence: look.fence, foreign_lock: look.lock.as_ref().map(|lock| lock.token.clone()) }
+    }
+}
+
+/// Frees the key, or all its slots, of the holders that were seen. They learn of it at their next extension.
 ///
 /// Breaking is an operator's decision: the tick of a broken run is over, and no other server takes it up.
-pub fn break_lock(look: &Look, key: &str, by: &Arc<str>, remember: usize) -> Decision<Vec<HeldLock>> {
-    let broken = held(look, key);
+pub fn break_lock(
+    look: &Look,
+    key: &str,
+    seen: &Seen,
+    by: &Arc<str>,
+    remember: usize,
+) -> Decision<Vec<HeldLock>> {
+    let was_seen = |held: &HeldLock| held.fence.is_none_or(|fence| fence <= seen.fence);
+    let broken: Vec<_> = held(look, key).into_iter().filter(was_seen).collect();
     let mut draft = Draft::new(look);
-    if broken.is_empty() {
-        return draft.finish(broken);
-    }
-    let now = draft.now;
-    draft.change.notify = true;
-    if draft.lock.is_some() {
+    let (now, fence) = (draft.now, draft.fence);
+    let claimant = draft.holder(now).cloned().filter(|_| fence <= seen.fence);
+    let lock = draft.lock.map(|lock| lock.token.clone());
+    if lock.is_some() && (lock == seen.foreign_lock || lock == claimant.as_ref().map(|own| own.token.clone())) {
         draft.change.lock = LockChange::Delete;
+    } else if broken.iter().all(|held| held.fence.is_none()) {
+        return draft.finish(Vec::new());
     }
-    if !draft.slots.held.is_empty() {
+    draft.change.notify = true;
+    if draft.slots.held.iter().any(|slot| slot.until > now && slot.fence <= Some(seen.fence)) {
+        let last = draft.slots.held.iter().map(|slot| slot.until).max().unwrap_or(now);
         let slots = &mut draft.edit().slots;
-        slots.held.clear();
+        slots.held.retain(|slot| slot.fence > Some(seen.fence));
         // Whatever is older was not lost by the store, but broken.
         slots.begun = Timestamp::from_micros(0);
+        draft.keep_broken(last.since(now), last);
     }
-    if let Some(claimant) = draft.holder(now).cloned() {
-        // As long as a late extension of the broken lease could still restore it, the record has to stay.
-        let ttl = Duration::from_micros(claimant.ttl_micros);
-        let until = now.plus(ttl).plus(request_timeout(ttl));
+    if let Some(claimant) = claimant {
         draft.record_run(&claimant, now, &Ending::of(RunOutcome::Broken, remember));
-        draft.stay_until(until);
-        let state = draft.edit();
-        state.broken_until = Some(until);
-        if let Some(started) = state.started.as_mut().filter(|started| Some(started.tick) == claimant.tick) {
-            started.finished = true;
-        }
-        state.claimant = Some(Claimant { released: true, broken_by: Some(by.clone()), ..claimant });
+        draft.keep_broken(Duration::from_micros(claimant.ttl_micros), claimant.until);
+        draft.finish_tick(claimant.tick);
+        draft.edit().claimant = Some(Claimant { released: true, broken_by: Some(by.clone()), ..claimant });
     }
     draft.finish(broken)
 }
 
-/// Asks the server that runs the job to cancel the run.
-pub fn cancel(look: &Look, by: &Arc<str>) -> Decision<Cancelled> {
+/// Asks the server that runs the job to cancel the run that was seen. Its tick is over.
+pub fn cancel(look: &Look, seen: &Seen, by: &Arc<str>) -> Decision<Cancelled> {
     let mut draft = Draft::new(look);
     let (now, fence) = (draft.now, draft.fence);
-    let Some(run) = draft.holder(now).filter(|claimant| claimant.kind == Kind::Run).cloned() else {
+    let is_run = |claimant: &&Claimant| claimant.kind == Kind::Run && fence <= seen.fence;
+    let Some(run) = draft.holder(now).filter(is_run).cloned() else {
         return draft.finish(Cancelled::NotRunning);
     };
     let reply = Cancelled::Asked { server: run.server.to_string(), fence, until: run.until };
     if run.cancelled_by.is_none() {
+        draft.finish_tick(run.tick);
         draft.edit().claimant = Some(Claimant { cancelled_by: Some(by.clone()), ..run });
     }
     draft.finish(reply)
+}
+
+impl Draft<'_> {
+    /// As long as a late extension of a broken lease could restore it, the record has to stay.
+    fn keep_broken(&mut self, ttl: Duration, until: Timestamp) {
+        let late = request_timeout(ttl);
+        let broken_until = self.now.plus(ttl).max(until).plus(late).max(self.broken_until.unwrap_or_default());
+        self.stay_until(broken_until);
+        self.edit().broken_until = Some(broken_until);
+    }
+
+    /// No server takes this tick over.
+    fn finish_tick(&mut self, tick: Option<Timestamp>) {
+        if self.started.is_some_and(|started| Some(started.tick) == tick)
+            && let Some(started) = &mut self.edit().started
+        {
+            started.finished = true;
+        }
+    }
 }

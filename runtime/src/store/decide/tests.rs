@@ -17,6 +17,7 @@ mod clocks;
 mod fleet;
 mod forgetting;
 mod healing;
+mod interleavings;
 mod keys;
 mod leases;
 mod manual_locks;

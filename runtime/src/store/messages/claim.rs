@@ -125,12 +125,15 @@ pub struct Registered {
 }
 
 /// Ticks that no server ran or skipped: those after `after` and before `before`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// The last instant before them that was decided, or at which the job was registered.
     pub after: Timestamp,
-    /// The tick that was decided next.
+    /// The tick that was decided next, or the instant at which the schedule changed.
     pub before: Timestamp,
+    /// The schedule at that time, as text, if it may be another one by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
 }
 
 /// The store's answer to a claim.

@@ -11,9 +11,14 @@ use super::tls::Tls;
 
 /// How to encrypt: not at all in a build without TLS.
 #[cfg(not(feature = "tls"))]
-pub(super) type Encryption = Option<std::convert::Infallible>;
+pub(super) type Encryption = Option<NoTlsBuilt>;
 #[cfg(feature = "tls")]
 pub(super) type Encryption = Option<Tls>;
+
+/// There is none in a build without TLS.
+#[cfg(not(feature = "tls"))]
+#[derive(Clone)]
+pub(super) enum NoTlsBuilt {}
 
 const MODES: &str = "expected one of disable, prefer, require, verify-ca, verify-full";
 

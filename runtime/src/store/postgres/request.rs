@@ -120,7 +120,8 @@ impl Tables {
                     drop(then.send(&client).await);
                 }
             };
-            let (rows, ()) = tokio::join!(statement.send(&client), follow);
+            // In this order: the second one is to see what the first one has committed.
+            let (rows, ()) = tokio::join!(biased; statement.send(&client), follow);
             read(rows?)
         };
         self.connection.exchange(self.connection.response(), talk).await

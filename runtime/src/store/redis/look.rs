@@ -64,6 +64,9 @@ fn slot_is_moving() -> RedisError {
 pub(super) enum Misread {
     /// The server refused a command.
     Refused(RedisError),
+    /// There is a record, and it has no format. A look that was torn by the creation or the deletion of a record shows that,
+    /// too.
+    NoFormat,
     /// The record cannot be read; how its name goes on: `has format 1, and …`.
     Record(String),
 }
@@ -97,7 +100,7 @@ pub(super) fn read(answers: impl IntoIterator<Item = Value>) -> Result<Look, Mis
         if refuse_error(exists)? == Value::Int(0) {
             return Ok(Look { lock, ..Look::nothing(now) });
         }
-        return Err(format!("has no format, and this version reads format {FORMAT}").into());
+        return Err(Misread::NoFormat);
     }
     let format = text_of(format).unwrap_or("unknown");
     if format.parse() != Ok(FORMAT) {
@@ -176,6 +179,7 @@ mod tests {
         match read(answers) {
             Err(Misread::Record(why)) => why,
             Err(Misread::Refused(error)) => error.to_string(),
+            Err(Misread::NoFormat) => "no format".to_owned(),
             Ok(look) => panic!("{look:?}"),
         }
     }
@@ -189,10 +193,7 @@ mod tests {
             misread(answers(fields, 1, Value::Nil, -2)),
             "has format 1, and this version reads format 2"
         );
-        assert_eq!(
-            misread(answers(NONE, 1, Value::Nil, -2)),
-            "has no format, and this version reads format 2"
-        );
+        assert_eq!(misread(answers(NONE, 1, Value::Nil, -2)), "no format");
         let look = read(answers(NONE, 0, Value::Nil, -2)).ok().unwrap();
         assert_eq!(look, Look::nothing(Timestamp::from_micros(1_800_014_400_001_999)));
     }

@@ -50,12 +50,10 @@ else
   for _, list in ipairs(lists) do
     redis.call('LTRIM', list, keep == '0' and 1 or 0, math.max(keep - 1, 0))
   end
-  for _, key in ipairs({ record_key, runs_key, skips_key }) do
-    if expires == '' then
-      redis.call('PERSIST', key)
-    else -- A second later: an instant that has just passed must not remove the key at once.
-      redis.call('PEXPIREAT', key, text(math.max(expires, now) / 1000 + 1000))
-    end
+  if expires == '' then
+    redis.call('PERSIST', record_key)
+  else -- A second later: an instant that has just passed must not remove the key at once.
+    redis.call('PEXPIREAT', record_key, text(math.max(expires, now) / 1000 + 1000))
   end
 end
 if lock_change == '-' then

@@ -151,7 +151,7 @@ async fn winner_gets_the_gap_since_the_last_decided_tick() {
     let [unseen, first] = [bench.tick_now().await, bench.tick_now().await];
     let claim = following("a", unseen, first);
     let won = bench.won(&claim).await;
-    assert_eq!(won.missed, [Gap { after: registered, before: first }], "nothing was decided before");
+    assert_eq!(won.missed, [Gap { after: registered, before: first, schedule: None }], "nothing was decided before");
     let lease = Lease { reported: Some(first), ..lease(&claim, &won) };
     bench.release(&lease, RunOutcome::Succeeded).await;
 
@@ -163,7 +163,7 @@ async fn winner_gets_the_gap_since_the_last_decided_tick() {
     let missed = bench.won(&following("a", skipped, next)).await.missed;
     assert_eq!(
         missed,
-        [Gap { after: first, before: skipped }],
+        [Gap { after: first, before: skipped, schedule: None }],
         "a skip is a decision, and keeps the gap before it"
     );
 }
@@ -178,16 +178,18 @@ async fn tick_that_follows_the_last_decided_one_leaves_no_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ticks_before_a_resumption_are_no_gap() {
+async fn resumption_keeps_what_was_missed_before_it() {
     let bench = bench();
     bench.register().await;
     let first = bench.tick_now().await;
     bench.finish(&claim("a", first)).await;
     bench.pause(true).await;
-    let paused = bench.tick_now().await;
+    let unseen = bench.tick_now().await;
     bench.pause(false).await;
     let next = bench.tick_now().await;
-    assert_eq!(bench.won(&following("a", paused, next)).await.missed, []);
+    let missed = bench.won(&following("a", unseen, next)).await.missed;
+    let [Gap { after, before, schedule: Some(_) }] = &missed[..] else { panic!("{missed:?}") };
+    assert!(*after == first && unseen < *before && *before < next, "{missed:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +197,7 @@ async fn gap_is_returned_until_a_lease_has_reported_it() {
     let bench = bench();
     let after = bench.register().await;
     let [unseen, tick] = [bench.tick_now().await, bench.tick_now().await];
-    let gap = [Gap { after, before: tick }];
+    let gap = [Gap { after, before: tick, schedule: None }];
     let claim = following("a", unseen, tick);
     let silent = bench.win(&claim).await;
     assert_eq!(bench.won(&claim).await.missed, gap, "a repeated claim gets it again");

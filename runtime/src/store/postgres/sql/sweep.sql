@@ -1,4 +1,4 @@
--- Keys that were made from data must not pile up. Waits for no other session, so there are no deadlocks.
+-- Keys that were made from data must not pile up. Skips rows that are in use, so there are no deadlocks.
 WITH notes AS (
   DELETE FROM $schema.job_note WHERE (namespace, topic, name) IN (
     SELECT namespace, topic, name FROM $schema.job_note WHERE until <= now() LIMIT 100 FOR UPDATE SKIP LOCKED)
