@@ -36,5 +36,5 @@ async fn files_keep_what_a_record_would() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_keeps_what_a_record_would() {
-    random_operations(postgres_subject::postgres().await, 2_000).await;
+    random_operations(postgres_subject::postgres().await, 800).await;
 }

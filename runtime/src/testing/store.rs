@@ -1,4 +1,4 @@
-//! The proof of a store of your own: the promises of the contract one by one, and random operations against the model.
+//! Proves a store of your own: every promise of the two verbs by name, and random operations that are replayed.
 //!
 //! Needs the feature `store-testing`, under `[dev-dependencies]`:
 //! `jobs = { package = "singleton-jobs", version = "…", features = ["store-testing"] }`. The stores of this crate are
@@ -13,7 +13,7 @@
 //! async fn open() -> Subject {
 //!     let store = my_store(); // that holds nothing yet
 //!     Subject::new(store.clone()).wiped_by(move |key| {
-//!         store.tamper(&key, |row| *row = Default::default()); // your `DELETE FROM job WHERE key = …`
+//!         store.wipe(&key); // your `DELETE FROM job WHERE key = …`
 //!         async {}
 //!     })
 //! }
@@ -21,7 +21,7 @@
 //! jobs::store_contract!(my_store_keeps: open, without lock, namespaces);
 //!
 //! #[tokio::test(flavor = "multi_thread")]
-//! async fn my_store_answers_as_the_model_does() {
+//! async fn my_store_keeps_what_a_record_would() {
 //!     random_operations(open().await, 2_000).await;
 //! }
 //! # }
@@ -43,36 +43,41 @@
 //!
 //! # What is proved
 //!
-//! - The **contract**: more than a hundred promises, each a short story of what servers and operators do to a key, and what
-//!   they must be told: *a late server does not rerun a finished tick*, *a stale token can neither extend nor release its
-//!   successor's lease*. If one is not kept, its name says what is wrong.
-//! - **Random operations**: sequences of up to 31 steps, with lost replies, late and twisted messages, leases that expire,
-//!   and accidents, all on one key. Each answer must be the [model](crate::store::model)'s, word for word. This finds
-//!   what nobody thought of; a sequence is shortened before it is shown.
+//! A store decides nothing: every rule, from the claim of a tick to a semaphore, is the same on every store, and is proved
+//! in this crate. What is left to a store is proved here, on the store itself and in real time:
 //!
-//! A [`Subject`] is the store, and hands that reach into it from outside. All of them are optional. What needs a hand
-//! that is not there is reported as *ignored, not applicable* by the macro, and must be named in the call of
-//! [`contract`]; it is never counted as kept.
+//! - The **contract**: fifty promises about looks and swaps, fences, versions and limits, records, the lock that other
+//!   programs see, the list, notes and notifications, odd keys and namespaces. For example: *one of many concurrent swaps
+//!   from a version is applied*, *a refused swap changes nothing and shows the key*. The name of a promise that is not kept
+//!   says what is wrong.
+//! - **Random operations**: sequences of up to 31 messages and accidents on one key, as servers send them, with lost
+//!   answers, late copies of swaps, leases that expire, wiped keys and foreign locks. Every swap is replayed on a plain
+//!   [`Record`](crate::store::Record) with the clock that the store answered, and after every step the store must show what
+//!   the record shows. This finds mistakes that no promise is about; a sequence is shortened before it is shown.
+//!
+//! A [`Subject`] is the store, and ways to reach it from outside. All of them are optional. Promises that need a way that
+//! is not there are reported as *ignored, not applicable* by the macro, and must be named in the call of [`contract`];
+//! they are never counted as kept.
 //!
 //! | [`Need`] | what it is for | without it |
 //! |---|---|---|
-//! | [`Wipe`](Need::Wipe) | the store loses a key, as by a restored backup or a failover: holders put their leases back | what follows a wipe is left out |
-//! | [`Lock`](Need::Lock) | other programs see the lock and may set it, as on Redis | strangers' and vanished locks are left out, and nobody looks at the lock |
-//! | [`Namespaces`](Need::Namespaces) | services share the store | that namespaces are separate is left out |
+//! | [`Wipe`](Need::Wipe) | the store loses a key, as by a restored backup or a failover | nothing is proved about what follows a wipe |
+//! | [`Lock`](Need::Lock) | other programs see the lock and may set it, as on Redis | nothing is proved about the lock |
+//! | [`Namespaces`](Need::Namespaces) | services share the store | nothing is proved about namespaces |
+//! | [`Notifications`](Need::Notifications) | a process that waits for a key is notified | waiting works by polling |
 //!
 //! # What is not proved
 //!
-//! - **Atomicity**, but for claims that are sent at once from one process: of those one wins. That no two servers
-//!   elsewhere can get in between is for you to show: one transaction, one script or one statement for each step, and a
-//!   test with real processes.
-//! - **Durability**: that what the store acknowledged survives its crash, or a failover.
-//! - **Its clock**: that the time is the store's own, and the same for all servers.
+//! - **Atomicity between processes**: concurrent swaps come from one process. That no other process can get in between is
+//!   for you to show: one transaction, one script or one statement for each swap, and a test with real processes.
+//! - **Durability**: that a swap which the store acknowledged survives its crash, or a failover.
+//! - **The source of its clock**: that the time is the store's own, and the same for all servers.
 //! - **Trouble**: that an unreachable or full store is an [error](crate::StoreError) in good time, and of the right kind.
 //!
 //! # How long it takes
 //!
-//! Promises wait for leases of 150 ms to expire, eight at a time. On a store that answers in a millisecond the contract
-//! takes about a second, and 2,000 sequences some ten.
+//! Promises wait for up to two seconds for a record or a limit to expire, eight at a time. On a store that answers in a
+//! millisecond the contract takes a few seconds, and 2,000 sequences about ten.
 
 #[doc(hidden)]
 pub mod bench;

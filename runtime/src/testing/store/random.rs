@@ -12,7 +12,7 @@ mod replay;
 mod sequence;
 
 /// Sequences mostly wait: for the store's answer, or for a lease to expire.
-const AT_A_TIME: u32 = 24;
+const AT_A_TIME: u32 = 12;
 
 /// In milliseconds: a sequence that is not the shortest is better than none.
 const TIME_TO_SHORTEN: u32 = 20_000;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::store::decide::{self, Decision, Seen};
-use crate::store::{
-    Change, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, Gap, Lease, ReleaseReply,
-    RunOutcome, Store, Swap, SwapReply, TickClaim, What, Won,
-};
 use crate::store::memory::MemoryStore;
+use crate::store::{
+    Change, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, Gap, Lease, ReleaseReply, RunOutcome, Store,
+    Swap, SwapReply, TickClaim, What, Won,
+};
 use crate::testing::TestClock;
 use crate::testing::store::Client;
 use crate::testing::store::bench::{
@@ -159,7 +159,10 @@ async fn late_copy_of_a_swap_is_refused() {
     });
     clock.step(6_000);
     let reply = store.swap("key", &swap).await.unwrap();
-    assert!(matches!(reply, SwapReply::Changed(_)), "after the claim's limit, though there is no record again");
+    assert!(
+        matches!(reply, SwapReply::Changed(_)),
+        "after the claim's limit, though there is no record again"
+    );
 }
 
 fn claimant(change: &Change) -> Arc<str> {

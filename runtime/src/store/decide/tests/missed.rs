@@ -151,7 +151,11 @@ async fn winner_gets_the_gap_since_the_last_decided_tick() {
     let [unseen, first] = [bench.tick_now().await, bench.tick_now().await];
     let claim = following("a", unseen, first);
     let won = bench.won(&claim).await;
-    assert_eq!(won.missed, [Gap { after: registered, before: first, schedule: None }], "nothing was decided before");
+    assert_eq!(
+        won.missed,
+        [Gap { after: registered, before: first, schedule: None }],
+        "nothing was decided before"
+    );
     let lease = Lease { reported: Some(first), ..lease(&claim, &won) };
     bench.release(&lease, RunOutcome::Succeeded).await;
 
@@ -232,17 +236,18 @@ async fn gap_that_was_reported_by_a_release_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn newest_sixteen_gaps_are_kept() {
+async fn oldest_of_more_than_sixteen_gaps_are_merged() {
     let bench = bench();
-    bench.register().await;
+    let registered = bench.register().await;
     let mut ticks = Vec::new();
     for _ in 0..20 {
         let [unseen, tick] = [bench.tick_now().await, bench.tick_now().await];
         bench.finish(&following("a", unseen, tick)).await;
         ticks.push(tick);
     }
-    let kept: Vec<_> = bench.look().await.state.missed.iter().map(|gap| gap.before).collect();
-    assert_eq!(kept, ticks[4..]);
+    let missed = bench.look().await.state.missed.clone();
+    let ends: Vec<_> = missed.iter().map(|gap| gap.before).collect();
+    assert_eq!((missed[0].after, ends), (registered, ticks[4..].to_vec()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -73,6 +73,17 @@ async fn tick_of_a_broken_run_is_not_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tick_of_a_cancelled_run_is_not_taken_over() {
+    let bench = bench();
+    let tick = bench.tick_ago(SHORT).await;
+    let retried = TickClaim { takeovers: 5, ..ask(tick) };
+    let lease = bench.win(&claim_with("a", LONG, retried.clone())).await;
+    bench.cancel().await;
+    assert_eq!(bench.release(&lease, RunOutcome::Cancelled).await, ReleaseReply::Released);
+    assert_eq!(bench.claim(&claim_with("b", LONG, retried)).await, started("a", lease.since, true));
+}
+
+#[tokio::test(start_paused = true)]
 async fn broken_lease_learns_who_broke_it_until_it_is_replaced() {
     let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;

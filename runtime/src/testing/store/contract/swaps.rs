@@ -271,7 +271,7 @@ fn full_state(text: &str) -> State {
             until: late,
             answer: Some(RequestAnswer::Held { server: Some(text()) }),
         }),
-        missed: vec![Gap { after: early, before: late, schedule: Some("every 1h".to_owned()) }; 16],
+        missed: vec![Gap { after: early, before: late, schedule: Some(text()) }; 16],
         reset_fence: Some(i64::MIN),
         stats: Stats {
             runs: u64::MAX,

@@ -13,10 +13,13 @@ use crate::store::{
 use crate::testing::{Hook, Intercept};
 
 use super::super::{Client, Need, Subject};
-use super::sequence::{self, Locker, REQUESTS, SERVERS, Step};
+use super::sequence::{self, Locker, REQUESTS, SERVERS, Step, Ttl};
 
 /// A lock expires by milliseconds, and may be read just before or after the clock.
 const CLOSE: Duration = Duration::from_millis(5);
+
+/// The shortest lease.
+const SHORTEST: Duration = Duration::from_millis(40);
 
 /// How long the store may take to answer, or a key may change at every attempt.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -40,6 +43,7 @@ struct Replay<'a> {
     references: HashMap<String, Reference>,
     has_lock: bool,
     start: Timestamp,
+    short: Duration,
     claims: Vec<Claim>,
     leases: Vec<Lease>,
     /// Every swap so far, to send copies of.
@@ -76,7 +80,9 @@ pub(super) async fn replay(subject: &Subject, steps: &[Step]) -> Result<u32, End
     let sent = Sent::default();
     let store = Arc::new(Intercept::new(Arc::clone(&subject.store), sent.clone()));
     let client = Client::within(store, PATIENCE);
+    let asked = tokio::time::Instant::now();
     let start = client.ping().await?.at;
+    let short = (40 * asked.elapsed()).clamp(SHORTEST, 5 * SHORTEST);
     let references = [key.clone(), format!("{key}#slots")].map(|key| (key, Reference::default()));
     let mut replay = Replay {
         subject,
@@ -86,6 +92,7 @@ pub(super) async fn replay(subject: &Subject, steps: &[Step]) -> Result<u32, End
         references: references.into(),
         has_lock: subject.can(Need::Lock),
         start,
+        short,
         claims: Vec::new(),
         leases: Vec::new(),
         swaps: Vec::new(),
@@ -113,7 +120,10 @@ impl Replay<'_> {
                 let claim = repeated.unwrap_or_else(|| Claim {
                     token: format!("token-{}", self.claims.len()).into(),
                     server: SERVERS[*server].into(),
-                    ttl: Duration::from_millis(*ttl),
+                    ttl: match ttl {
+                        Ttl::Short => self.short,
+                        Ttl::Long => Duration::from_secs(5),
+                    },
                     what: sequence::what(self.start, wants),
                     remember: *remember,
                 });
@@ -187,6 +197,13 @@ impl Replay<'_> {
                 }
             }
             Step::LockVanishes | Step::LockIsSet { .. } | Step::Wipe => {}
+            Step::Outlive => {
+                let ends = self.leases.last().map_or(self.start, |lease| lease.until);
+                let rest = ends.since(client.ping().await?.at);
+                if rest <= self.short {
+                    tokio::time::sleep(rest).await;
+                }
+            }
             Step::Sleep(millis) => tokio::time::sleep(Duration::from_millis(*millis)).await,
         }
         Ok(())
@@ -200,10 +217,11 @@ impl Replay<'_> {
         self.references.entry(self.key.clone()).or_default()
     }
 
-    /// Replays the step's swaps, then compares what the store shows.
+    /// Replays the step's swaps, then compares what the store shows of the keys that it may have changed.
     async fn compare(&mut self) -> Result<(), End> {
         let sent = std::mem::take(&mut *self.sent.0.lock().expect("no panic"));
-        let (mut changed, has_lock) = (false, self.has_lock);
+        let has_lock = self.has_lock;
+        let (mut changed, mut appended) = (vec![self.key.clone()], false);
         for (key, swap, reply) in sent {
             let reference = self.references.entry(key.clone()).or_default();
             match &reply {
@@ -214,18 +232,20 @@ impl Replay<'_> {
                         let difference = format!("{swap:?}\nstore:  {reply:?}\nrecord: {replayed:?}");
                         return Err(End::Different(difference));
                     }
-                    changed = true;
+                    appended |= swap.change.state.is_none() || !swap.change.records.is_empty();
                 }
                 SwapReply::Changed(look) => reference.compare(has_lock, look)?,
             }
+            if !changed.contains(&key) {
+                changed.push(key.clone());
+            }
             self.swaps.push((key, swap));
         }
-        let keys: Vec<_> = self.references.keys().cloned().collect();
-        for key in keys {
+        for key in changed {
             let look = self.client.store().look(&key).await?;
             self.references.entry(key).or_default().compare(has_lock, &look)?;
         }
-        if changed { self.compare_records().await } else { Ok(()) }
+        if appended { self.compare_records().await } else { Ok(()) }
     }
 
     async fn compare_records(&mut self) -> Result<(), End> {

@@ -22,7 +22,7 @@ pub(super) enum Step {
         again: bool,
         lost: bool,
         wants: Wants,
-        ttl: u64,
+        ttl: Ttl,
         remember: usize,
     },
     Extend {
@@ -60,6 +60,8 @@ pub(super) enum Step {
     },
     Wipe,
     Sleep(u64),
+    /// Waits until the newest lease has ended, if it is a short one.
+    Outlive,
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +75,15 @@ pub(super) enum Wants {
     Leader,
     /// One of so many.
     Slot(u32),
+}
+
+/// How long a lease lasts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ttl {
+    /// As short as the store can be expected to write a claim in time: within a sixth of it.
+    Short,
+    /// Longer than a sequence.
+    Long,
 }
 
 /// A claim for a tick; all in milliseconds, the tick counted from the start of the sequence.
@@ -144,7 +155,8 @@ fn step(of_a_job: bool) -> impl Strategy<Value = Step> {
         2 => Just(Step::LockVanishes),
         2 => (locker(), lasts()).prop_map(|(to, lasts)| Step::LockIsSet { to, lasts }),
         1 => Just(Step::Wipe),
-        2 => select(vec![1, 3, 12, 35]).prop_map(Step::Sleep),
+        1 => select(vec![1, 3, 12]).prop_map(Step::Sleep),
+        1 => Just(Step::Outlive),
     ]
     .boxed();
     if of_a_job { prop_oneof![4 => of_a_job_only, 40 => of_any_key].boxed() } else { of_any_key }
@@ -166,8 +178,7 @@ fn claim(of_a_job: bool) -> impl Strategy<Value = Step> {
         2 => manual.clone(),
     ];
     let wants = if of_a_job { wants.boxed() } else { manual };
-    // A claim is written within a sixth of its ttl of the look.
-    let ttl = select(vec![30, 60, 5_000, 5_000, 5_000]);
+    let ttl = select(vec![Ttl::Short, Ttl::Long, Ttl::Long]);
     let again_and_lost = (prop::bool::weighted(0.3), prop::bool::weighted(0.15));
     (0..SERVERS.len(), again_and_lost, wants, ttl, remember()).prop_map(
         |(server, (again, lost), wants, ttl, remember)| Step::Claim {
