@@ -16,7 +16,8 @@ async fn hears_of_releases_and_breaks(subject: Subject) {
         for breaks in [false, true] {
             let lease = bench.win(&claim_what("a", LONG, what.clone())).await;
             // The slots of a key have a record of their own.
-            let record = if matches!(what, What::Slot(_)) { bench.on("import-products#slots") } else { bench.clone() };
+            let record =
+                if matches!(what, What::Slot(_)) { bench.on("import-products#slots") } else { bench.clone() };
             let mut listener = record.listen().await.expect("a store that can tell");
             holder(bench.claim(&claim_what("b", LONG, what.clone())).await);
             if breaks {
@@ -71,8 +72,11 @@ async fn files_cannot_tell_and_say_so() {
 
 /// How often Redis has published something.
 async fn published(server: &RedisServer) -> usize {
-    let stats: String =
-        redis::cmd("INFO").arg("commandstats").query_async(&mut server.client().await).await.expect("statistics");
+    let stats: String = redis::cmd("INFO")
+        .arg("commandstats")
+        .query_async(&mut server.client().await)
+        .await
+        .expect("statistics");
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_publish:calls="));
     line.map_or(0, |line| line.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number"))
 }

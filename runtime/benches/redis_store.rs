@@ -49,9 +49,18 @@ struct Contender {
 
 const CONTENDERS: &[Contender] = &[
     Contender { name: "lose", call: |bench, task| Box::pin(async move { bench.lose(task).await }) },
-    Contender { name: "lose, bare look", call: |bench, task| Box::pin(async move { bench.bare_look(task).await }) },
-    Contender { name: "lose, bare SET NX", call: |bench, task| Box::pin(async move { bench.set_nx(task).await }) },
-    Contender { name: "lose, rslock", call: |bench, task| Box::pin(async move { bench.rslock_loses(task).await }) },
+    Contender {
+        name: "lose, bare look",
+        call: |bench, task| Box::pin(async move { bench.bare_look(task).await }),
+    },
+    Contender {
+        name: "lose, bare SET NX",
+        call: |bench, task| Box::pin(async move { bench.set_nx(task).await }),
+    },
+    Contender {
+        name: "lose, rslock",
+        call: |bench, task| Box::pin(async move { bench.rslock_loses(task).await }),
+    },
     Contender { name: "win and release", call: |bench, task| Box::pin(async move { bench.win(task).await }) },
     Contender {
         name: "win and release, bare look-swap-swap",
@@ -195,7 +204,8 @@ impl Bench {
         pipeline.cmd("EXISTS").arg(&record).cmd("GET").arg(lock).cmd("PTTL").arg(lock).cmd("TIME");
         type Fields = (Option<i64>, Option<String>, Option<i64>, Option<String>);
         type Answer = (Fields, i64, Option<String>, i64, (i64, i64));
-        let answer: Answer = pipeline.query_async(&mut self.bare.clone()).await.expect("a Redis that answers");
+        let answer: Answer =
+            pipeline.query_async(&mut self.bare.clone()).await.expect("a Redis that answers");
         let (_, version, _, state) = answer.0;
         Some((version?, State::from_json(state?).expect("a state")))
     }
@@ -203,7 +213,8 @@ impl Bench {
     async fn set_nx(&self, task: usize) {
         let mut set = redis::cmd("SET");
         set.arg(self.held(task)).arg(Uuid::new_v4().to_string()).arg("NX").arg("PX").arg(60_000);
-        let set: Option<String> = set.query_async(&mut self.bare.clone()).await.expect("a Redis that answers");
+        let set: Option<String> =
+            set.query_async(&mut self.bare.clone()).await.expect("a Redis that answers");
         assert_eq!(set, None);
     }
 
@@ -249,7 +260,8 @@ impl Bench {
         }
         call.arg(100).arg(u8::from(!claims));
         if !claims {
-            call.arg(3).arg("{\"outcome\":\"succeeded\",\"server\":\"bench-1-abcdef\",\"fence\":1800014400000000}");
+            call.arg(3)
+                .arg("{\"outcome\":\"succeeded\",\"server\":\"bench-1-abcdef\",\"fence\":1800014400000000}");
         }
         type Answer = (i64, (i64, i64), String, String);
         let (applied, _, version, _): Answer =

@@ -8,8 +8,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jobs::store::memory::MemoryStore;
 use jobs::store::decide::{self, Decision};
+use jobs::store::memory::MemoryStore;
 use jobs::store::{
     Claim, ClaimReply, Ending, Lease, Look, REMEMBERED, Store, Swap, SwapReply, Swapped, TickClaim, What,
 };
@@ -190,7 +190,12 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
 
 async fn swap<T>(store: &MemoryStore, key: &str, look: &Look, decision: Decision<T>) -> (T, Swapped) {
     let change = decision.change.expect("a change");
-    let swap = Swap { expected: look.version, expected_lock: look.lock.as_ref().map(|lock| lock.token.clone()), nonce: 1, change };
+    let swap = Swap {
+        expected: look.version,
+        expected_lock: look.lock.as_ref().map(|lock| lock.token.clone()),
+        nonce: 1,
+        change,
+    };
     match store.swap(key, &swap).await.expect("an answer") {
         SwapReply::Swapped(swapped) => (decision.reply, swapped),
         SwapReply::Changed(look) => panic!("changed meanwhile: {look:?}"),

@@ -94,7 +94,7 @@ impl Server {
             () = self.probe_is_answered() => {}
             () = self.app.ended.raised() => {
                 self.fail("the application's runtime, on which jobs run, has ended");
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
     }

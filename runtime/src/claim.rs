@@ -111,7 +111,9 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
                 lease.give_up(server);
                 return Err(SkipReason::Stopping.into());
             }
-            Ok(Asked::Won(lease, Won { missed, usual, .. })) => return Ok(Win { lease, slot, missed, usual }),
+            Ok(Asked::Won(lease, Won { missed, usual, .. })) => {
+                return Ok(Win { lease, slot, missed, usual });
+            }
             Ok(Asked::TooLate(lease)) => {
                 lease.give_up(server);
                 return Err(SkipReason::WonTooLate.into());

@@ -13,7 +13,9 @@ use crate::event::Events;
 use crate::health::Health;
 use crate::locks::Instance;
 use crate::server::Server;
-use crate::store::{Cancelled, Finding, ForgetReply, History, Holder, ServerInfo, StoreError, StoreErrorKind};
+use crate::store::{
+    Cancelled, Finding, ForgetReply, History, Holder, ServerInfo, StoreError, StoreErrorKind,
+};
 
 /// A running scheduler. Keep it for as long as jobs should run, and [shut it down](Jobs::shutdown) at the end.
 ///
@@ -176,8 +178,9 @@ impl Jobs {
 
     async fn look(&self, key: &str) -> Result<History, StoreError> {
         let key = key.to_owned();
-        let (history, _) =
-            self.ask("history", move |server| async move { server.requests(ASK_WITHIN).history(&key).await }).await?;
+        let (history, _) = self
+            .ask("history", move |server| async move { server.requests(ASK_WITHIN).history(&key).await })
+            .await?;
         Ok(history)
     }
 
@@ -258,8 +261,9 @@ impl Jobs {
             return Ok(Forgotten::Scheduled(server.id));
         }
         let key = key.to_owned();
-        let reply =
-            self.ask("forget", move |server| async move { server.requests(ASK_WITHIN).forget(&key, QUIET).await }).await?;
+        let reply = self
+            .ask("forget", move |server| async move { server.requests(ASK_WITHIN).forget(&key, QUIET).await })
+            .await?;
         Ok(match reply {
             ForgetReply::Forgotten => Forgotten::Yes,
             ForgetReply::Held(holder) => Forgotten::Held(holder),
@@ -271,7 +275,11 @@ impl Jobs {
     async fn set_paused(&self, step: &'static str, key: &str, paused: bool) -> Result<(), StoreError> {
         self.must_be_known(step, key).await?;
         let key = key.to_owned();
-        self.ask(step, move |server| async move { server.requests(ASK_WITHIN).set_paused(&key, paused).await }).await
+        self.ask(
+            step,
+            move |server| async move { server.requests(ASK_WITHIN).set_paused(&key, paused).await },
+        )
+        .await
     }
 
     /// A typing mistake must not look like success.

@@ -11,7 +11,9 @@ use crate::backoff::Backoff;
 use crate::event::RunRef;
 use crate::proof::Proof;
 use crate::server::{NeverSilently, Server};
-use crate::store::{Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Verdict};
+use crate::store::{
+    Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Verdict,
+};
 use crate::watched::Flag;
 use crate::{Run, Timestamp};
 
@@ -38,13 +40,7 @@ const RELEASE_FOR: Duration = Duration::from_secs(600);
 
 impl HeldLease {
     /// A claim was won, with this answer.
-    fn new(
-        server: &Server,
-        key: Arc<str>,
-        kept_alive: bool,
-        lease: Lease,
-        answer: Answer<Verdict>,
-    ) -> Self {
+    fn new(server: &Server, key: Arc<str>, kept_alive: bool, lease: Lease, answer: Answer<Verdict>) -> Self {
         // A store whose clock went back would grant more.
         let remaining = lease.until.since(answer.now).min(lease.ttl);
         let proof = Arc::new(Proof::new(&server.time, kept_alive, margin(lease.ttl), answer.sent, remaining));

@@ -44,10 +44,10 @@ pub use look::{
     Swapped, Topic, Version,
 };
 pub use messages::{
-    Cancelled, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, ForgetReply, Gap, HeldLock, History,
-    Holder, JobInfo, Kind, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer, RequestHint,
-    Requested, RunOutcome, RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord, Stats, Taken,
-    TickClaim, Unfinished, Verdict, What, Won,
+    Cancelled, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, ForgetReply, Gap, HeldLock,
+    History, Holder, JobInfo, Kind, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer,
+    RequestHint, Requested, RunOutcome, RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord,
+    Stats, Taken, TickClaim, Unfinished, Verdict, What, Won,
 };
 pub use record::Record;
 pub(crate) use requests::{Answer, Cached, GivenBack, Observe, Outstanding, Requests, Turns, record_key};

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
-use jobs::store::{
-    Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, RunOutcome, StoreError, Taken,
-};
+use jobs::store::{Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, RunOutcome, StoreError, Taken};
 use jobs::testing::store::{Client, Stamped};
 
 use super::site::{Kind, Site};

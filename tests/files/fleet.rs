@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use jobs::store::file::FileStore;
 use jobs::store::StoreErrorKind;
+use jobs::store::file::FileStore;
 use jobs::testing::store::Client;
 
 use super::support::folder::TempFolder;

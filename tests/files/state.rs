@@ -102,7 +102,8 @@ async fn state_of_another_format_is_an_error_that_names_both() {
     let store = FileStore::open(folder.path(), None).unwrap();
     let client = Client::new(store.clone());
     for format in [1, 3] {
-        fs::write(store.state_file("import"), format!(r#"{{"format":{format},"mark":{{"tick":1800}}}}"#)).unwrap();
+        fs::write(store.state_file("import"), format!(r#"{{"format":{format},"mark":{{"tick":1800}}}}"#))
+            .unwrap();
         let error = client.claim("import", &claim_now()).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unreadable);
         let expected = format!("has format {format}, and this version reads format 2");

@@ -122,7 +122,9 @@ fn server_that_waits_makes_one_more_round_trip_per_ttl() {
     // A swap that is applied and wins nothing begins with this: an extension, a release, the first registration. So does
     // the removal of a note.
     let extensions = calls(&hand, "hdel") - servers;
-    println!("{took:?}, {ttls:.1} ttls: {requests:?} of {servers} servers, {extensions} extensions and releases");
+    println!(
+        "{took:?}, {ttls:.1} ttls: {requests:?} of {servers} servers, {extensions} extensions and releases"
+    );
     // A ping and a claim at its start, and a claim for the tick from each server; who raced the winner, or registered the
     // job, made a swap, too; then the waiting, and the winner's own.
     let least = 3 * servers + 1 + extensions;

@@ -174,7 +174,9 @@ fn all_get_the_lock_on(ground: &Ground) {
         let idle_requests = after - before;
         let handed = handovers.len() as f64;
         let each = (in_all - after) as f64 / handed;
-        println!("Redis answered {idle_requests} requests meanwhile, and {each:.1} for each of {handed} handovers");
+        println!(
+            "Redis answered {idle_requests} requests meanwhile, and {each:.1} for each of {handed} handovers"
+        );
         assert!(idle_requests as f64 <= most + (PROCESSES + 2) as f64, "{idle_requests} requests");
         // The release; the look of the first in line of each process; the swap of the winner, and of those who looked
         // before it had won; and who comes next in the winner's line.

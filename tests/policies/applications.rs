@@ -35,7 +35,9 @@ async fn blocked_application_is_reported_once_and_so_is_its_return() {
     assert_eq!(fleet.server(0).health(), Health::Ready);
     fleet.server(0).block_application(true);
     fleet.run_for(secs(300)).await;
-    assert!(matches!(fleet.server(0).health(), Health::ApplicationBlocked { blocked_for } if blocked_for > secs(200)));
+    assert!(
+        matches!(fleet.server(0).health(), Health::ApplicationBlocked { blocked_for } if blocked_for > secs(200))
+    );
     assert_eq!(told(), (1, 0));
     fleet.server(0).block_application(false);
     fleet.run_for(secs(1)).await;

@@ -138,9 +138,7 @@ async fn tick_that_fell_into_a_pause_without_servers_is_reported_and_not_run() {
     let heard = Heard::from(fleet.server(added));
     fleet.run_for(secs(HOUR)).await;
     assert_eq!(notes.ticks(), [HOUR, 5 * HOUR]);
-    let missed = |kind: &EventKind| {
-        matches!(kind, EventKind::Missed { count: 3, first, .. } if *first == NOON.plus(secs(2 * HOUR)))
-    };
+    let missed = |kind: &EventKind| matches!(kind, EventKind::Missed { count: 3, first, .. } if *first == NOON.plus(secs(2 * HOUR)));
     assert_eq!(heard.count(missed), 1, "{:?}", heard.all());
 }
 

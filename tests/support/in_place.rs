@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jobs::Timestamp;
 use jobs::store::{
-    JobRecords, Look, Note, Notes, Page, Record, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply,
-    Topic,
+    JobRecords, Look, Note, Notes, Page, Record, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
+    SwapReply, Topic,
 };
 
 pub struct InPlaceStore {

@@ -8,7 +8,8 @@ use super::HeldLease;
 use crate::Timestamp;
 use crate::server::{NeverSilently, Server};
 use crate::store::{
-    Claim, ClaimReply, Ending, GivenBack, Lease, Outstanding, Registered, StoreError, Verdict, Won, decide::UNKNOWN_FENCE,
+    Claim, ClaimReply, Ending, GivenBack, Lease, Outstanding, Registered, StoreError, Verdict, Won,
+    decide::UNKNOWN_FENCE,
 };
 
 /// One claim through all its requests. Every request carries the same token, so a request whose answer was lost can be
@@ -36,7 +37,12 @@ pub(crate) enum Asked {
 }
 
 impl PendingClaim {
-    pub(crate) fn new(server: &Arc<Server>, key: impl Into<Arc<str>>, kept_alive: bool, claim: Claim) -> Self {
+    pub(crate) fn new(
+        server: &Arc<Server>,
+        key: impl Into<Arc<str>>,
+        kept_alive: bool,
+        claim: Claim,
+    ) -> Self {
         let (server, key) = (server.clone(), key.into());
         let outstanding = Outstanding::of(claim.token.clone());
         Self { server, key, kept_alive, claim, is_new: true, outstanding, other_schedule: None }
@@ -78,8 +84,14 @@ impl Drop for PendingClaim {
         let (server, key) = (self.server.clone(), self.key.clone());
         let outstanding = std::mem::take(&mut self.outstanding);
         let unknown = Timestamp::default();
-        let won =
-            Won { fence: UNKNOWN_FENCE, attempt: 0, since: unknown, until: unknown, missed: Vec::new(), usual: None };
+        let won = Won {
+            fence: UNKNOWN_FENCE,
+            attempt: 0,
+            since: unknown,
+            until: unknown,
+            missed: Vec::new(),
+            usual: None,
+        };
         let lease = Lease::won(self.claim.clone(), &won);
         server.clone().spawn(async move {
             let _never_silently = NeverSilently(server.clone());

@@ -35,12 +35,18 @@ pub(super) struct Claiming<'a> {
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);
 
 enum Next {
-    Decided(Decision<HeldLease>),
+    Decided(Box<Decision<HeldLease>>),
     /// At once.
     AskAgain,
     /// At this instant, or when there is a reason to hope.
     Wait(Instant),
     Fail(LockError),
+}
+
+impl Next {
+    fn decided(decision: Decision<HeldLease>) -> Self {
+        Self::Decided(Box::new(decision))
+    }
 }
 
 impl<'a> Claiming<'a> {
@@ -72,7 +78,7 @@ impl<'a> Claiming<'a> {
         loop {
             let freed = self.line.freed.get();
             let wake = match self.step(&on_held).await {
-                Next::Decided(decision) => return Ok(decision),
+                Next::Decided(decision) => return Ok(*decision),
                 Next::Fail(error) => return Err(Stop::Because(error)),
                 Next::AskAgain => Instant::now(),
                 Next::Wait(wake) => wake.min(self.patience.ends),
@@ -104,7 +110,7 @@ impl<'a> Claiming<'a> {
         let decision = match asked {
             Asked::Won(lease, _) if !ends => {
                 self.line.set_holder(None);
-                return Next::Decided(Decision::Won(lease));
+                return Next::decided(Decision::Won(lease));
             }
             Asked::Won(lease, _) | Asked::TooLate(lease) => return self.unused(lease),
             Asked::Refused(Verdict { decision, .. }, _) => decision,
@@ -115,7 +121,7 @@ impl<'a> Claiming<'a> {
                 self.line.set_holder(Some(holder.clone()));
                 self.held(holder).await
             }
-            ClaimReply::Done(at) => Next::Decided(Decision::Done(at)),
+            ClaimReply::Done(at) => Next::decided(Decision::Done(at)),
             // An earlier request had won, and its lease was over before this one was answered.
             ClaimReply::Lost => self.begin_again(),
             _ => Next::Fail(self.trouble(StoreErrorKind::Unreadable, "its answer makes no sense for a lock")),
@@ -138,7 +144,7 @@ impl<'a> Claiming<'a> {
 
     async fn held(&mut self, holder: Holder) -> Next {
         if self.patience.is_over() || self.ear.is_none() {
-            return Next::Decided(Decision::Held { holder, waited: self.patience.begun.elapsed() });
+            return Next::decided(Decision::Held { holder, waited: self.patience.begun.elapsed() });
         }
         if self.begins_to_listen().await {
             // The key may have come free just before.

@@ -31,8 +31,12 @@ struct Contents {
     /// The newest fence of a deleted record.
     deleted_fence: i64,
     listeners: HashMap<String, Vec<Bell>>,
-    notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Arc<str>)>>,
+    /// By namespace and topic.
+    notes: HashMap<(String, Topic), NotesByName>,
 }
+
+/// Each with its expiry.
+type NotesByName = BTreeMap<String, (Timestamp, Arc<str>)>;
 
 /// What is kept of one key.
 #[derive(Default)]
@@ -44,8 +48,7 @@ struct Entry {
 
 impl Entry {
     fn is_gone(&self, now: Timestamp) -> bool {
-        let unlocked =
-            self.lock.as_ref().is_none_or(|lock| lock.until.is_some_and(|until| until <= now));
+        let unlocked = self.lock.as_ref().is_none_or(|lock| lock.until.is_some_and(|until| until <= now));
         unlocked && self.record.as_ref().is_none_or(|record| record.is_expired(now))
     }
 }
@@ -173,7 +176,8 @@ impl Store for MemoryStore {
     fn list<'a>(&'a self, _page: Option<&'a str>) -> StoreFuture<'a, Page> {
         let contents = self.contents();
         let now = self.clock.now();
-        let ours = contents.keys.iter().filter_map(|(key, entry)| Some((key.strip_prefix(&self.prefix)?, entry)));
+        let ours =
+            contents.keys.iter().filter_map(|(key, entry)| Some((key.strip_prefix(&self.prefix)?, entry)));
         let ours = ours.filter(|(key, entry)| !key.contains('\0') && !entry.is_gone(now));
         let look = |(key, entry): (&str, &Entry)| {
             (key.to_owned(), Record::look_with_lock(entry.record.as_ref(), entry.lock.as_ref(), now))

@@ -4,7 +4,9 @@ mod lease;
 mod operator;
 mod record;
 
-pub use claim::{Claim, ClaimReply, Gap, Holder, Registered, Taken, TickClaim, Unfinished, Verdict, What, Won};
+pub use claim::{
+    Claim, ClaimReply, Gap, Holder, Registered, Taken, TickClaim, Unfinished, Verdict, What, Won,
+};
 pub use fleet::{JobInfo, RunningInfo, ServerInfo};
 pub use lease::{Ending, ExtendReply, FailedTry, Kind, Lease, Progress, ReleaseReply};
 pub use operator::{Cancelled, ForgetReply, HeldLock, RequestAnswer, RequestHint, Requested, RunRequest};

@@ -119,9 +119,8 @@ impl Outstanding {
     /// may.
     fn compare(&mut self, look: &Look) {
         let state = &look.state;
-        let has_won =
-            state.claimant.as_ref().is_some_and(|own| own.token == self.token && !own.released)
-                || state.slots.held.iter().any(|slot| slot.token == self.token);
+        let has_won = state.claimant.as_ref().is_some_and(|own| own.token == self.token && !own.released)
+            || state.slots.held.iter().any(|slot| slot.token == self.token);
         self.sent.take_if(|sent| {
             let replaced = sent.expected.is_some() && look.version != sent.expected;
             !has_won && (replaced || sent.not_after.is_some_and(|limit| look.now > limit))
@@ -181,15 +180,12 @@ impl Requests<'_> {
             _ => None,
         };
         let start = match claim.what {
-            What::Lock | What::Once | What::Leader if is_new => {
-                Start::Expect(Look::nothing(self.time.now()))
-            }
+            What::Lock | What::Once | What::Leader if is_new => Start::Expect(Look::nothing(self.time.now())),
             _ => Start::Look,
         };
         let is_won = |verdict: &Verdict| matches!(verdict.decision, ClaimReply::Won(_));
-        let mut answer = self
-            .decide("claim", key, start, outstanding, is_won, |look| decide::claim(look, claim))
-            .await?;
+        let mut answer =
+            self.decide("claim", key, start, outstanding, is_won, |look| decide::claim(look, claim)).await?;
         if let (ClaimReply::Won(won), Some(fence)) = (&mut answer.reply.decision, answer.fence) {
             won.fence = fence;
         }
@@ -357,7 +353,10 @@ impl Requests<'_> {
         let now = self.ask("announce", self.store.put_note(Topic::Servers, &note, ttl)).await?;
         self.time.learn(sent, now);
         let requests = self.ask("announce", self.store.notes(Topic::Requests)).await?.notes;
-        Ok(requests.into_iter().map(|note| RequestHint { key: note.name, id: note.text.to_string() }).collect())
+        Ok(requests
+            .into_iter()
+            .map(|note| RequestHint { key: note.name, id: note.text.to_string() })
+            .collect())
     }
 
     /// This server is gone.

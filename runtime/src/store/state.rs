@@ -251,6 +251,7 @@ fn escaped(json: &str) -> String {
     ascii
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_false(flag: &bool) -> bool {
     !flag
 }

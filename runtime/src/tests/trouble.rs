@@ -172,7 +172,10 @@ async fn key_that_cannot_be_read_is_told_by_its_ticks_and_makes_the_server_not_r
     for _ in 0..600 {
         seconds(1).await;
         let health = server.health.get();
-        assert!(matches!(&health, Health::StoreUnavailable { error, .. } if error.contains("damaged")), "{health:?}");
+        assert!(
+            matches!(&health, Health::StoreUnavailable { error, .. } if error.contains("damaged")),
+            "{health:?}"
+        );
     }
     while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
         match event.kind {
@@ -219,11 +222,7 @@ async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after
         tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(200))).await.unwrap();
         seconds(56).await;
     }
-    assert_eq!(
-        link.questions(),
-        before,
-        "it is past its timeout and its lease, but goes on"
-    );
+    assert_eq!(link.questions(), before, "it is past its timeout and its lease, but goes on");
     drop(let_go);
     app.shutdown_background();
 }

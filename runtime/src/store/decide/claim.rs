@@ -72,9 +72,8 @@ impl Draft<'_> {
         }
         let registered = self.same_schedule(ask).filter(|registered| registered.at < ask.tick);
         let runs_if_missed = ask.missed == Missed::RunOnce
-            && registered.is_some_and(|registered| {
-                registered.runs_missed_since.is_some_and(|since| since < ask.tick)
-            });
+            && registered
+                .is_some_and(|registered| registered.runs_missed_since.is_some_and(|since| since < ask.tick));
         let seen_coming = self.now.minus(ask.known_for) < ask.tick;
         if registered.is_none() && !seen_coming {
             return ClaimReply::Unregistered;

@@ -121,7 +121,8 @@ pub fn break_lock(
     let (now, fence) = (draft.now, draft.fence);
     let claimant = draft.holder(now).cloned().filter(|_| fence <= seen.fence);
     let lock = draft.lock.map(|lock| lock.token.clone());
-    if lock.is_some() && (lock == seen.foreign_lock || lock == claimant.as_ref().map(|own| own.token.clone())) {
+    if lock.is_some() && (lock == seen.foreign_lock || lock == claimant.as_ref().map(|own| own.token.clone()))
+    {
         draft.change.lock = LockChange::Delete;
     } else if broken.iter().all(|held| held.fence.is_none()) {
         return draft.finish(Vec::new());
@@ -164,7 +165,8 @@ impl Draft<'_> {
     /// As long as a late extension of a broken lease could restore it, the record has to stay.
     fn keep_broken(&mut self, ttl: Duration, until: Timestamp) {
         let late = request_timeout(ttl);
-        let broken_until = self.now.plus(ttl).max(until).plus(late).max(self.broken_until.unwrap_or_default());
+        let broken_until =
+            self.now.plus(ttl).max(until).plus(late).max(self.broken_until.unwrap_or_default());
         self.stay_until(broken_until);
         self.edit().broken_until = Some(broken_until);
     }

@@ -57,8 +57,7 @@ pub(super) fn extend(mut draft: Draft<'_>, lease: &Lease, of: u32) -> Decision<E
     let last = known_until.map_or(lease.until, |until| until.max(lease.until));
     // A slot that was held without a gap is kept, even if there are fewer by now.
     let uninterrupted = known_until.is_some_and(|until| until > now);
-    let others =
-        draft.slots.held.iter().filter(|slot| slot.until > now && slot.token != lease.token).count();
+    let others = draft.slots.held.iter().filter(|slot| slot.until > now && slot.token != lease.token).count();
     let has_room = uninterrupted || u32::try_from(others).is_ok_and(|others| others < of);
     if last <= now || !(known_until.is_some() || lost_by_the_store) || !has_room {
         return draft.finish(ExtendReply::Lost { broken_by: None });
@@ -82,7 +81,8 @@ pub(super) fn extend(mut draft: Draft<'_>, lease: &Lease, of: u32) -> Decision<E
     draft.change.fence = FenceChange::AtLeast(lease.fence);
     draft.change.grants_lease = true;
     let kept = known_until.is_some();
-    let reply = if kept { ExtendReply::Kept { until, cancelled_by: None } } else { ExtendReply::Restored(until) };
+    let reply =
+        if kept { ExtendReply::Kept { until, cancelled_by: None } } else { ExtendReply::Restored(until) };
     draft.finish(reply)
 }
 

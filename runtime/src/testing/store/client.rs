@@ -81,19 +81,22 @@ impl Client {
 
     /// Claims a key, with a look first.
     pub async fn claim(&self, key: &str, claim: &Claim) -> Answered<Verdict> {
-        let answer = self.requests().claim(key, claim, false, &mut Outstanding::of(claim.token.clone())).await?;
+        let answer =
+            self.requests().claim(key, claim, false, &mut Outstanding::of(claim.token.clone())).await?;
         Ok(Stamped { at: answer.now, reply: answer.reply })
     }
 
     /// Claims a key as a server does with a claim's first question: of a manual lock, without a look.
     pub async fn claim_first(&self, key: &str, claim: &Claim) -> Answered<Verdict> {
-        let answer = self.requests().claim(key, claim, true, &mut Outstanding::of(claim.token.clone())).await?;
+        let answer =
+            self.requests().claim(key, claim, true, &mut Outstanding::of(claim.token.clone())).await?;
         Ok(Stamped { at: answer.now, reply: answer.reply })
     }
 
     /// Claims a key and keeps what was written, so that extension and release need no look; `None` if it was refused.
     pub async fn acquire(&self, key: &str, claim: &Claim) -> Result<Option<Acquired>, StoreError> {
-        let answer = self.requests().claim(key, claim, true, &mut Outstanding::of(claim.token.clone())).await?;
+        let answer =
+            self.requests().claim(key, claim, true, &mut Outstanding::of(claim.token.clone())).await?;
         let ClaimReply::Won(won) = &answer.reply.decision else { return Ok(None) };
         let lease = Lease::won(claim.clone(), won);
         Ok(Some(Acquired { client: self.clone(), key: key.to_owned(), lease, written: answer.written }))
