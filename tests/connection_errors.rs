@@ -5,6 +5,7 @@
 mod support;
 
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::store::postgres::PostgresStore;
@@ -27,11 +28,11 @@ const HERE: [&str; 2] = ["localhost", "127.0.0.1"];
 /// A URL, what kind of error it leads to, and what the message says beside the location.
 type Case = (String, StoreErrorKind, &'static [&'static str]);
 
-fn open(url: &str, patience: Duration) -> Result<Box<dyn Store>, StoreError> {
+fn open(url: &str, patience: Duration) -> Result<Arc<dyn Store>, StoreError> {
     if url.starts_with("postgres") {
-        Ok(Box::new(PostgresStore::open(url, None)?.with_timeouts(patience, patience)))
+        Ok(Arc::new(PostgresStore::open(url, None)?.with_timeouts(patience, patience)))
     } else {
-        Ok(Box::new(RedisStore::open(url, None)?.with_timeouts(patience, patience)))
+        Ok(Arc::new(RedisStore::open(url, None)?.with_timeouts(patience, patience)))
     }
 }
 
@@ -47,12 +48,12 @@ async fn check(cases: &[Case]) {
         let kind = *kind;
         let patience = if kind == TimedOut { Duration::from_millis(500) } else { PATIENCE };
         let store = open(url, patience).unwrap_or_else(|error| panic!("{url}: {error}"));
-        let error = store.ping().await.expect_err(url);
+        let error = store.look("k").await.expect_err(url);
         assert_eq!(error.kind(), kind, "{url}: {error}");
         let said = error.to_string();
         let (scheme, host) = scheme_and_host(url);
         assert!(
-            said.starts_with(&format!("ping failed on {scheme}://")) && said.contains(host),
+            said.starts_with(&format!("look failed on {scheme}://")) && said.contains(host),
             "{url}: {said}"
         );
         for words in *says {
@@ -65,7 +66,7 @@ async fn check(cases: &[Case]) {
 
 async fn works(url: &str) {
     let store = open(url, PATIENCE).unwrap_or_else(|error| panic!("{url}: {error}"));
-    store.ping().await.unwrap_or_else(|error| panic!("{url}: {error}"));
+    store.look("k").await.unwrap_or_else(|error| panic!("{url}: {error}"));
 }
 
 /// An authority, a stranger, and what they signed, as files.
@@ -190,7 +191,7 @@ async fn a_postgres_that_does_not_let_us_in_says_why() {
     let plain = PostgresServer::shared();
     let users =
         "CREATE ROLE jobs LOGIN PASSWORD 's3cr3t-right'; CREATE ROLE known LOGIN; CREATE ROLE old LOGIN;
-        GRANT ALL ON SCHEMA public TO jobs, known";
+        GRANT ALL ON SCHEMA public TO jobs; GRANT jobs TO known";
     server.client().await.batch_execute(users).await.unwrap();
 
     let by_address = |user: &str, rest: &str| format!("{}{rest}", server.url_of(user));

@@ -1,7 +1,9 @@
-//! What only a PostgreSQL server brings with it: row locks, isolation levels, sessions that end, rights.
+//! What only a PostgreSQL server brings with it: row locks, isolation levels, sessions that end, rights, encodings.
 
 mod support;
 
+#[path = "postgres/columns.rs"]
+mod columns;
 #[path = "postgres/fleet.rs"]
 mod fleet;
 #[path = "postgres/listening.rs"]
@@ -18,17 +20,26 @@ mod sessions;
 mod setup;
 #[path = "postgres/slots.rs"]
 mod slots;
+#[path = "postgres/swaps.rs"]
+mod swaps;
 #[path = "postgres/sweeping.rs"]
 mod sweeping;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use jobs::store::postgres::PostgresStore;
-use jobs::store::{Claim, ClaimReply, Lease, Store, What};
+use jobs::store::{Claim, ClaimReply, Lease};
+use jobs::testing::store::Client;
 
-use support::bench::{claim_now, lease};
+use support::bench::lease;
 use support::postgres_server::{PATIENCE, PostgresServer};
+
+/// What a session's transactions may begin as: parameters of a URL.
+const ISOLATION_LEVELS: [&str; 3] = [
+    "options=-c%20default_transaction_isolation%3Dread%5C%20committed",
+    "options=-c%20default_transaction_isolation%3Drepeatable%5C%20read",
+    "options=-c%20default_transaction_isolation%3Dserializable",
+];
 
 /// A name that no other test uses, for namespaces and schemas.
 fn unused_name() -> String {
@@ -37,26 +48,26 @@ fn unused_name() -> String {
 }
 
 /// A store with a connection of its own.
-fn open(server: &PostgresServer, namespace: &str) -> PostgresStore {
-    open_url(&server.url(), namespace)
-}
-
-fn open_url(url: &str, namespace: &str) -> PostgresStore {
+fn store_at(url: &str, namespace: &str) -> PostgresStore {
     PostgresStore::open(url, Some(namespace)).expect("a valid URL").with_timeouts(PATIENCE, PATIENCE)
 }
 
-/// A claim of a lock, of work that is done once, or of a slot.
-fn claim_for(what: What, server: &str, ttl: Duration) -> Claim {
-    Claim { what, ..claim_now(server, ttl) }
+/// A server's way to such a store.
+fn open_url(url: &str, namespace: &str) -> Client {
+    Client::new(store_at(url, namespace))
 }
 
-async fn claim_on(store: &PostgresStore, key: &str, claim: &Claim) -> ClaimReply {
-    store.claim(key, claim).await.expect("claim").reply.decision
+fn open(server: &PostgresServer, namespace: &str) -> Client {
+    open_url(&server.url(), namespace)
 }
 
-async fn win(store: &PostgresStore, key: &str, claim: &Claim) -> Lease {
-    match claim_on(store, key, claim).await {
-        ClaimReply::Won(won) => lease(claim, won),
+async fn claim_on(client: &Client, key: &str, claim: &Claim) -> ClaimReply {
+    client.claim(key, claim).await.expect("claim").reply.decision
+}
+
+async fn win(client: &Client, key: &str, claim: &Claim) -> Lease {
+    match claim_on(client, key, claim).await {
+        ClaimReply::Won(won) => lease(claim, &won),
         reply => panic!("the claim should have won, but: {reply:?}"),
     }
 }

@@ -11,16 +11,19 @@ mod permissions;
 #[path = "redis_interop/registration.rs"]
 mod registration;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use jobs::Timestamp;
 use jobs::store::redis::RedisStore;
 use jobs::store::{
-    ClaimReply, ExtendReply, ReleaseReply, RunOutcome, Store, StoreError, StoreErrorKind, What,
+    Change, ClaimReply, ExtendReply, FenceChange, ReleaseReply, RunOutcome, Slot, Slots, State, Store,
+    StoreError, StoreErrorKind, Swap, SwapReply, What,
 };
-use jobs::testing::store::Subject;
+use jobs::testing::store::{Client, Subject};
 use redis::aio::MultiplexedConnection;
 
-use support::bench::{Bench, LONG, SHORT, claim, claim_now, claim_what, holder};
+use support::bench::{Bench, LONG, claim, claim_now, claim_what, holder};
 use support::redis_server::{PATIENCE, RedisServer};
 
 const LOCK: &str = "lock:import-products";
@@ -38,14 +41,26 @@ async fn raw<T: redis::FromRedisValue>(client: &mut MultiplexedConnection, comma
     cmd.arg(words.collect::<Vec<_>>()).query_async(client).await.expect(command)
 }
 
+/// Changes the state in the record of the key, as no program should.
+async fn tamper(client: &mut MultiplexedConnection, change: impl FnOnce(&mut serde_json::Value)) {
+    let record = format!("{{{LOCK}}}:state");
+    let state: String = raw(client, &format!("HGET {record} state")).await;
+    let mut state = serde_json::from_str(&state).expect("the state is JSON");
+    change(&mut state);
+    let mut set = redis::cmd("HSET");
+    let () =
+        set.arg(record).arg("state").arg(state.to_string()).query_async(client).await.expect("it is written");
+}
+
 #[tokio::test]
 async fn a_plain_clients_lock_excludes_ours_while_it_lasts() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
-    let () = raw(&mut plain, &format!("SET {LOCK} theirs NX PX 200")).await;
+    let () = raw(&mut plain, &format!("SET {LOCK} theirs NX PX 2000")).await;
     let held = holder(bench.claim(&claim_now("a", LONG)).await);
     let remaining = held.remaining.expect("it expires");
-    assert!(held.server.is_none() && remaining <= Duration::from_millis(201), "{held:?}");
+    assert!(held.server.is_none() && remaining <= Duration::from_millis(2001), "{held:?}");
+    assert_eq!(raw::<String>(&mut plain, &format!("GET {LOCK}")).await, "theirs");
 
     tokio::time::sleep(remaining + Duration::from_millis(3)).await;
     bench.win(&claim_now("a", LONG)).await;
@@ -79,7 +94,7 @@ async fn a_lock_of_another_type_is_held_by_a_stranger() {
     let lease = bench.win(&claim_now("a", LONG)).await;
     let () = raw(&mut plain, &format!("DEL {LOCK}")).await;
     let () = raw(&mut plain, &format!("HSET {LOCK} owner theirs")).await;
-    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost);
+    assert_eq!(bench.extend(&lease).await, ExtendReply::Lost { broken_by: None });
     assert_eq!(bench.release(&lease, RunOutcome::LeaseLost).await, ReleaseReply::Released);
     assert_eq!(raw::<String>(&mut plain, &format!("HGET {LOCK} owner")).await, "theirs");
 }
@@ -109,16 +124,20 @@ async fn the_keys_of_a_job_and_those_of_the_fleet_are_in_one_cluster_slot_each()
     let mut plain = server.client().await;
     for lock in [LOCK, "billing:lock:a/b:c", "lock:.."] {
         let slot: i64 = raw(&mut plain, &format!("CLUSTER KEYSLOT {lock}")).await;
-        for part in ["state", "runs", "skips"] {
+        for part in ["state", "runs", "skips", "awaited"] {
             let key = format!("{{{lock}}}:{part}");
             assert_eq!(raw::<i64>(&mut plain, &format!("CLUSTER KEYSLOT {key}")).await, slot, "{key}");
         }
+    }
+    let slot: i64 = raw(&mut plain, "CLUSTER KEYSLOT {notes}:servers:expiries").await;
+    for key in ["{notes}:servers:texts", "{notes}:requests:expiries", "{notes}:requests:texts"] {
+        assert_eq!(raw::<i64>(&mut plain, &format!("CLUSTER KEYSLOT {key}")).await, slot, "{key}");
     }
     // And the scripts name all keys they touch: a cluster of one node that owns every slot runs them.
     let () = raw(&mut plain, "CLUSTER ADDSLOTSRANGE 0 16383").await;
     let (bench, _) = beside(&server).await;
     for _ in 0..100 {
-        if bench.store.history(&bench.key).await.is_ok() {
+        if bench.store.look(&bench.key).await.is_ok() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -130,7 +149,7 @@ async fn the_keys_of_a_job_and_those_of_the_fleet_are_in_one_cluster_slot_each()
     bench.request("r", LONG).await;
     assert_eq!(fleet::announce(&bench, "a", LONG).await.len(), 1);
     assert_eq!(fleet::servers(&bench).await, ["a"]);
-    bench.store.leave("a").await.expect("leave");
+    bench.client.leave("a").await.expect("leave");
 }
 
 #[tokio::test]
@@ -155,21 +174,52 @@ async fn a_registration_from_the_future_counts_from_now() {
     let (bench, mut plain) = beside(&server).await;
     bench.register().await;
     let future = bench.now().await.plus(LONG).as_micros();
-    let () = raw(&mut plain, &format!("HSET {{{LOCK}}}:state registered_at {future}")).await;
-    let claimed = bench.answer(&claim("a", bench.now().await)).await.at;
-    assert_eq!(bench.history().await.registered.expect("registered").at, claimed);
+    tamper(&mut plain, |state| {
+        assert!(state["registered"]["at"].is_i64(), "{state}");
+        state["registered"]["at"] = future.into();
+    })
+    .await;
+    let before = bench.now().await;
+    let claimed = bench.answer(&claim("a", before)).await.at;
+    let registered = bench.history().await.registered.expect("registered").at;
+    assert!((before..=claimed).contains(&registered), "{registered:?} is not in {before:?}..={claimed:?}");
 }
 
+/// What a server of the last version left behind must stop this one: without it the tick would run again.
 #[tokio::test]
-async fn a_run_that_never_spoke_of_progress_is_read_and_recorded_all_the_same() {
+async fn a_record_of_the_old_format_is_an_error_that_names_the_format_and_no_claim() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
-    let crashed = bench.win(&claim_now("a", SHORT)).await;
-    let () = raw(&mut plain, &format!("HDEL {{{LOCK}}}:state progress")).await;
-    assert_eq!(bench.history().await.current.expect("it goes on").fence, crashed.fence);
-    bench.outlive(&crashed).await;
-    bench.win(&claim_now("b", LONG)).await;
-    assert_eq!(bench.history().await.runs[0].fence, crashed.fence);
+    let tick = bench.tick_now().await;
+    let old = format!(
+        "HSET {{{LOCK}}}:state format 1 fence 1800014400000001 mark {0} mark_server old started_tick {0} finished 1",
+        tick.as_micros()
+    );
+    let () = raw(&mut plain, &old).await;
+    let dump = async |plain: &mut MultiplexedConnection| -> Vec<String> {
+        let mut found: Vec<String> = raw(plain, &format!("HGETALL {{{LOCK}}}:state")).await;
+        let mut keys: Vec<String> = raw(plain, "KEYS *").await;
+        keys.sort();
+        found.extend(keys);
+        found
+    };
+    let before = dump(&mut plain).await;
+    let client = &bench.client;
+    let errors = [
+        client.claim(&bench.key, &claim("b", tick)).await.err(),
+        client.claim(&bench.key, &claim_now("b", LONG)).await.err(),
+        // The first question of a manual lock is the swap itself.
+        client.claim_first(&bench.key, &claim_what("b", LONG, What::Lock)).await.err(),
+        client.set_paused(&bench.key, true).await.err(),
+        client.history(&bench.key).await.err(),
+    ];
+    for error in errors {
+        let error = error.expect("an old record");
+        assert_eq!(error.kind(), StoreErrorKind::Unreadable, "{error}");
+        let says = format!("{{{LOCK}}}:state has format 1, and this version reads format 2");
+        assert!(error.to_string().contains(&says), "{error}");
+    }
+    assert_eq!(dump(&mut plain).await, before, "nothing was written");
 }
 
 #[tokio::test]
@@ -181,7 +231,7 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
     let () = raw(&mut plain, "CONFIG SET maxmemory-policy noeviction").await;
     let () = raw(&mut plain, "CONFIG SET maxmemory 1").await;
 
-    let error = bench.store.claim("other", &claim_now("b", LONG)).await.expect_err("the server is full");
+    let error = bench.client.claim("other", &claim_now("b", LONG)).await.expect_err("the server is full");
     assert_eq!(error.kind(), StoreErrorKind::Full);
     assert!(error.to_string().contains("maxmemory") && error.to_string().contains("more room"), "{error}");
     assert_eq!(raw::<Vec<String>>(&mut plain, "KEYS *other*").await, Vec::<String>::new());
@@ -206,7 +256,8 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
 async fn trouble(url: &str) -> StoreError {
     let store = RedisStore::open(url, None).expect("a valid URL");
     assert!(!format!("{store:?} {}", store.location()).contains("secret"));
-    let error = store.claim("import-products", &claim_now("a", LONG)).await.expect_err("trouble");
+    let error =
+        Client::new(store).claim("import-products", &claim_now("a", LONG)).await.expect_err("trouble");
     assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
     error
 }
@@ -215,14 +266,14 @@ async fn trouble(url: &str) -> StoreError {
 async fn a_wrong_password_is_refused_and_never_shown() {
     let server = RedisServer::start_with(&["--requirepass", "opensesame"]);
     let at = format!("127.0.0.1:{}", server.port());
-    for credentials in [":secret", "default:secret", "nobody:secret"] {
+    for credentials in [":secret", "secret", "default:secret", "nobody:secret"] {
         assert_eq!(trouble(&format!("redis://{credentials}@{at}")).await.kind(), StoreErrorKind::Refused);
         let resp3 = format!("redis://{credentials}@{at}?protocol=resp3");
         assert_eq!(trouble(&resp3).await.kind(), StoreErrorKind::Refused);
     }
     assert_eq!(trouble(&format!("redis://{at}")).await.kind(), StoreErrorKind::Refused);
     let store = RedisStore::open(&format!("redis://:opensesame@{at}"), None).expect("a valid URL");
-    store.ping().await.expect("the right password");
+    store.look("k").await.expect("the right password");
 }
 
 #[tokio::test]
@@ -246,8 +297,13 @@ async fn a_closed_port_is_unreachable() {
 
 #[test]
 fn a_malformed_url_is_refused_with_the_right_form() {
-    for (url, namespace) in [("redis//:secret@host", None), ("secret", None), ("redis://host", Some("a{b}"))]
-    {
+    for (url, namespace) in [
+        ("redis//:secret@host", None),
+        ("secret", None),
+        ("valkey://:secret@host/a", None),
+        ("redis://host", Some("a{b}")),
+        ("redis://host", Some("lock")),
+    ] {
         let error = RedisStore::open(url, namespace).expect_err(url);
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
         assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
@@ -258,23 +314,25 @@ fn a_malformed_url_is_refused_with_the_right_form() {
 async fn thousands_of_slots_that_ended_are_in_nobodys_way() {
     let server = RedisServer::start();
     let store = RedisStore::open(&server.url(), None).unwrap();
-    let now = store.ping().await.unwrap().at.as_micros();
-    let mut slots = redis::cmd("HSET");
-    slots.arg("{lock:k}:slots").arg(&[
-        "fence",
-        "1",
-        "begun",
-        "1",
-        "expires",
-        &(now + 60_000_000).to_string(),
-    ]);
-    for number in 1..=9_000 {
-        slots.arg(format!("slot:{number}")).arg(format!("{number} 1 {now} 9000 crashed"));
-    }
-    let () = slots.query_async(&mut server.client().await).await.unwrap();
-    let claim = claim_what("a", LONG, What::Slot(1));
-    let won = store.claim("k", &claim).await.unwrap().reply.decision;
+    let client = Client::new(store);
+    let now = client.ping().await.unwrap().at;
+    let ended = |number: i64| Slot {
+        token: format!("crashed-{number}").into(),
+        server: "crashed".into(),
+        of: 9_000,
+        fence: Some(number),
+        since: Timestamp::from_micros(number),
+        until: now,
+    };
+    let slots = Slots { held: (1..=9_000).map(ended).collect(), begun: Timestamp::from_micros(1) };
+    let state = State { slots, expires: Some(now.plus(2 * LONG)), ..State::default() };
+    let change = Change { state: Some(Arc::new(state)), fence: FenceChange::Next, ..Change::default() };
+    let swap = Swap { expected: None, expected_lock: None, nonce: 1, change };
+    let swapped = client.store().swap("k#slots", &swap).await.unwrap();
+    assert!(matches!(swapped, SwapReply::Swapped(_)), "{swapped:?}");
+
+    let won = client.claim("k", &claim_what("a", LONG, What::Slot(1))).await.unwrap().reply.decision;
     assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
-    let left: usize = raw(&mut server.client().await, "HLEN {lock:k}:slots").await;
-    assert_eq!(left, 4, "one slot, and what is known of all");
+    let held = client.store().look("k#slots").await.unwrap().state.slots.held.clone();
+    assert_eq!(held.iter().map(|slot| &*slot.server).collect::<Vec<_>>(), ["a"]);
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use jobs::store::redis::RedisStore;
 use jobs::store::{Store, StoreErrorKind};
+use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
 use support::bench::{LONG, claim_now};
@@ -38,11 +39,11 @@ async fn accepted(client: &mut MultiplexedConnection) -> usize {
 async fn a_restarted_server_is_found_again() {
     let mut server = RedisServer::start();
     let store = open(&server);
-    store.ping().await.expect("the server runs");
+    store.look("k").await.expect("the server runs");
     server.kill();
-    assert_eq!(store.ping().await.expect_err("it is gone").kind(), StoreErrorKind::Unreachable);
+    assert_eq!(store.look("k").await.expect_err("it is gone").kind(), StoreErrorKind::Unreachable);
     server.restart();
-    store.ping().await.expect("it is back");
+    store.look("k").await.expect("it is back");
 }
 
 #[tokio::test]
@@ -54,7 +55,7 @@ async fn many_callers_share_one_connection() {
     let callers: Vec<_> = (0..50)
         .map(|_| {
             let store = Arc::clone(&store);
-            tokio::spawn(async move { store.ping().await.expect("ping") })
+            tokio::spawn(async move { store.look("k").await.expect("ping") })
         })
         .collect();
     for caller in callers {
@@ -69,15 +70,15 @@ async fn a_silent_server_times_out_and_the_next_call_opens_another_connection() 
     let mut plain = server.client().await;
     let url = format!("{}?response_timeout=100ms", server.url());
     let store = RedisStore::open(&url, None).expect("a valid URL");
-    store.ping().await.expect("the server answers");
+    store.look("k").await.expect("the server answers");
     let before = accepted(&mut plain).await;
     raw(&mut plain, "CLIENT PAUSE 400 ALL").await;
     let start = Instant::now();
-    let error = store.ping().await.expect_err("the server is silent");
+    let error = store.look("k").await.expect_err("the server is silent");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut);
     assert!(start.elapsed() < Duration::from_millis(300));
     tokio::time::sleep(Duration::from_millis(500)).await;
-    store.ping().await.expect("the server answers again");
+    store.look("k").await.expect("the server answers again");
     assert_eq!(accepted(&mut plain).await - before, 1);
 }
 
@@ -88,11 +89,11 @@ async fn nobody_accepting_times_out() {
     let url = format!("redis://:secret@{}", silent.local_addr().expect("its address"));
     let patience = Duration::from_millis(100);
     let store = RedisStore::open(&url, None).expect("a valid URL").with_timeouts(patience, patience);
-    assert_eq!(store.ping().await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
+    assert_eq!(store.look("k").await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
 
     let store = RedisStore::open(&format!("{url}?connect_timeout=100ms"), None).expect("a valid URL");
     let begun = Instant::now();
-    assert_eq!(store.ping().await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
+    assert_eq!(store.look("k").await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
     assert!(begun.elapsed() < Duration::from_millis(1_900), "{:?} is the default's time", begun.elapsed());
 }
 
@@ -100,15 +101,16 @@ async fn nobody_accepting_times_out() {
 async fn a_caller_who_gives_up_harms_nobody() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
-    let store = open(&server).with_timeouts(LONG, LONG);
-    store.ping().await.expect("the server answers");
+    let client = Client::new(open(&server).with_timeouts(LONG, LONG));
+    let store = client.store();
+    store.look("k").await.expect("the server answers");
     raw(&mut plain, "CLIENT PAUSE 300 ALL").await;
     for _ in 0..3 {
         let claim = claim_now("a", LONG);
-        let given_up = tokio::time::timeout(Duration::from_millis(20), store.claim("k", &claim)).await;
+        let given_up = tokio::time::timeout(Duration::from_millis(20), client.claim("k", &claim)).await;
         assert!(given_up.is_err());
     }
-    tokio::time::timeout(Duration::from_secs(2), store.ping()).await.expect("in time").expect("ping");
+    tokio::time::timeout(Duration::from_secs(2), store.look("k")).await.expect("in time").expect("ping");
 }
 
 #[tokio::test]
@@ -117,10 +119,10 @@ async fn a_caller_who_gives_up_leaves_the_opening_of_the_connection_to_the_other
     let (url, opened) = slow_door(&server, Duration::from_millis(250)).await;
     let store = RedisStore::open(&url, None).expect("a valid URL");
     for _ in 0..4 {
-        let given_up = tokio::time::timeout(Duration::from_millis(20), store.ping()).await;
+        let given_up = tokio::time::timeout(Duration::from_millis(20), store.look("k")).await;
         assert!(given_up.is_err());
     }
-    store.ping().await.expect("the connection that the first caller began to open");
+    store.look("k").await.expect("the connection that the first caller began to open");
     assert_eq!(opened.load(Ordering::Relaxed), 1);
 }
 
@@ -148,29 +150,46 @@ async fn slow_door(server: &RedisServer, delay: Duration) -> (String, Arc<Atomic
 async fn a_demoted_server_is_refused_and_then_asked_over_a_new_connection() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
-    let store = open(&server);
-    store.ping().await.expect("the server answers");
+    let client = Client::new(open(&server));
+    client.ping().await.expect("the server answers");
     let before = accepted(&mut plain).await;
     raw(&mut plain, "REPLICAOF 127.0.0.1 1").await;
     raw(&mut plain, "CONFIG SET replica-serve-stale-data yes").await;
-    let error = store.claim("k", &claim_now("a", LONG)).await.expect_err("a replica");
+    let error = client.claim("k", &claim_now("a", LONG)).await.expect_err("a replica");
     assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("READONLY"), "{error}");
     raw(&mut plain, "REPLICAOF NO ONE").await;
-    store.claim("k", &claim_now("a", LONG)).await.expect("a primary again");
+    client.claim("k", &claim_now("a", LONG)).await.expect("a primary again");
     assert_eq!(accepted(&mut plain).await - before, 1);
+}
+
+#[tokio::test]
+async fn a_server_without_the_replicas_it_wants_starts_nothing_and_leaves_no_half_written_claim() {
+    let server = RedisServer::start();
+    let mut plain = server.client().await;
+    let client = Client::new(open(&server));
+    raw(&mut plain, "CONFIG SET min-replicas-to-write 1").await;
+    let error = client.claim("k", &claim_now("a", LONG)).await.expect_err("no replica");
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("NOREPLICAS"), "{error}");
+    assert_eq!(raw(&mut plain, "KEYS *").await, redis::Value::Array(Vec::new()));
+    raw(&mut plain, "CONFIG SET min-replicas-to-write 0").await;
+    client.claim("k", &claim_now("a", LONG)).await.expect("none is wanted any more");
 }
 
 #[tokio::test]
 async fn what_another_version_or_program_wrote_is_unreadable_and_left_alone() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
-    let store = open(&server);
-    raw(&mut plain, "HSET {lock:newer}:state format 2 fence 7").await;
+    let client = Client::new(open(&server));
+    raw(&mut plain, "HSET {lock:newer}:state format 3 fence 7").await;
+    raw(&mut plain, "HSET {lock:older}:state format 1 fence 7").await;
+    raw(&mut plain, "HSET {lock:damaged}:state format 2 fence 7").await;
     raw(&mut plain, "HSET {lock:foreign}:state a b").await;
     raw(&mut plain, "SET {lock:string}:state text").await;
-    for key in ["newer", "foreign", "string"] {
-        let claimed = store.claim(key, &claim_now("a", LONG)).await.expect_err(key);
-        let paused = store.set_paused(key, true).await.expect_err(key);
+    for key in ["newer", "older", "damaged", "foreign", "string"] {
+        let claimed = client.claim(key, &claim_now("a", LONG)).await.expect_err(key);
+        let paused = client.set_paused(key, true).await.expect_err(key);
         assert_eq!([claimed.kind(), paused.kind()], [StoreErrorKind::Unreadable; 2], "{claimed}; {paused}");
     }
     assert_eq!(raw(&mut plain, "HLEN {lock:newer}:state").await, redis::Value::Int(2));

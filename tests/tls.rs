@@ -105,19 +105,19 @@ async fn certificates_can_be_handed_over() {
     assert!(!format!("{both:?}").contains("BEGIN"), "{both:?}");
     let url = format!("rediss://127.0.0.1:{}", redis.tls_port());
     let store = RedisStore::open_with(&url, None, both).unwrap().with_timeouts(PATIENCE, PATIENCE);
-    store.ping().await.expect("it shows its certificate");
+    store.look("k").await.expect("it shows its certificate");
     let store = RedisStore::open_with(&url, None, certificates.clone()).unwrap();
-    store.with_timeouts(PATIENCE, PATIENCE).ping().await.expect_err("it shows none");
+    store.with_timeouts(PATIENCE, PATIENCE).look("k").await.expect_err("it shows none");
     let plain = RedisStore::open_with(&redis.url(), None, certificates).expect_err("without TLS");
     assert!(plain.to_string().contains("write rediss://"), "{plain}");
 
     let (authority, server) = postgres().await;
     let certificates = Certificates::default().root(authority.certificate.as_bytes());
     let store = PostgresStore::open_with(&server.url_of("jobs:right"), None, certificates).unwrap();
-    store.with_timeouts(PATIENCE, PATIENCE).ping().await.expect("verified");
+    store.with_timeouts(PATIENCE, PATIENCE).look("k").await.expect("verified");
     let other = Certificates::default().root(Authority::new("theirs").certificate.as_bytes());
     let store = PostgresStore::open_with(&server.url_of("jobs:right"), None, other).unwrap();
-    store.with_timeouts(PATIENCE, PATIENCE).ping().await.expect_err("another's");
+    store.with_timeouts(PATIENCE, PATIENCE).look("k").await.expect_err("another's");
 }
 
 /// The password is tied to the connection, with every hash that a certificate may be signed with.
@@ -137,7 +137,7 @@ async fn a_password_is_worth_nothing_over_another_connection() {
         let url = format!("{}?sslrootcert={root}", server.url_of("jobs:right"));
         let ping = async |url: &str| {
             let store = PostgresStore::open(url, None).unwrap().with_timeouts(PATIENCE, PATIENCE);
-            store.ping().await
+            store.look("k").await
         };
         let bound = ping(&format!("{url}&channel_binding=require")).await;
         assert_eq!(bound.is_ok(), tied, "{kind:?}: {bound:?}");
@@ -155,7 +155,7 @@ async fn postgres_is_encrypted_without_a_word_if_it_offers_that() {
         let name = format!("offered-{number}");
         let url = format!("{}?application_name={name}{rest}", server.url());
         let store = PostgresStore::open(&url, None).unwrap().with_timeouts(PATIENCE, PATIENCE);
-        store.ping().await.expect("it is reached");
+        store.look("k").await.expect("it is reached");
         let rows = server.client().await.query_typed(asking, &[(&name, Type::TEXT)]).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<bool>>(), [encrypted], "{url}");
     }

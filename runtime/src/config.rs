@@ -147,6 +147,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
     }
 }
 
+#[cfg(not(all(feature = "postgres", feature = "redis")))]
 fn needs(scheme: &str, feature: &str) -> String {
     format!("{scheme}:// needs the feature `{feature}` of singleton-jobs")
 }

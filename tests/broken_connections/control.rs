@@ -9,15 +9,19 @@ use super::steps::{claim_case, every_fault_at_every_position};
 use super::support::proxy::Fault;
 
 pub async fn a_client_that_repeats_a_claim_with_another_token_is_locked_out_by_itself(kind: Kind) {
-    let tally = every_fault_at_every_position(kind, |site| claim_case(site, false)).await;
-    println!("{kind:?}: {} of {} cases went wrong with another token", tally.wrong.len(), tally.cases);
-    for (_, _, wrong) in &tally.wrong {
-        assert!(wrong.contains("nobody else asks"), "locked out, and nothing else: {wrong}");
-    }
-    // Which of them hits the answer that counts may differ on a busy machine, where a claim is given up for less.
     let applied = [Fault::LostAnswer, Fault::LateAnswer, Fault::ResetBeforeAnswer, Fault::CutAnswer];
-    let harmed = tally.wrong.iter().any(|(fault, ..)| applied.contains(fault));
-    assert!(harmed, "the faults do no harm, so the tests beside prove nothing: {tally:?}");
+    // Which fault hits the answer that counts may differ on a busy machine, where a claim is given up for less.
+    for _ in 0..3 {
+        let tally = every_fault_at_every_position(kind, |site| claim_case(site, false)).await;
+        println!("{kind:?}: {} of {} cases went wrong with another token", tally.wrong.len(), tally.cases);
+        for (_, _, wrong) in &tally.wrong {
+            assert!(wrong.contains("nobody else asks"), "locked out, and nothing else: {wrong}");
+        }
+        if tally.wrong.iter().any(|(fault, ..)| applied.contains(fault)) {
+            return;
+        }
+    }
+    panic!("the faults do no harm, so the tests beside prove nothing");
 }
 
 const LOCK: &str = "lock:import-products";

@@ -1,24 +1,24 @@
-//! Who waits for a key hears when it is freed.
+//! Who listens for a key is notified when it is freed.
 
 use std::future::poll_fn;
 use std::time::Duration;
 
-use jobs::store::postgres::PostgresStore;
-use jobs::store::{Claim, Listener, RunOutcome, Store, What};
+use jobs::store::{Listener, RunOutcome, What};
+use jobs::testing::store::Client as Jobs;
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-use super::support::bench::{LONG, ending, holder};
+use super::support::bench::{LONG, claim_what, ending, holder};
 use super::support::postgres_server::{PATIENCE, PostgresServer};
-use super::{claim_for, claim_on, open, open_url, unused_name, win};
+use super::{claim_on, open, open_url, unused_name, win};
 
-async fn listen(store: &PostgresStore, key: &str) -> Listener {
-    store.listen(key).await.expect("listen").expect("PostgreSQL can tell")
+async fn listen(client: &Jobs, key: &str) -> Listener {
+    client.store().listen(key).await.expect("listen").expect("PostgreSQL notifies")
 }
 
-/// A claim that is refused, by somebody who waits.
-async fn wait_for(store: &PostgresStore, key: &str, what: What) {
-    holder(claim_on(store, key, &Claim { waits: true, ..claim_for(what, "waits", LONG) }).await);
+/// Slots have a record of their own.
+fn record_of(what: &What, key: &str) -> String {
+    if matches!(what, What::Slot(_)) { format!("{key}#slots") } else { key.to_owned() }
 }
 
 async fn is_freed(listener: &mut Listener) -> bool {
@@ -30,10 +30,9 @@ async fn who_waits_hears_of_a_release_and_of_a_broken_lock_over_another_connecti
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (holds, waits) = (open(server, &namespace), open(server, &namespace));
     for what in [What::Lock, What::Now, What::Leader, What::Slot(1)] {
-        let mut listener = listen(&waits, "key").await;
+        let mut listener = listen(&waits, &record_of(&what, "key")).await;
         for round in 0..2 {
-            let lease = win(&holds, "key", &claim_for(what.clone(), "holds", LONG)).await;
-            wait_for(&waits, "key", what.clone()).await;
+            let lease = win(&holds, "key", &claim_what("holds", LONG, what.clone())).await;
             if round == 0 {
                 holds.release("key", &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
             } else {
@@ -86,53 +85,64 @@ impl Overheard {
 async fn nothing_is_sent_if_nobody_waits() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, mut overheard) = (open(server, &namespace), Overheard::begin(server).await);
-    let use_once = async |what: &What, is_awaited: bool| {
-        let lease = win(&store, "key", &claim_for(what.clone(), "holds", LONG)).await;
-        holder(claim_on(&store, "key", &claim_for(what.clone(), "does-not-wait", LONG)).await);
-        if is_awaited {
-            wait_for(&store, "key", what.clone()).await;
-        }
+    let use_once = async |what: &What| {
+        let lease = win(&store, "key", &claim_what("holds", LONG, what.clone())).await;
+        holder(claim_on(&store, "key", &claim_what("does-not-wait", LONG, what.clone())).await);
         store.release("key", &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
         store.break_lock("key", 1).await.expect("break_lock");
     };
+    let minutes_later = format!(
+        "UPDATE job_note SET until = until - interval '2 minutes' WHERE namespace = '{namespace}' AND topic = 'waiting'"
+    );
     for what in [What::Lock, What::Slot(1)] {
-        use_once(&what, false).await;
+        use_once(&what).await;
         assert_eq!(overheard.of(&namespace).await, Vec::<String>::new());
-        // The control; and it is told once, not ever after.
-        use_once(&what, true).await;
-        use_once(&what, false).await;
-        assert_eq!(overheard.of(&namespace).await, [format!("public/{namespace}/key")]);
+        // The control.
+        let record = record_of(&what, "key");
+        listen(&store, &record).await;
+        use_once(&what).await;
+        assert_eq!(overheard.of(&namespace).await, [format!("public/{namespace}/{record}")]);
+        server.client().await.batch_execute(&minutes_later).await.unwrap();
+        use_once(&what).await;
+        assert_eq!(
+            overheard.of(&namespace).await,
+            Vec::<String>::new(),
+            "long after the last one has listened"
+        );
     }
 }
 
 #[tokio::test]
-async fn that_somebody_waits_is_written_now_and_then_only() {
+async fn that_somebody_waits_is_written_now_and_then_only_and_beside_the_record() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, client) = (open(server, &namespace), server.client().await);
     for what in [What::Lock, What::Slot(1)] {
-        let key = what.kind().as_str();
-        win(&store, key, &claim_for(what.clone(), "holds", LONG)).await;
-        let statement = format!(
-            "SELECT xmin::text, expires FROM job_lock WHERE namespace = '{namespace}' AND job_name = '{key}'"
-        );
-        let version = async || {
+        let key = record_of(&what, what.kind().as_str());
+        win(&store, what.kind().as_str(), &claim_what("holds", LONG, what.clone())).await;
+        let versions = async |table: &str, column: &str| {
+            let statement = format!(
+                "SELECT xmin::text FROM {table} WHERE namespace = '{namespace}' AND {column} = '{key}'"
+            );
             let rows = client.query_typed(&statement, &[]).await.unwrap();
-            (rows[0].get::<_, String>(0), rows[0].get::<_, i64>(1))
+            rows.iter().map(|row| row.get(0)).collect::<Vec<String>>()
         };
-        let before = version().await;
-        wait_for(&store, key, what.clone()).await;
-        let hinted = version().await;
-        assert!(before.0 != hinted.0 && before.1 == hinted.1, "{before:?}, {hinted:?}");
+        let record = versions("job_lock", "job_name").await;
+        assert_eq!((record.len(), versions("job_note", "name").await.len()), (1, 0));
+        listen(&store, &key).await;
+        let mark = versions("job_note", "name").await;
+        assert_eq!(mark.len(), 1);
         for _ in 0..3 {
-            wait_for(&store, key, what.clone()).await;
+            listen(&store, &key).await;
         }
-        assert_eq!(version().await, hinted);
-        let earlier =
-            format!("UPDATE job_lock SET awaited = awaited - 31000000 WHERE namespace = '{namespace}'");
-        client.batch_execute(&earlier).await.unwrap();
-        let aged = version().await;
-        wait_for(&store, key, what.clone()).await;
-        assert_ne!(version().await, aged);
+        assert_eq!(versions("job_note", "name").await, mark);
+        let later = format!(
+            "UPDATE job_note SET until = until - interval '61 seconds' WHERE namespace = '{namespace}'"
+        );
+        client.batch_execute(&later).await.unwrap();
+        let aged = versions("job_note", "name").await;
+        listen(&store, &key).await;
+        assert_ne!(versions("job_note", "name").await, aged, "it lasts for less than a minute");
+        assert_eq!(versions("job_lock", "job_name").await, record);
     }
 }
 
@@ -160,9 +170,8 @@ async fn all_who_listen_share_one_session_and_go_on_after_its_end() {
             assert!(!is_freed(listener).await, "who cannot hear any more is told so");
         }
         let key = format!("again-{round}");
-        let lease = win(&store, &key, &claim_for(What::Lock, "holds", LONG)).await;
+        let lease = win(&store, &key, &claim_what("holds", LONG, What::Lock)).await;
         let mut listener = listen(&store, &key).await;
-        wait_for(&store, &key, What::Lock).await;
         store.release(&key, &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
         assert!(is_freed(&mut listener).await);
         listeners = vec![listener];
@@ -177,8 +186,7 @@ async fn who_listens_hears_of_its_own_key_only() {
     let mut deaf = [listen(&store, "other").await, listen(&elsewhere, "key").await];
     let mut listener = listen(&elsewhere, "other").await;
     for (store, key) in [(&store, "key"), (&elsewhere, "other")] {
-        let lease = win(store, key, &claim_for(What::Lock, "holds", LONG)).await;
-        wait_for(store, key, What::Lock).await;
+        let lease = win(store, key, &claim_what("holds", LONG, What::Lock)).await;
         store.release(key, &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
     }
     // The one that came last has come, and so have all before it.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use jobs::Job;
 use jobs::store::postgres::{Lending, PostgresStore, Session, Source};
-use jobs::store::{ClaimReply, Store, StoreErrorKind};
+use jobs::store::{ClaimReply, StoreErrorKind};
+use jobs::testing::store::Client as Jobs;
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, NoTls};
 
@@ -26,6 +27,10 @@ fn pool(server: &PostgresServer, size: usize) -> Pool {
 fn store_on(pool: &Pool, namespace: &str) -> PostgresStore {
     let store = PostgresStore::from_pool(pool.clone(), Some(namespace)).expect("inside a runtime");
     store.with_timeouts(PATIENCE, PATIENCE)
+}
+
+fn open_on(pool: &Pool, namespace: &str) -> Jobs {
+    Jobs::new(store_on(pool, namespace))
 }
 
 #[tokio::test]
@@ -61,15 +66,14 @@ async fn a_whole_server_runs_its_jobs_over_the_applications_pool() {
 async fn an_exhausted_pool_is_an_error_that_says_so() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let pool = pool(server, 1);
-    let store = store_on(&pool, &namespace);
+    let store = open_on(&pool, &namespace);
     store.ping().await.expect("one is free");
     let taken = pool.get().await.unwrap();
-    let hasty = PostgresStore::from_pool(pool.clone(), Some(&namespace)).unwrap();
-    let error =
-        hasty.with_timeouts(Duration::from_millis(100), PATIENCE).ping().await.expect_err("none is free");
+    let hasty = Jobs::new(store_on(&pool, &namespace).with_timeouts(Duration::from_millis(100), PATIENCE));
+    let error = hasty.ping().await.expect_err("none is free");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
     let said = error.to_string();
-    assert!(said.starts_with("ping failed on the application's PostgreSQL pool: "), "{said}");
+    assert!(said.starts_with("look failed on the application's PostgreSQL pool: "), "{said}");
     assert!(said.contains("all of them are in use") && said.contains("make the pool larger"), "{said}");
     // Whoever gave up does not stand in the queue.
     let waiting = || pool.status().waiting;
@@ -83,7 +87,7 @@ async fn an_exhausted_pool_is_an_error_that_says_so() {
     impatient = impatient.runtime(Runtime::Tokio1).wait_timeout(Some(Duration::from_millis(50)));
     let pool = impatient.build().unwrap();
     let _taken = pool.get().await.unwrap();
-    let said = store_on(&pool, &namespace).ping().await.expect_err("none is free").to_string();
+    let said = open_on(&pool, &namespace).ping().await.expect_err("none is free").to_string();
     assert!(said.contains("all 1 connections of the pool are in use"), "{said}");
 }
 
@@ -92,12 +96,13 @@ async fn an_exhausted_pool_is_an_error_that_says_so() {
 async fn steps_that_are_given_up_do_not_poison_the_pool() {
     let (server, namespace) = (PostgresServer::start(), unused_name());
     let pool = pool(&server, 1);
-    let store = store_on(&pool, &namespace);
+    let store = open_on(&pool, &namespace);
     store.set_paused("job", false).await.expect("the server answers");
     store.set_paused("job", true).await.expect("the server answers");
     let mut other = server.client().await;
     let holding = other.transaction().await.unwrap();
-    holding.batch_execute("SELECT 1 FROM job_lock FOR UPDATE").await.unwrap();
+    // A look waits for this one, too.
+    holding.batch_execute("LOCK TABLE job_lock").await.unwrap();
     let session = async || -> i32 {
         let connection = pool.get().await.expect("a connection");
         connection.query_typed("SELECT pg_backend_pid()", &[]).await.expect("an answer")[0].get(0)
@@ -105,9 +110,8 @@ async fn steps_that_are_given_up_do_not_poison_the_pool() {
 
     let first = session().await;
     assert_eq!(session().await, first, "what works is given back");
-    let hasty = PostgresStore::from_pool(pool.clone(), Some(&namespace)).unwrap();
-    let hasty = hasty.with_timeouts(PATIENCE, Duration::from_millis(100));
-    let error = hasty.set_paused("job", false).await.expect_err("the row is locked");
+    let hasty = Jobs::new(store_on(&pool, &namespace).with_timeouts(PATIENCE, Duration::from_millis(100)));
+    let error = hasty.set_paused("job", false).await.expect_err("the table is locked");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
     let second = session().await;
     assert_ne!(second, first, "timed out, it left its statement to the next user");
@@ -116,14 +120,14 @@ async fn steps_that_are_given_up_do_not_poison_the_pool() {
     for attempt in 1.. {
         let cancelled =
             tokio::time::timeout(Duration::from_millis(100), store.set_paused("job", false)).await;
-        assert!(cancelled.is_err(), "the row is locked");
+        assert!(cancelled.is_err(), "the table is locked");
         if session().await != second {
             break;
         }
         assert!(attempt < 20, "cancelled, it left its statement to the next user");
     }
     holding.rollback().await.unwrap();
-    store.set_paused("job", false).await.expect("the row is free");
+    store.set_paused("job", false).await.expect("the table is free");
 }
 
 /// A source that lends its only connection, and takes note.
@@ -164,13 +168,32 @@ async fn a_source_of_ones_own_is_enough_and_is_given_back_what_works() {
     let discarded = Arc::new(AtomicU32::new(0));
     let only = Only { client: Arc::new(server.client().await), discarded: Arc::clone(&discarded) };
     let store = PostgresStore::from_source(only, Some(&namespace)).unwrap();
-    let store = store.with_timeouts(PATIENCE, PATIENCE).with_schema(&unused_name()).unwrap();
+    let store = Jobs::new(store.with_timeouts(PATIENCE, PATIENCE).with_schema(&unused_name()).unwrap());
     let claim = claim_now("a", LONG);
     assert!(matches!(claim_on(&store, "job", &claim).await, ClaimReply::Won(_)));
-    store.claim(&"k".repeat(129), &claim).await.expect_err("a bad key");
+    store.claim("a\0", &claim).await.expect_err("a bad key");
     assert_eq!(
         discarded.load(Ordering::Relaxed),
         0,
         "an answer, also a refusal, leaves a connection as it was"
     );
+}
+
+/// A swap that waits for a locked row ends by itself, so its connection can be used again.
+#[tokio::test]
+async fn connection_of_a_swap_that_found_its_row_locked_is_given_back() {
+    let (server, namespace) = (PostgresServer::start(), unused_name());
+    let discarded = Arc::new(AtomicU32::new(0));
+    let only = Only { client: Arc::new(server.client().await), discarded: Arc::clone(&discarded) };
+    let store = PostgresStore::from_source(only, Some(&namespace)).unwrap();
+    let store = Jobs::new(store.with_timeouts(PATIENCE, Duration::from_secs(1)));
+    store.set_paused("job", true).await.expect("the server answers");
+    let mut other = server.client().await;
+    let holding = other.transaction().await.unwrap();
+    holding.batch_execute("SELECT 1 FROM job_lock FOR UPDATE").await.unwrap();
+    let error = store.set_paused("job", false).await.expect_err("the row is locked");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    holding.rollback().await.unwrap();
+    store.set_paused("job", false).await.expect("the row is free");
+    assert_eq!(discarded.load(Ordering::Relaxed), 0);
 }

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use jobs::store::postgres::PostgresStore;
 use jobs::store::{Store, StoreError, StoreErrorKind};
+use jobs::testing::store::Client;
 
 use super::support::bench::{LONG, claim_now};
 use super::support::postgres_server::PostgresServer;
-use super::{open, unused_name};
+use super::{open, store_at, unused_name, win};
 
 async fn refusal(url: &str) -> StoreError {
     let patience = Duration::from_secs(5);
     let store = PostgresStore::open(url, None).expect("a URL").with_timeouts(patience, patience);
-    let error = store.ping().await.expect_err(url);
+    let error = store.look("key").await.expect_err(url);
     let said = format!("{error} {error:?} {store:?}");
     assert!(!said.contains("secret"), "{said}");
     error
@@ -49,9 +50,9 @@ async fn a_closed_port_and_a_silent_one_are_named() {
     let url = format!("postgres://jobs:secret@{address}/shop");
     let store = PostgresStore::open(&url, None).expect("a URL");
     let store = store.with_timeouts(Duration::from_millis(100), Duration::from_millis(100));
-    assert_eq!(store.ping().await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
+    assert_eq!(store.look("key").await.expect_err("silence").kind(), StoreErrorKind::TimedOut);
     let store = PostgresStore::open(&format!("{url}?connect_timeout=123ms"), None).expect("a URL");
-    let error = store.ping().await.expect_err("silence");
+    let error = store.look("key").await.expect_err("silence");
     assert!(error.to_string().contains("no connection within 123ms"), "{error}");
     drop(silent);
     let error = refusal(&url).await;
@@ -73,11 +74,37 @@ async fn a_standby_decides_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_too_long_or_odd_is_an_error() {
+async fn key_that_no_text_column_takes_is_an_error() {
     let store = open(PostgresServer::shared(), &unused_name());
-    for key in ["k".repeat(129), String::new(), "a b".to_owned(), "a\0".to_owned()] {
-        let error = store.claim(&key, &claim_now("a", LONG)).await.expect_err(&key);
-        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    let error = store.claim("a\0", &claim_now("a", LONG)).await.expect_err("a NUL");
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    assert!(error.to_string().contains("use names in ASCII"), "{error}");
+    // The control: whatever else is in a key does no harm.
+    for key in
+        ["k".repeat(1_000), "a b".to_owned(), "'; DROP TABLE job_lock --".to_owned(), "世界".to_owned()]
+    {
+        win(&store, &key, &claim_now("a", LONG)).await;
+    }
+}
+
+/// A password may be anywhere in a URL that is malformed.
+#[tokio::test]
+async fn malformed_url_is_not_repeated_by_a_start() {
+    for url in [
+        "postgres://u:a@b/secret@127.0.0.1:1/db",
+        "postgres://u:secret@127.0.0.1:port/db",
+        "postgres://127.0.0.1:1/db?password=secret&password=secret&schema=a&schema=secret",
+        "postgres://u:p@127.0.0.1:1/db?sslmode=secret",
+        "mysql://u:secret@127.0.0.1:1/db",
+    ] {
+        let opened = PostgresStore::open(url, None);
+        let error = opened.expect_err(url);
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+        let Err(start) = jobs::builder().without_annotated().url(url).start_all().await else {
+            panic!("{url}")
+        };
+        let said = format!("{error} {error:?} {start} {start:?}");
+        assert!(!said.contains("secret"), "{said}");
     }
 }
 
@@ -85,7 +112,7 @@ async fn a_key_that_is_too_long_or_odd_is_an_error() {
 async fn a_full_row_of_waiters_is_answered_in_time() {
     let (server, namespace) = (PostgresServer::start(), unused_name());
     let short = Duration::from_millis(300);
-    let store = open(&server, &namespace).with_timeouts(LONG, short);
+    let store = Client::new(store_at(&server.url(), &namespace).with_timeouts(LONG, short));
     store.set_paused("job", false).await.expect("the server answers");
     store.set_paused("job", true).await.expect("the server answers");
     let mut other = server.client().await;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use jobs::store::{ClaimReply, RunOutcome, Store, StoreErrorKind};
+use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, RunOutcome, StoreErrorKind, What};
 use tokio_postgres::types::Type;
 
-use super::support::bench::{LONG, claim, claim_now, ending, holder, lease};
+use super::support::bench::{LONG, claim, claim_now, claim_what, ending, holder, lease};
 use super::support::postgres_server::PostgresServer;
+use super::support::proxy::Proxy;
 use super::{claim_on, open, open_url, unused_name, win};
 
 #[tokio::test]
@@ -61,7 +62,7 @@ async fn claims_that_are_repeated_while_sessions_end_at_any_instant_win_once() {
         let lease = loop {
             match store.claim("job", &claim).await {
                 Ok(answer) => match answer.reply.decision {
-                    ClaimReply::Won(won) => break lease(&claim, won),
+                    ClaimReply::Won(won) => break lease(&claim, &won),
                     reply => panic!("nobody else claims, but: {reply:?}"),
                 },
                 Err(error) if error.kind() == StoreErrorKind::Unreachable => errors += 1,
@@ -122,21 +123,35 @@ async fn a_restarted_server_is_found_again_and_has_forgotten_nothing() {
 async fn many_callers_share_one_session() {
     let (server, namespace) = (PostgresServer::start(), unused_name());
     let store = open(&server, &namespace);
-    let claims: Vec<_> = (0..50).map(|_| claim_now("a", LONG)).collect();
-    let keys: Vec<_> = (0..50).map(|number| format!("job-{number}")).collect();
-    let mut callers: Vec<_> = keys.iter().zip(&claims).map(|(key, claim)| store.claim(key, claim)).collect();
-    std::future::poll_fn(|context| {
-        callers.retain_mut(|caller| match caller.as_mut().poll(context) {
-            std::task::Poll::Ready(answer) => {
-                assert!(matches!(answer.expect("claim").reply.decision, ClaimReply::Won(_)));
-                false
-            }
-            std::task::Poll::Pending => true,
-        });
-        if callers.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
+    let callers: Vec<_> = (0..50)
+        .map(|number| {
+            let store = store.clone();
+            tokio::spawn(async move { win(&store, &format!("job-{number}"), &claim_now("a", LONG)).await })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.expect("a win");
+    }
     let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
     let rows = server.client().await.query_typed(sessions, &[(&"singleton-jobs", Type::TEXT)]).await.unwrap();
     assert_eq!(rows[0].get::<_, i64>(0), 1);
+}
+
+#[tokio::test]
+async fn claim_extension_and_release_cost_one_round_trip_each() {
+    let (server, namespace) = (PostgresServer::shared(), unused_name());
+    let proxy = Proxy::before(server.port(), Duration::ZERO).await;
+    let store = open_url(&format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port()), &namespace);
+    for what in [What::Lock, What::Leader] {
+        store.ping().await.expect("a connection");
+        proxy.strike(&[]);
+        let mut held = store.acquire("key", &claim_what("a", LONG, what)).await.unwrap().expect("a win");
+        assert_eq!(proxy.answers(), 1);
+        assert!(matches!(held.extend().await.unwrap(), ExtendReply::Kept { .. }));
+        assert_eq!(proxy.answers(), 2);
+        assert!(matches!(held.extend().await.unwrap(), ExtendReply::Kept { .. }));
+        assert_eq!(proxy.answers(), 3);
+        let released = held.release(&ending(RunOutcome::Succeeded)).await.unwrap();
+        assert_eq!((released, proxy.answers()), (ReleaseReply::Released, 4));
+    }
 }

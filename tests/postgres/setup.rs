@@ -1,15 +1,14 @@
-//! Tables and functions are made once, by whoever comes first and may.
+//! Tables are made once, by whoever comes first and may.
 
 use std::time::Duration;
 
 use jobs::store::postgres::PostgresStore;
-use jobs::store::{
-    Announcement, Claim, ClaimReply, RunOutcome, RunRequest, Store, StoreError, StoreErrorKind, What,
-};
+use jobs::store::{Claim, ClaimReply, RunOutcome, RunRequest, StoreError, StoreErrorKind, What};
+use jobs::testing::store::Client;
 
-use super::support::bench::{LONG, claim, claim_now, ending, lease};
+use super::support::bench::{LONG, claim, claim_now, claim_what, ending, lease};
 use super::support::postgres_server::{PATIENCE, PostgresServer};
-use super::{claim_for, open_url, unused_name, win};
+use super::{open, open_url, unused_name, win};
 
 fn in_schema(server: &PostgresServer, user: &str, schema: &str) -> PostgresStore {
     let url = format!("{}?schema={schema}", server.url_of(user));
@@ -23,7 +22,7 @@ async fn ten_servers_that_start_at_once_make_the_tables_once() {
         let schema = unused_name();
         let starting: Vec<_> = (0..10)
             .map(|_| {
-                let store = in_schema(server, "postgres", &schema);
+                let store = Client::new(in_schema(server, "postgres", &schema));
                 tokio::spawn(async move { store.claim("job", &claim_now("a", LONG)).await })
             })
             .collect();
@@ -41,37 +40,36 @@ async fn schemas_are_separate() {
     let server = PostgresServer::shared();
     let (one, other) = (unused_name(), format!("{}-With_Capitals", unused_name()));
     for schema in [&one, &other] {
-        win(&in_schema(server, "postgres", schema), "job", &claim_now("a", LONG)).await;
+        win(&Client::new(in_schema(server, "postgres", schema)), "job", &claim_now("a", LONG)).await;
     }
 }
 
 /// Everything that is ever done with a key, and by a fleet.
-async fn whole_life(store: &PostgresStore) -> Result<(), StoreError> {
+async fn whole_life(store: &Client) -> Result<(), StoreError> {
     let tick = store.ping().await?.at;
     let win = async |claim: Claim| match store.claim("job", &claim).await?.reply.decision {
-        ClaimReply::Won(won) => Ok(lease(&claim, won)),
+        ClaimReply::Won(won) => Ok(lease(&claim, &won)),
         refusal => panic!("{refusal:?}"),
     };
-    let slot = win(claim_for(What::Slot(1), "a", LONG)).await?;
-    store.claim("job", &Claim { waits: true, ..claim_for(What::Slot(1), "b", LONG) }).await?;
+    let slot = win(claim_what("a", LONG, What::Slot(1))).await?;
+    store.claim("job", &claim_what("b", LONG, What::Slot(1))).await?;
     store.locks().await?;
-    store.listen("job").await?;
+    store.store().listen("job#slots").await?;
     store.extend("job", &slot).await?;
-    store.release("job", &slot, &ending(RunOutcome::Succeeded)).await?; // and tells who waits
+    store.release("job", &slot, &ending(RunOutcome::Succeeded)).await?; // and notifies who waits
     let first = win(claim_now("a", Duration::from_millis(200))).await?;
     store.extend("job", &first).await?;
     store.claim("job", &claim("b", tick)).await?; // skipped as held, on record
     tokio::time::sleep(Duration::from_millis(300)).await;
     let second = win(claim_now("b", LONG)).await?; // records the first as crashed
     store.release("job", &second, &ending(RunOutcome::Succeeded)).await?;
-    win(claim_for(What::Lock, "a", LONG)).await?;
+    win(claim_what("a", LONG, What::Lock)).await?;
     store.break_lock("job", 1).await?;
     store.set_paused("job", true).await?;
     store.set_paused("job", false).await?;
     store.reset("job").await?;
     store.request("job", &RunRequest { id: "r".to_owned(), by: "a".to_owned(), ttl: LONG }).await?;
-    let announcement = Announcement { server: "a".to_owned(), about: "{}".into(), ttl: Duration::ZERO };
-    store.announce(&announcement).await?;
+    store.announce("a", "{}", LONG).await?;
     store.servers().await?;
     store.leave("a").await?;
     store.history("job").await?;
@@ -86,6 +84,8 @@ async fn a_user_who_may_not_make_tables_is_told_what_to_run_and_that_suffices() 
     let user = format!("user_{schema}");
     administrator.batch_execute(&format!("CREATE ROLE {user} LOGIN; CREATE SCHEMA {schema}")).await.unwrap();
     let store = in_schema(server, &user, &schema);
+    let setup = store.setup_sql();
+    let store = Client::new(store);
 
     for grant in ["SELECT 1", &format!("GRANT USAGE ON SCHEMA {schema} TO {user}")] {
         administrator.batch_execute(grant).await.unwrap();
@@ -93,44 +93,83 @@ async fn a_user_who_may_not_make_tables_is_told_what_to_run_and_that_suffices() 
         assert_eq!(refusal.kind(), StoreErrorKind::Refused);
         assert!(refusal.to_string().contains("setup_sql"), "{refusal}");
     }
-    administrator.batch_execute(&store.setup_sql()).await.expect("the administrator may");
+    administrator.batch_execute(&setup).await.expect("the administrator may");
     whole_life(&store).await.expect("what was granted suffices");
 
-    let tables = ["job_lock", "job_slot", "job_run", "job_skip", "job_server", "job_request"];
+    let tables = ["job_lock", "job_record", "job_note"];
     for table in tables {
         let take = format!("REVOKE ALL ON {schema}.{table} FROM {user}");
         administrator.batch_execute(&take).await.unwrap();
         let refusal = whole_life(&store).await.expect_err(table);
         assert_eq!(refusal.kind(), StoreErrorKind::Refused);
         assert!(refusal.to_string().contains(table), "{refusal}");
-        administrator.batch_execute(&store.setup_sql()).await.expect("it can be run again");
+        administrator.batch_execute(&setup).await.expect("it can be run again");
         administrator.batch_execute(&format!("DELETE FROM {schema}.job_lock")).await.unwrap();
     }
 }
 
+/// As the first version of this crate had it, and as another program may have.
 #[tokio::test]
-async fn a_table_of_another_program_is_left_alone() {
+async fn table_of_an_older_version_or_another_program_is_left_alone() {
     let server = PostgresServer::shared();
-    let (administrator, schema) = (server.client().await, unused_name());
-    let theirs = format!(
-        "CREATE SCHEMA {schema}; CREATE TABLE {schema}.job_lock (job_name text PRIMARY KEY, created_at timestamp)"
-    );
-    administrator.batch_execute(&theirs).await.unwrap();
-    let store = in_schema(server, "postgres", &schema);
-    let refusal = store.claim("job", &claim_now("a", LONG)).await.expect_err("another program's table");
-    assert_eq!(refusal.kind(), StoreErrorKind::Unreadable, "{refusal}");
-    assert!(refusal.to_string().contains("?schema="), "{refusal}");
+    let administrator = server.client().await;
+    for columns in [
+        "namespace text, job_name text, format integer, fence bigint, server text, until bigint",
+        "job_name text PRIMARY KEY, created_at timestamp",
+    ] {
+        let schema = unused_name();
+        let theirs = format!("CREATE SCHEMA {schema}; CREATE TABLE {schema}.job_lock ({columns})");
+        administrator.batch_execute(&theirs).await.unwrap();
+        let store = in_schema(server, "postgres", &schema);
+        let setup = store.setup_sql();
+        let store = Client::new(store);
+        for refusal in [
+            store.claim("job", &claim_now("a", LONG)).await.expect_err("another table"),
+            store.claim_first("lock", &claim_what("a", LONG, What::Lock)).await.expect_err("another table"),
+            store.locks().await.expect_err("another table"),
+        ] {
+            assert_eq!(refusal.kind(), StoreErrorKind::Unreadable, "{refusal}");
+            let said = refusal.to_string();
+            assert!(said.contains("older version") && said.contains("?schema="), "{said}");
+        }
+        administrator.batch_execute(&setup).await.expect_err("it changes no table that is there");
+        administrator.batch_execute("ROLLBACK").await.unwrap();
+        let tables = format!("SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'");
+        assert_eq!(administrator.query_typed(&tables, &[]).await.unwrap()[0].get::<_, i64>(0), 1);
+    }
 }
 
 #[tokio::test]
-async fn what_a_newer_version_wrote_is_unreadable_and_left_alone() {
+async fn what_another_version_wrote_is_unreadable_and_left_alone() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
-    let store = open_url(&server.url(), &namespace);
+    let (store, client) = (open(server, &namespace), server.client().await);
+    for format in [1, 3] {
+        let key = format!("job-{format}");
+        win(&store, &key, &claim_now("a", LONG)).await;
+        let theirs = format!("{{\"format\":{format},\"claimant\":[]}}");
+        let write = format!(
+            "UPDATE job_lock SET state = '{theirs}' WHERE namespace = '{namespace}' AND job_name = '{key}'"
+        );
+        client.batch_execute(&write).await.unwrap();
+        let claimed = store.claim(&key, &claim_now("b", LONG)).await.expect_err("another format");
+        let first =
+            store.claim_first(&key, &claim_what("b", LONG, What::Lock)).await.expect_err("another format");
+        let paused = store.set_paused(&key, true).await.expect_err("another format");
+        let looked = store.history(&key).await.expect_err("another format");
+        for error in [claimed, first, paused, looked] {
+            assert_eq!(error.kind(), StoreErrorKind::Unreadable, "{error}");
+        }
+        let read =
+            format!("SELECT state FROM job_lock WHERE namespace = '{namespace}' AND job_name = '{key}'");
+        assert_eq!(client.query_typed(&read, &[]).await.unwrap()[0].get::<_, String>(0), theirs);
+    }
+}
+
+#[tokio::test]
+async fn tables_that_are_dropped_are_made_again() {
+    let (server, schema) = (PostgresServer::shared(), unused_name());
+    let store = open_url(&format!("{}?schema={schema}", server.url()), "own");
     win(&store, "job", &claim_now("a", LONG)).await;
-    let raise = format!("UPDATE job_lock SET format = 2 WHERE namespace = '{namespace}'");
-    server.client().await.batch_execute(&raise).await.unwrap();
-    let claimed = store.claim("job", &claim_now("b", LONG)).await.expect_err("a newer format");
-    let paused = store.set_paused("job", true).await.expect_err("a newer format");
-    let looked = store.history("job").await.expect_err("a newer format");
-    assert_eq!([claimed, paused, looked].map(|error| error.kind()), [StoreErrorKind::Unreadable; 3]);
+    server.client().await.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+    win(&store, "job", &claim_now("b", LONG)).await;
 }

@@ -2,34 +2,101 @@
 
 use std::time::Duration;
 
-use jobs::store::{ClaimReply, RunOutcome, Taken};
+use jobs::store::redis::RedisStore;
+use jobs::store::{ClaimReply, ReleaseReply, RunOutcome, Taken, What};
+use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
-use super::support::bench::{LONG, claim, claim_now};
-use super::support::redis_server::RedisServer;
+use super::support::bench::{LONG, claim, claim_what, ending};
+use super::support::proxy::Proxy;
+use super::support::redis_server::{PATIENCE, RedisServer};
 use super::{beside, fleet, raw};
 
+/// How often the server has run a command since it last forgot.
+async fn calls(plain: &mut MultiplexedConnection, command: &str) -> u32 {
+    let stats: String = raw(plain, "INFO commandstats").await;
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+/// Counts the round trips of a step on the way to the server, and the scripts that the server ran for it.
+struct Meter {
+    proxy: Proxy,
+    plain: MultiplexedConnection,
+}
+
+impl Meter {
+    async fn cost_of<T>(&mut self, step: impl Future<Output = T>) -> (usize, u32, T) {
+        let () = raw(&mut self.plain, "CONFIG RESETSTAT").await;
+        self.proxy.strike(&[]);
+        let reply = step.await;
+        let round_trips = self.proxy.answers();
+        assert_eq!(calls(&mut self.plain, "eval").await, 0, "sent by its digest");
+        (round_trips, calls(&mut self.plain, "evalsha").await, reply)
+    }
+}
+
 #[tokio::test]
-async fn a_step_costs_one_round_trip() {
+async fn each_step_costs_its_round_trips_and_no_more() {
+    let server = RedisServer::start();
+    let proxy = Proxy::before(server.port(), Duration::ZERO).await;
+    let store = RedisStore::open(&format!("redis://127.0.0.1:{}", proxy.port()), None).expect("a URL");
+    let client = Client::new(store.with_timeouts(PATIENCE, PATIENCE));
+    let mut meter = Meter { proxy, plain: server.client().await };
+
+    // Connected, and the scripts are known.
+    let first = client.acquire("warm", &claim_what("a", LONG, What::Lock)).await.expect("a claim");
+    first.expect("free").release(&ending(RunOutcome::Succeeded)).await.expect("a release");
+    client.announce("a", &fleet::about("a"), LONG).await.expect("an announcement");
+
+    let tick = client.ping().await.expect("a ping").at;
+    let (trips, scripts, won) = meter.cost_of(client.acquire("k", &claim("a", tick))).await;
+    let mut won = won.expect("an answer").expect("it is due");
+    assert_eq!((trips, scripts), (2, 1), "a claim that wins: a look and a swap");
+
+    let (trips, scripts, lost) = meter.cost_of(client.claim("k", &claim("b", tick))).await;
+    let lost = lost.expect("an answer").reply.decision;
+    assert!(matches!(lost, ClaimReply::Taken(_)), "{lost:?}");
+    assert_eq!((trips, scripts), (1, 0), "a claim that loses: a look");
+
+    let (trips, scripts, kept) = meter.cost_of(won.extend()).await;
+    kept.expect("an answer");
+    assert_eq!((trips, scripts), (1, 1), "an extension: a swap");
+    let end = ending(RunOutcome::Succeeded);
+    let (trips, scripts, released) = meter.cost_of(won.release(&end)).await;
+    assert_eq!(released.expect("an answer"), ReleaseReply::Released);
+    assert_eq!((trips, scripts), (1, 1), "a release: a swap");
+
+    let lock = claim_what("a", LONG, What::Lock);
+    let (trips, scripts, lock) = meter.cost_of(client.acquire("lock", &lock)).await;
+    let lock = lock.expect("an answer").expect("free");
+    assert_eq!((trips, scripts), (1, 1), "a manual lock that is free: a swap");
+    let (trips, scripts, _) = meter.cost_of(lock.release(&end)).await;
+    assert_eq!((trips, scripts), (1, 1), "its release: a swap");
+
+    let (trips, scripts, history) = meter.cost_of(client.history("k")).await;
+    assert_eq!(history.expect("an answer").reply.runs.len(), 1);
+    assert_eq!((trips, scripts), (2, 0), "a history: a look and the records");
+    let about = fleet::about("a");
+    let (trips, scripts, _) = meter.cost_of(client.announce("a", &about, LONG)).await;
+    assert_eq!((trips, scripts), (2, 1), "a heartbeat: a note, and the requests");
+}
+
+#[tokio::test]
+async fn a_look_is_made_of_plain_reads() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
-    let everything = async || {
-        let mut lease = bench.win(&claim_now("a", LONG)).await;
-        bench.keep(&mut lease).await;
-        bench.release(&lease, RunOutcome::Succeeded).await;
-        bench.history().await;
-        fleet::announce(&bench, "a", LONG).await;
-    };
-    everything().await;
+    bench.win(&claim("a", bench.now().await)).await;
     let () = raw(&mut plain, "CONFIG RESETSTAT").await;
-    everything().await;
+    bench.look().await;
     let stats: String = raw(&mut plain, "INFO commandstats").await;
-    let calls = |command: &str| {
-        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-        line.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().expect("a number"))
-    };
-    let sent: [u32; 3] = ["evalsha", "eval", "script|load"].map(calls);
-    assert_eq!(sent, [5, 0, 0], "{stats}");
+    let mut commands: Vec<_> =
+        stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':')).collect();
+    commands.sort_unstable();
+    commands.retain(|(name, _)| !["config|resetstat", "info"].contains(name));
+    let names: Vec<_> = commands.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["exists", "get", "hmget", "pttl", "time"], "{stats}");
+    assert!(commands.iter().all(|(_, counts)| counts.starts_with("calls=1,")), "{stats}");
 }
 
 #[tokio::test]
@@ -47,9 +114,14 @@ async fn a_claim_that_loses_writes_nothing() {
         if let Some(outcome) = outcome {
             bench.release(&lease, outcome).await;
         }
-        let before = writes(&mut plain).await;
+        let before = (writes(&mut plain).await, calls(&mut plain, "evalsha").await);
+        assert!(before.0.is_some());
         assert!(matches!(bench.claim(&claim("b", tick)).await, ClaimReply::Taken(Taken::Started { .. })));
         assert_eq!(bench.claim(&claim("b", older)).await, ClaimReply::Superseded(tick));
-        assert_eq!(writes(&mut plain).await, before);
+        assert_eq!(
+            (writes(&mut plain).await, calls(&mut plain, "evalsha").await),
+            before,
+            "no script, no write"
+        );
     }
 }

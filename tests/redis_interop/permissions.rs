@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, RunOutcome, RunRequest, Store, StoreError, StoreErrorKind, What};
+use jobs::store::{RunOutcome, RunRequest, StoreError, StoreErrorKind, What};
+use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
-use super::support::bench::{LONG, claim, claim_now, claim_what, ending, lease};
-use super::support::redis_server::RedisServer;
+use super::support::bench::{LONG, claim, claim_now, claim_what, ending};
+use super::support::redis_server::{PATIENCE, RedisServer};
 use super::{fleet, raw};
 
 /// The commands and keys that the README asks an administrator to allow, and the keys of a namespace `ns`.
@@ -21,45 +22,54 @@ fn permissions_in_the_readme() -> (Vec<String>, Vec<String>, Vec<String>) {
     (quoted(commands), quoted(keys), quoted(with_a_namespace))
 }
 
-/// Everything that is ever done with a key, and by a fleet.
+/// Everything that is ever done with a key, and by a fleet. No lease ends here before it is released.
 async fn whole_life(
-    store: &RedisStore,
+    client: &Client,
     lock: &str,
     plain: &mut MultiplexedConnection,
 ) -> Result<(), StoreError> {
-    let win = async |server, ttl| {
-        let claim = claim_now(server, ttl);
-        match store.claim("k", &claim).await?.reply.decision {
-            ClaimReply::Won(won) => Ok(lease(&claim, won)),
-            refusal => panic!("{refusal:?}"),
-        }
-    };
-    let first = win("a", Duration::from_millis(20)).await?;
-    store.extend("k", &first).await?;
-    let now = store.ping().await?.at;
-    store.claim("k", &claim("b", now)).await?; // skipped as held, on record
-    tokio::time::sleep(Duration::from_millis(30)).await;
-    let second = win("b", LONG).await?; // records the first as crashed
-    store.release("k", &second, &ending(RunOutcome::Succeeded)).await?;
-    let () = raw(plain, &format!("SET {lock} theirs PX 10000")).await;
-    store.claim("k", &claim_now("a", LONG)).await?; // held by a stranger
-    store.set_paused("k", true).await?;
-    store.reset("k").await?;
+    let mut run = client.acquire("k", &claim_now("a", LONG)).await?.expect("the key is free");
+    run.extend().await?;
+    let now = client.ping().await?.at;
+    client.claim("k", &claim("b", now)).await?; // skipped as held, on record
+    run.release(&ending(RunOutcome::Succeeded)).await?;
+    let () = raw(plain, &format!("SET {lock} theirs PX 600000")).await;
+    client.claim("k", &claim_now("a", LONG)).await?; // held by another program
+    client.set_paused("k", true).await?;
+    client.reset("k").await?;
     let request = RunRequest { id: "r".to_owned(), by: "a".to_owned(), ttl: LONG };
-    store.request("k", &request).await?;
-    store.announce(&fleet::announcement("a", Duration::ZERO)).await?;
-    store.announce(&fleet::announcement("b", LONG)).await?; // removes the first
-    store.servers().await?;
-    store.leave("b").await?;
-    store.forget("k", Duration::ZERO).await?;
+    client.request("k", &request).await?;
+    client.announce("b", &fleet::about("b"), LONG).await?;
+    client.servers().await?;
+    client.leave("b").await?;
+    client.forget("k", Duration::ZERO).await?;
+    let listener = client.store().listen("by-hand").await?;
+    assert!(listener.is_none(), "this user may not subscribe");
     for what in [What::Lock, What::Slot(1)] {
-        let mut claim = claim_what("a", LONG, what);
-        claim.waits = true;
-        store.claim("by-hand", &claim).await?;
+        client.acquire("by-hand", &claim_what("a", LONG, what)).await?.expect("the key is free");
     }
-    store.locks().await?;
-    store.break_lock("by-hand", 10).await?;
-    store.history("k").await.map(drop)
+    assert_eq!(client.locks().await?.reply.len(), 3, "the two, and that of the other program");
+    client.break_lock("by-hand", 10).await?;
+    client.history("k").await.map(drop)
+}
+
+/// The words of the module's documentation are those of the README.
+#[test]
+fn both_lists_of_permissions_are_the_same() {
+    let docs = include_str!("../../runtime/src/store/redis.rs");
+    let rules =
+        docs.split("ACL SETUSER jobs on >password").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let with = |sign: char| {
+        let words = rules.split_whitespace().filter_map(move |word| word.strip_prefix(sign));
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (commands, keys, _) = permissions_in_the_readme();
+    assert_eq!(with('~'), keys);
+    // With those that only help.
+    let optional = ["publish", "subscribe", "unsubscribe", "info", "config|get"];
+    let commands = commands.iter().map(|command| command.to_lowercase());
+    let commands: Vec<_> = commands.chain(optional.map(str::to_owned)).collect();
+    assert_eq!(with('+'), commands);
 }
 
 #[tokio::test]
@@ -71,6 +81,7 @@ async fn the_permissions_in_the_readme_suffice_and_none_is_idle() {
     for (namespace, lock, keys) in [(None, "lock:k", keys), (Some("ns"), "ns:lock:k", with_a_namespace)] {
         let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
         let store = RedisStore::open(&url, namespace).unwrap();
+        let client = Client::new(store.with_timeouts(PATIENCE, PATIENCE));
         let keys = keys.iter().map(|key| format!("~{key}"));
         let rules: Vec<_> = keys.chain(commands.iter().map(|command| format!("+{command}"))).collect();
         for missing in std::iter::once(None).chain(rules.iter().map(Some)) {
@@ -79,7 +90,7 @@ async fn the_permissions_in_the_readme_suffice_and_none_is_idle() {
             let granted: Vec<_> = rules.iter().filter(|rule| Some(*rule) != missing).cloned().collect();
             let () =
                 raw(&mut plain, &format!("ACL SETUSER app reset on >secret {}", granted.join(" "))).await;
-            let result = whole_life(&store, lock, &mut plain).await;
+            let result = whole_life(&client, lock, &mut plain).await;
             match missing {
                 None => result.expect("the permissions suffice"),
                 Some(rule) => {

@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::support::bench::{Bench, LONG, SCHEDULE, ask, claim_with};
 use super::support::redis_server::RedisServer;
-use super::{LOCK, beside, raw};
+use super::{beside, tamper};
 
 const OTHER: &str = "30 * * * * UTC";
 const MINUTE: Duration = Duration::from_secs(60);
@@ -26,9 +26,11 @@ async fn run(bench: &Bench, schedule: &str, known_for: Duration) -> (String, Tim
 /// Nobody has won a tick with the registered schedule for so long.
 async fn silent_for(bench: &Bench, plain: &mut MultiplexedConnection, silence: Duration) -> Timestamp {
     let used = bench.now().await.minus(silence);
-    let field = format!("{{{LOCK}}}:state registered_used");
-    assert!(raw::<Option<i64>>(plain, &format!("HGET {field}")).await.is_some(), "it has been there");
-    let () = raw(plain, &format!("HSET {field} {}", used.as_micros())).await;
+    tamper(plain, |state| {
+        assert!(state["registered"]["used"].is_i64(), "it has been there: {state}");
+        state["registered"]["used"] = used.as_micros().into();
+    })
+    .await;
     used
 }
 

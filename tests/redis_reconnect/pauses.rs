@@ -60,7 +60,7 @@ async fn a_server_that_hangs_up_at_once_is_tried_a_few_times_a_second_and_found_
     let store = door.open_store();
     let (began, siege) = (Instant::now(), Duration::from_secs(2));
     while began.elapsed() < siege {
-        store.ping().await.expect_err("the door is shut");
+        store.look("k").await.expect_err("the door is shut");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let tried = door.arrivals().len();
@@ -79,9 +79,9 @@ async fn a_server_that_hangs_up_at_once_is_tried_a_few_times_a_second_and_found_
 
     door.shut.send_replace(false);
     let back = Instant::now();
-    store.ping().await.expect("the door is open");
+    store.look("k").await.expect("the door is open");
     assert!(back.elapsed() < Duration::from_secs(5), "{:?}", back.elapsed());
-    store.ping().await.expect("it stays open");
+    store.look("k").await.expect("it stays open");
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn fifty_servers_that_are_thrown_out_together_come_back_one_after_the_othe
     let door = Door::to(&server).await;
     let fleet: Vec<_> = (0..50).map(|_| Arc::new(door.open_store())).collect();
     for store in &fleet {
-        store.ping().await.expect("the door is open");
+        store.look("k").await.expect("the door is open");
     }
     // So that these connections are not taken for ones that broke as soon as they were open.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
@@ -101,7 +101,7 @@ async fn fifty_servers_that_are_thrown_out_together_come_back_one_after_the_othe
         .map(|store| {
             let store = Arc::clone(store);
             tokio::spawn(async move {
-                store.ping().await.expect_err("thrown out");
+                store.look("k").await.expect_err("thrown out");
                 store
             })
         })
@@ -113,7 +113,7 @@ async fn fifty_servers_that_are_thrown_out_together_come_back_one_after_the_othe
     assert_eq!(door.arrivals().len(), before, "each first notices that its connection is gone");
     door.shut.send_replace(false);
     let back: Vec<_> =
-        thrown_out.into_iter().map(|store| tokio::spawn(async move { store.ping().await })).collect();
+        thrown_out.into_iter().map(|store| tokio::spawn(async move { store.look("k").await })).collect();
     for store in back {
         store.await.expect("no panic").expect("the door is open again");
     }

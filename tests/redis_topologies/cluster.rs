@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use jobs::store::ClaimReply;
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, Store};
+use jobs::testing::store::Client;
 
 use crate::support::bench::{LONG, claim_now};
 use crate::support::fleet::{Worker, wait_for};
@@ -72,7 +73,7 @@ async fn a_node_that_hangs_delays_no_job_in_another_slot_and_is_left_once_it_is_
         tokio::task::block_in_place(|| keys.iter().partition(on_first));
     // Also for a server whose URL names no other node.
     let urls = [redis.url(""), format!("redis+cluster://127.0.0.1:{}", redis.nodes[0].port())];
-    let stores = urls.map(|url| RedisStore::open(&url, None).expect("a URL"));
+    let stores = urls.map(|url| Client::new(RedisStore::open(&url, None).expect("a URL")));
     for key in &keys {
         let won = stores[0].claim(key, &claim_now("a", LONG)).await.expect("an answer").reply.decision;
         assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
@@ -80,7 +81,7 @@ async fn a_node_that_hangs_delays_no_job_in_another_slot_and_is_left_once_it_is_
     }
     tokio::task::block_in_place(|| redis.wait_until_copied(0));
     let stopped = tokio::task::block_in_place(|| Hand::on(&redis.nodes[0]).stop_server());
-    let ask_those_that_do_not_hang = async |store: &RedisStore| {
+    let ask_those_that_do_not_hang = async |store: &Client| {
         let hung = tokio::time::timeout(Duration::from_secs(5), store.history(there[0])).await;
         assert!(hung.is_ok_and(|answer| answer.is_err()), "a node that hangs has answered");
         for key in &elsewhere {

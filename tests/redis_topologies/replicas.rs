@@ -1,8 +1,11 @@
 //! Claims that start nothing before a replica has them.
 
+use std::time::Duration;
+
+use jobs::Timestamp;
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, Store, StoreErrorKind};
-use jobs::testing::store::Subject;
+use jobs::store::{ClaimReply, ExtendReply, StoreErrorKind};
+use jobs::testing::store::{Client, Subject};
 
 use crate::serve;
 use crate::support::bench::{Bench, LONG, claim_now};
@@ -26,7 +29,7 @@ fn without_a_replica_nothing_starts_and_the_skip_says_why_and_the_key_is_free() 
     let url = format!("{}?wait_replicas=1", redis.url());
     let mut server = serve(&url).set("WORKER_EVERY", "2s").set("WORKER_TTL", 12_000).start();
     let skip = server.wait_for_log("not_replicated");
-    assert!(skip.contains("only 0 of 1 replicas have the claim"), "{skip}");
+    assert!(skip.contains("only 0 of 1 replicas have the lease"), "{skip}");
     server.order("shutdown");
     server.wait_for("down");
     assert_eq!(server.steps().len(), 0);
@@ -42,7 +45,7 @@ fn a_lease_that_ends_before_the_grace_starts_nothing_and_the_skip_says_why() {
     let orders = serve(&url).set("WORKER_EVERY", "7s").set("WORKER_TTL", 1000).set("WORKER_GRACE", 6000);
     let server = orders.start();
     let skip = server.wait_for_log("not_replicated");
-    assert!(skip.contains("only 0 of 1 replicas have the claim"), "{skip}");
+    assert!(skip.contains("only 0 of 1 replicas have the lease"), "{skip}");
     assert_eq!(server.steps().len(), 0);
 }
 
@@ -80,7 +83,8 @@ fn a_run_by_hand_waits_for_a_replica_too() {
 #[tokio::test]
 async fn a_claim_that_is_repeated_is_won_as_soon_as_a_replica_has_it() {
     let redis = RedisServer::start();
-    let store = RedisStore::open(&redis.url(), None).expect("a URL").with_wait_replicas(1);
+    let open = || RedisStore::open(&redis.url(), None).expect("a URL").with_wait_replicas(1);
+    let (store, subject) = (Client::new(open()), Subject::new(open()));
     let claim = claim_now("a", LONG);
     for _ in 0..2 {
         let error = store.claim("k", &claim).await.expect_err("no replica");
@@ -93,11 +97,60 @@ async fn a_claim_that_is_repeated_is_won_as_soon_as_a_replica_has_it() {
         (redis, replica)
     });
     let (_redis, replica) = replica.await.expect("a replica");
-    let won = Bench::with_key(&Subject::new(store), "k").claim(&claim).await;
+    let won = Bench::with_key(&subject, "k").claim(&claim).await;
     assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
     let token: String =
         redis::cmd("GET").arg("lock:k").query_async(&mut replica.client().await).await.expect("a copy");
     assert_eq!(*token, *claim.token);
+}
+
+/// A master that was cut off may have a successor, which knows nothing of what it still confirms.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_extension_on_a_master_without_its_replica_is_not_confirmed() {
+    let redis = RedisServer::start();
+    let replica = tokio::task::block_in_place(|| replica_of(&redis));
+    let client = Client::new(RedisStore::open(&redis.url(), None).expect("a URL").with_wait_replicas(1));
+    let mut won = loop {
+        match client.acquire("k", &claim_now("a", LONG)).await {
+            Err(error) if error.kind() == StoreErrorKind::NotReplicated => {}
+            won => break won.expect("an answer").expect("the key is free"),
+        }
+    };
+    let kept = won.extend().await.expect("the replica confirms");
+    assert!(matches!(kept, ExtendReply::Kept { .. }), "{kept:?}");
+
+    drop(replica);
+    for _ in 0..2 {
+        // The second one looks first.
+        let error = won.extend().await.expect_err("nobody confirms");
+        assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}");
+        assert!(error.to_string().contains("only 0 of 1 replicas have the lease"), "{error}");
+    }
+    let error = client.extend("k", &won.lease).await.expect_err("nobody confirms");
+    assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}");
+
+    let _replica = tokio::task::block_in_place(|| replica_of(&redis));
+    let kept = won.extend().await.expect("a replica is back");
+    assert!(matches!(kept, ExtendReply::Kept { .. }), "{kept:?}");
+}
+
+/// So a run ends on the old master before its lease does on the new one.
+#[test]
+fn a_run_on_a_master_that_lost_its_replica_is_cancelled_before_its_lease_is_over() {
+    let redis = RedisServer::start();
+    let replica = replica_of(&redis);
+    let url = format!("{}?wait_replicas=1", redis.url());
+    let orders = serve(&url).set("WORKER_EVERY", "1s").set("WORKER_TTL", 6000).set("WORKER_STEPS", 600);
+    let server = orders.start();
+    server.wait_for("run step");
+    let run = server.steps().into_iter().find(|step| step.what == "start").expect("a run");
+    drop(replica);
+    let cut_off = Timestamp::now();
+    server.wait_for_log("lease_lost");
+    let last = server.steps().into_iter().rfind(|step| step.fence == run.fence).expect("its steps");
+    assert!(last.what == "step" && last.at > cut_off, "{last:?}");
+    // The last extension that the replica had was sent before it was gone.
+    assert!(last.at < cut_off.plus(Duration::from_secs(6)), "it went on for {:?}", last.at.since(cut_off));
 }
 
 /// Each node of a cluster has one replica: it can confirm one, and never two.
@@ -107,11 +160,11 @@ async fn the_replicas_of_a_clusters_node_are_those_of_the_jobs_slot() {
     let open = |replicas| {
         RedisStore::open(&redis.url(""), Some("replicas")).expect("a URL").with_wait_replicas(replicas)
     };
-    let (one, two) = (Subject::new(open(1)), open(2));
+    let (one, two) = (Subject::new(open(1)), Client::new(open(2)));
     for number in 0..10 {
         let key = format!("job{number}");
         let error = two.claim(&key, &claim_now("a", LONG)).await.expect_err("there is one replica");
-        assert!(error.to_string().contains("only 1 of 2 replicas have the claim"), "{error}");
+        assert!(error.to_string().contains("only 1 of 2 replicas have the lease"), "{error}");
         let key = format!("another{number}");
         Bench::with_key(&one, &key).win(&claim_now("a", LONG)).await;
     }

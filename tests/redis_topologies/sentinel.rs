@@ -66,7 +66,7 @@ fn a_failover_that_loses_the_claim(parameters: &str) -> usize {
         // A run whose end is not recorded yet would put its tick back.
         wait_until("the run's record", || !master.history().runs.is_empty());
     } else {
-        fleet[0].wait_for_log("only 0 of 1 replicas have the claim");
+        fleet[0].wait_for_log("only 0 of 1 replicas have the lease");
     }
     redis.servers[0].kill();
     let new = redis.wait_for_successor_of(0);
@@ -115,7 +115,7 @@ async fn sentinels_and_servers_have_passwords_of_their_own_that_no_error_shows()
     let redis = redis.await.expect("sentinels");
     let ping = async |credentials: &str, parameters: &str| {
         let url = redis.url(parameters).replace("://", &format!("://{credentials}"));
-        RedisStore::open(&url, None).expect("a URL").ping().await.map_err(|error| error.to_string())
+        RedisStore::open(&url, None).expect("a URL").look("k").await.map_err(|error| error.to_string())
     };
     ping("jobs:password@", "?sentinel_password=watchword").await.expect("both are right");
     for (credentials, parameters, said) in [
@@ -139,7 +139,7 @@ async fn a_stopped_sentinel_and_one_that_is_gone_delay_nothing() {
     let url = redis.url("").replace("redis+sentinel://", &format!("redis+sentinel://{silent},127.0.0.1:1,"));
     let store = RedisStore::open(&url, None).expect("a URL");
     let begun = Instant::now();
-    store.ping().await.expect("the master");
+    store.look("k").await.expect("the master");
     assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
 }
 
@@ -147,7 +147,7 @@ async fn a_stopped_sentinel_and_one_that_is_gone_delay_nothing() {
 async fn a_master_that_no_sentinel_knows_is_refused_by_name() {
     let redis = tokio::task::spawn_blocking(RedisSentinel::shared).await.expect("sentinels");
     let url = redis.url("").replace("/shop/", "/bank/");
-    let error = RedisStore::open(&url, None).expect("a URL").ping().await.expect_err("no such master");
+    let error = RedisStore::open(&url, None).expect("a URL").look("k").await.expect_err("no such master");
     assert!(error.to_string().contains("no sentinel knows a master named `bank`"), "{error}");
 }
 
@@ -155,6 +155,6 @@ async fn a_master_that_no_sentinel_knows_is_refused_by_name() {
 async fn a_server_that_is_no_sentinel_is_refused() {
     let redis = tokio::task::spawn_blocking(RedisSentinel::shared).await.expect("sentinels");
     let url = format!("redis+sentinel://127.0.0.1:{}/shop", redis.servers[0].port());
-    let error = RedisStore::open(&url, None).expect("a URL").ping().await.expect_err("not a sentinel");
+    let error = RedisStore::open(&url, None).expect("a URL").look("k").await.expect_err("not a sentinel");
     assert!(error.to_string().contains("a sentinel refuses"), "{error}");
 }

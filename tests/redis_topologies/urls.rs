@@ -1,15 +1,16 @@
 //! URLs that lead to a database of their own, through a socket, or with passwords.
 
+use jobs::store::ClaimReply;
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, Store};
+use jobs::testing::store::Client;
 
 use crate::support::bench::{LONG, claim_now};
 use crate::support::folder::TempFolder;
 use crate::support::redis_server::RedisServer;
 
 async fn wins(url: &str) -> bool {
-    let store = RedisStore::open(url, None).expect("a URL");
-    let claimed = store.claim("k", &claim_now("a", LONG)).await.expect("an answer");
+    let client = Client::new(RedisStore::open(url, None).expect("a URL"));
+    let claimed = client.claim("k", &claim_now("a", LONG)).await.expect("an answer");
     matches!(claimed.reply.decision, ClaimReply::Won(_))
 }
 
@@ -23,6 +24,9 @@ async fn a_database_number_and_a_socket_lead_to_the_same_keys() {
     assert!(!wins(&format!("redis://127.0.0.1:{port}/3")).await, "held through the socket");
     assert!(wins(&format!("unix://{socket}")).await, "another database");
     assert!(!wins(&format!("redis://127.0.0.1:{port}")).await);
+    assert!(!wins(&format!("valkey://127.0.0.1:{port}")).await, "the same server by its other name");
+    assert!(wins(&format!("valkey://127.0.0.1:{port}/4")).await, "another database");
+    assert!(!wins(&format!("valkey+unix://{socket}?db=4")).await);
     let found: i64 =
         redis::cmd("EXISTS").arg("lock:k").query_async(&mut server.client().await).await.expect("a count");
     assert_eq!(found, 1);

@@ -45,8 +45,6 @@ pub enum FindingKind {
     NotPrimary,
     /// One node of a cluster was named as if it were the whole.
     ClusterNode,
-    /// The store cannot keep every text.
-    Encoding,
     /// The folder is on a network share.
     NetworkShare,
     /// Everybody on this machine may change what the store knows.

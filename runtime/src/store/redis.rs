@@ -90,8 +90,8 @@ use singleton_jobs_policy::check_name;
 use super::timeouts::Timeouts;
 use super::tls::Certificates;
 use super::{
-    FORMAT, Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
-    Swap, SwapReply, Topic,
+    FORMAT, Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind,
+    StoreFuture, Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
 use keys::Keys;
@@ -276,7 +276,15 @@ impl RedisStore {
     }
 
     fn trouble(&self, step: &'static str, error: &RedisError, script: Option<&Script>) -> StoreError {
-        StoreError::new(trouble::kind_of(error), step, &self.location, trouble::describe(error, script))
+        let (mut kind, mut cause) = (trouble::kind_of(error), trouble::describe(error, script));
+        // Only a cluster's client follows it to the other node.
+        if matches!(self.route, Route::One(_)) && matches!(trouble::code_of(error), Some("MOVED" | "ASK")) {
+            kind = StoreErrorKind::Misconfigured;
+            cause.push_str(
+                ": the server is one node of a cluster; write redis+cluster:// instead of redis://",
+            );
+        }
+        StoreError::new(kind, step, &self.location, cause)
     }
 
     fn misread(&self, step: &'static str, key: &str, misread: Misread) -> StoreError {
@@ -285,7 +293,10 @@ impl RedisStore {
             Misread::Record(why) => self.unreadable(step, format!("{} {why}", self.keys.record(key))),
             Misread::NoFormat => {
                 let record = self.keys.record(key);
-                self.unreadable(step, format!("{record} has no format, and this version reads format {FORMAT}"))
+                self.unreadable(
+                    step,
+                    format!("{record} has no format, and this version reads format {FORMAT}"),
+                )
             }
         }
     }

@@ -483,8 +483,8 @@ struct Contention {
     attempts: u32,
 }
 
-/// The longest pause between two attempts is half as long again at most.
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// The longest pause between two attempts: a few round trips.
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// So often the key may change before time counts.
 const ALWAYS: u32 = 8;
@@ -502,7 +502,7 @@ impl Contention {
             return false;
         }
         if self.attempts > 1 {
-            let longest = Duration::from_micros(500 << self.attempts.min(6)).min(LONGEST_PAUSE);
+            let longest = Duration::from_micros(200 << self.attempts.min(6)).min(LONGEST_PAUSE);
             let part = u32::try_from(random() >> 40).unwrap_or_default() % 1000;
             sleep(longest * part / 1000).await;
         }

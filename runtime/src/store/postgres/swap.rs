@@ -17,15 +17,13 @@ use crate::Timestamp;
 const SWEPT_AFTER: u32 = 32;
 
 impl PostgresStore {
-    /// Applies a swap, or shows why it cannot be applied.
+    /// Applies a swap, or shows why it cannot be applied. There is no lock that other programs share, so the expected
+    /// lock is ignored.
     ///
     /// A statement that failed because of another session was not applied. It is sent again while the key is as
     /// expected: then the other session has changed nothing either.
     pub(super) async fn swap_or_look(&self, key: &str, swap: &Swap) -> Result<SwapReply, Trouble> {
         let attempts = Attempts::new(self.tables.connection.response());
-        if swap.expected_lock.is_some() {
-            return self.look_at(key).await.map(SwapReply::Changed);
-        }
         loop {
             let conflict = match self.send_swap(key, swap).await {
                 Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),
@@ -184,4 +182,24 @@ fn swapped(rows: &[Row], nonce: u64) -> Result<Option<Swapped>, Trouble> {
     let Some(row) = rows.first() else { return Ok(None) };
     let now = reply::clock(row, 0)?;
     Ok(Some(Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 1)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn expected_lock_is_ignored() {
+        let now = Timestamp::from_micros(1_800_000_000_000_000);
+        let look = Look { version: Some(Version { at: now, nonce: 7 }), ..Look::nothing(now) };
+        let change = Change { state: Some(Arc::default()), ..Change::default() };
+        let with_lock =
+            |expected_lock| Swap { expected: look.version, expected_lock, nonce: 8, change: change.clone() };
+        let [ours, none] = [with_lock(Some("our-token".into())), with_lock(None)];
+        assert!(applies(&ours, &look) && applies(&none, &look));
+        let parameters = |swap| format!("{:?}", Values::of(swap).parameters(&"own".to_owned(), &"key"));
+        assert_eq!(parameters(&ours), parameters(&none));
+    }
 }
