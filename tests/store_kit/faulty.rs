@@ -193,7 +193,9 @@ impl Store for Faulty {
             looks.push((key.to_owned(), look.clone()));
             Ok(match (self.fault, last) {
                 // As from a replica that is behind.
-                (Fault::ShowsAnOldLook, Some(last)) if looks.len() % 2 == 0 => Look { now: look.now, ..last },
+                (Fault::ShowsAnOldLook, Some(last)) if looks.len().is_multiple_of(2) => {
+                    Look { now: look.now, ..last }
+                }
                 _ => look,
             })
         })

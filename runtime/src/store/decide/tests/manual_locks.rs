@@ -175,8 +175,8 @@ async fn record_of_a_job_stays_after_a_manual_lock_of_the_same_key() {
     bench.release(&lock, RunOutcome::Succeeded).await;
     tokio::time::sleep(DAY).await;
     assert_eq!(bench.history().await.runs.len(), 1);
-    let look = bench.look().await;
-    assert!(look.state.expires.is_none() && look.fence > 0, "{look:?}");
+    let record = bench.look().await;
+    assert!(record.state.expires.is_none() && record.fence > 0, "{record:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ async fn fast_clock_neither_starts_early_nor_burns_later_ticks() {
     let fast = claim("fast", next);
     assert_eq!(bench.claim(&fast).await, ClaimReply::Early(LONG));
     bench.finish(&claim("b", due)).await;
-    tokio::time::sleep(LONG - MOMENT).await;
+    tokio::time::sleep(LONG.saturating_sub(MOMENT)).await;
     assert_eq!(bench.claim(&fast).await, ClaimReply::Early(MOMENT));
     tokio::time::sleep(MOMENT).await;
     assert_eq!(bench.win(&fast).await.since, next);

@@ -51,8 +51,7 @@ pub(super) async fn lock_expires_by_the_stores_clock(subject: &Subject) {
     key.write(set("one", until)).await;
     let look = key.look().await;
     if look.now < until {
-        let lock = look.lock.expect("the lock has not expired");
-        shows_expiry(&lock, until);
+        shows_expiry(&look.lock.expect("the lock has not expired"), until);
     }
     key.wait_until_after(until).await;
     assert_eq!(key.look().await.lock, None);

@@ -106,7 +106,7 @@ pub(super) async fn swap_that_notifies_wakes_those_who_listen_to_its_key(subject
     for number in 1..4 {
         key.write(notifying(number)).await;
         for listener in [&mut first, &mut second] {
-            assert!(is_notified(listener, Duration::from_secs(20)).await, "no notification arrived");
+            assert!(is_notified(listener, Duration::from_secs(10)).await, "no notification arrived");
         }
     }
 }
