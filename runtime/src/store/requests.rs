@@ -400,7 +400,7 @@ impl Requests<'_> {
             Start::Expect(look) => (look, true),
             Start::Look => (self.look(step, key).await?, false),
         };
-        let mut contention = Contention::new(self.within);
+        let mut contention = Contention::new(step, self.within);
         loop {
             if !is_expected {
                 outstanding.compare(&look);
@@ -439,9 +439,16 @@ impl Requests<'_> {
                 }
                 SwapReply::Changed(changed) => (look, is_expected) = (changed, false),
             }
-            if !contention.pause().await {
-                let cause = format!("[{key}] changed at every attempt");
-                return Err(StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause));
+            match contention.pause().await {
+                Next::Decide => {}
+                Next::Look => {
+                    sent = self.time.moment();
+                    look = self.look(step, key).await?;
+                }
+                Next::GiveUp => {
+                    let cause = format!("[{key}] changed at every attempt");
+                    return Err(StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause));
+                }
             }
         }
     }
@@ -477,35 +484,48 @@ impl Requests<'_> {
 }
 
 /// Decisions on one key that the key's changes keep undoing.
+///
+/// Who holds a lease does not pause: a claim that is late wins later, an extension or a release that is late costs a lease.
 struct Contention {
+    is_holder: bool,
     give_up: Instant,
     attempts: u32,
 }
 
-/// The longest pause between two attempts: a few round trips.
-const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+/// What follows a swap that was refused.
+enum Next {
+    /// The key is as it was shown with the refusal.
+    Decide,
+    /// It may have changed during the pause: a swap that expects what was shown before would be refused again.
+    Look,
+    GiveUp,
+}
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// So often the key may change before time counts.
 const ALWAYS: u32 = 8;
 
 impl Contention {
-    fn new(within: Duration) -> Self {
-        Self { give_up: Instant::now() + within, attempts: 0 }
+    fn new(step: &'static str, within: Duration) -> Self {
+        let is_holder = matches!(step, "extend" | "release");
+        Self { is_holder, give_up: Instant::now() + within, attempts: 0 }
     }
 
-    /// A pause that grows with every attempt but the first, with jitter: competitors must not stay in step. `false` if it
-    /// has taken too long.
-    async fn pause(&mut self) -> bool {
+    /// A pause that grows with every attempt but the first, with jitter: competitors must not stay in step.
+    async fn pause(&mut self) -> Next {
         self.attempts += 1;
         if self.attempts > ALWAYS && Instant::now() >= self.give_up {
-            return false;
+            return Next::GiveUp;
         }
-        if self.attempts > 1 {
-            let longest = Duration::from_micros(200 << self.attempts.min(6)).min(LONGEST_PAUSE);
-            let part = u32::try_from(random() >> 40).unwrap_or_default() % 1000;
-            sleep(longest * part / 1000).await;
+        if self.is_holder || self.attempts == 1 {
+            return Next::Decide;
         }
-        true
+        let longest = Duration::from_micros(500 << self.attempts.min(6)).min(LONGEST_PAUSE);
+        let part = u32::try_from(random() >> 40).unwrap_or_default() % 1000;
+        sleep(longest * part / 1000).await;
+        Next::Look
     }
 }
 
