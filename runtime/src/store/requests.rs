@@ -447,7 +447,12 @@ impl Requests<'_> {
                 }
                 Next::GiveUp => {
                     let cause = format!("[{key}] changed at every attempt");
-                    return Err(StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause));
+                    return Err(StoreError::new(
+                        StoreErrorKind::TimedOut,
+                        step,
+                        self.store.location(),
+                        cause,
+                    ));
                 }
             }
         }
