@@ -117,6 +117,10 @@ fn report(concurrency: usize, rates: &BTreeMap<&str, Vec<f64>>) {
     );
 }
 
+type Fields = (Option<i64>, Option<String>, Option<i64>, Option<String>);
+type LookAnswer = (Fields, i64, Option<String>, i64, (i64, i64));
+type SwapAnswer = (i64, (i64, i64), String, String);
+
 struct Bench {
     client: Client,
     bare: MultiplexedConnection,
@@ -143,7 +147,7 @@ impl Bench {
     /// The keys that are lost: each has a decided tick, and a lock that is held.
     async fn decide_a_tick(&self, keys: usize) {
         for key in 0..keys {
-            let won = self.client.acquire(&format!("lost-{key}"), &self.claim(self.decided)).await;
+            let won = self.client.acquire(&format!("lost-{key}"), &Self::claim(self.decided)).await;
             if let Some(lease) = won.expect("a Redis that answers") {
                 let end = Ending::of(RunOutcome::Succeeded, 100);
                 lease.release(&end).await.expect("a Redis that answers");
@@ -163,7 +167,7 @@ impl Bench {
         format!("{}:held-{key}", self.namespace)
     }
 
-    fn claim(&self, tick: i64) -> Claim {
+    fn claim(tick: i64) -> Claim {
         Claim {
             token: Uuid::new_v4().to_string().into(),
             server: "bench-1-abcdef".into(),
@@ -185,7 +189,7 @@ impl Bench {
     }
 
     async fn lose(&self, task: usize) {
-        let answer = self.client.claim(&format!("lost-{task}"), &self.claim(self.decided)).await;
+        let answer = self.client.claim(&format!("lost-{task}"), &Self::claim(self.decided)).await;
         let verdict = answer.expect("a Redis that answers").reply;
         assert!(matches!(verdict.decision, ClaimReply::Taken(_)), "{verdict:?}");
     }
@@ -202,9 +206,7 @@ impl Bench {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(&record).arg("format").arg("version").arg("fence").arg("state");
         pipeline.cmd("EXISTS").arg(&record).cmd("GET").arg(lock).cmd("PTTL").arg(lock).cmd("TIME");
-        type Fields = (Option<i64>, Option<String>, Option<i64>, Option<String>);
-        type Answer = (Fields, i64, Option<String>, i64, (i64, i64));
-        let answer: Answer =
+        let answer: LookAnswer =
             pipeline.query_async(&mut self.bare.clone()).await.expect("a Redis that answers");
         let (_, version, _, state) = answer.0;
         Some((version?, State::from_json(state?).expect("a state")))
@@ -224,7 +226,7 @@ impl Bench {
 
     async fn win(&self, task: usize) {
         let key = format!("won-{task}");
-        let claim = self.claim(Timestamp::now().as_micros());
+        let claim = Self::claim(Timestamp::now().as_micros());
         let lease = self.client.acquire(&key, &claim).await.expect("a Redis that answers").expect("free");
         let end = Ending::of(RunOutcome::Succeeded, 100);
         lease.release(&end).await.expect("a Redis that answers");
@@ -263,8 +265,7 @@ impl Bench {
             call.arg(3)
                 .arg("{\"outcome\":\"succeeded\",\"server\":\"bench-1-abcdef\",\"fence\":1800014400000000}");
         }
-        type Answer = (i64, (i64, i64), String, String);
-        let (applied, _, version, _): Answer =
+        let (applied, _, version, _): SwapAnswer =
             call.invoke_async(&mut self.bare.clone()).await.expect("a Redis that answers");
         assert_eq!(applied, 1);
         version
