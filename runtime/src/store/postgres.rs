@@ -123,10 +123,10 @@ impl PostgresStore {
         let statement =
             Statement { sql: &self.statements.look, parameters: &[text(&self.namespace), text(&key)] };
         let read = |rows: Vec<_>| match rows.first() {
-            Some(row) => reply::look(row),
-            None => Err(reply::unreadable("the answer is empty")),
+            Some(row) => reply::look_at(row, key),
+            None => Err(reply::mixed_up()),
         };
-        self.tables.ask(statement, None, read).await
+        self.tables.ask(statement, read).await
     }
 
     async fn page_after(&self, key: &str) -> Result<Page, Trouble> {
@@ -149,7 +149,7 @@ impl PostgresStore {
             }
             Ok(page)
         };
-        self.tables.ask(statement, None, read).await
+        self.tables.ask(statement, read).await
     }
 
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp, Trouble> {
@@ -162,7 +162,9 @@ impl PostgresStore {
         } else {
             Statement { sql: &self.statements.put_note, parameters: &parameters }
         };
-        self.tables.ask(statement, Some(self.sweep()), |rows| reply::now(&rows)).await
+        let now = self.tables.ask(statement, |rows| reply::now(&rows)).await?;
+        self.sweep().await;
+        Ok(now)
     }
 
     async fn listen_for(&self, key: &str) -> Result<Option<Listener>, Trouble> {
@@ -172,7 +174,7 @@ impl PostgresStore {
                 sql: &self.statements.await_key,
                 parameters: &[text(&self.namespace), text(&key)],
             };
-            self.tables.ask(statement, None, |_| Ok(())).await?;
+            self.tables.ask(statement, |_| Ok(())).await?;
         }
         Ok(listener)
     }
@@ -217,7 +219,7 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let statement =
                 Statement { sql: &self.statements.records, parameters: &[text(&self.namespace), text(&key)] };
-            let records = self.tables.ask(statement, None, |rows| reply::records(&rows)).await;
+            let records = self.tables.ask(statement, |rows| reply::records(&rows)).await;
             records.map_err(self.error("records"))
         })
     }
@@ -231,7 +233,7 @@ impl Store for PostgresStore {
             let topic = topic.as_str();
             let statement =
                 Statement { sql: &self.statements.notes, parameters: &[text(&self.namespace), text(&topic)] };
-            let notes = self.tables.ask(statement, None, |rows| reply::notes(&rows)).await;
+            let notes = self.tables.ask(statement, |rows| reply::notes(&rows)).await;
             notes.map_err(self.error("notes"))
         })
     }

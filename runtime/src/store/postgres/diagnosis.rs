@@ -25,7 +25,7 @@ impl PostgresStore {
         let settings = Statement { sql: SETTINGS, parameters: &[] };
         let mut findings = self
             .tables
-            .ask(settings, None, |rows| rows.first().map_or_else(|| Ok(Vec::new()), about_server))
+            .ask(settings, |rows| rows.first().map_or_else(|| Ok(Vec::new()), about_server))
             .await?;
         if findings.iter().any(|finding| finding.severity == finding::Severity::Error) {
             return Ok(findings);
@@ -36,7 +36,7 @@ impl PostgresStore {
             sql: &self.statements.unreadable,
             parameters: &[text(&self.namespace), texts(&looked_at), texts(&as_we_write_them)],
         };
-        let unreadable = self.tables.ask(states, None, |rows| unreadable_keys(&rows)).await?;
+        let unreadable = self.tables.ask(states, |rows| unreadable_keys(&rows)).await?;
         findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
         Ok(findings)
     }

@@ -27,6 +27,16 @@ pub(super) fn look(row: &Row) -> Result<Look, Trouble> {
     Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None })
 }
 
+/// The same with the key that was asked for in a sixth column: a pooler may mix up answers.
+pub(super) fn look_at(row: &Row, key: &str) -> Result<Look, Trouble> {
+    if column::<&str>(row, 5)? == key { look(row) } else { Err(mixed_up()) }
+}
+
+/// An answer to another statement than the one that was sent.
+pub(super) fn mixed_up() -> Trouble {
+    Trouble::new(StoreErrorKind::Unreachable, "the answer is for another statement: a pooler has mixed up two")
+}
+
 /// Rows of kind and record, newest first.
 pub(super) fn records(rows: &[Row]) -> Result<JobRecords, Trouble> {
     let mut records = JobRecords::default();
@@ -56,7 +66,7 @@ pub(super) fn notes(rows: &[Row]) -> Result<Notes, Trouble> {
 
 /// The clock, in a column of the first row.
 pub(super) fn now(rows: &[Row]) -> Result<Timestamp, Trouble> {
-    rows.first().map_or_else(|| Err(unreadable("the answer is empty")), |row| clock(row, 0))
+    rows.first().map_or_else(|| Err(mixed_up()), |row| clock(row, 0))
 }
 
 pub(super) fn clock(row: &Row, index: usize) -> Result<Timestamp, Trouble> {

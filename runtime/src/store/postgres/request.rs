@@ -70,18 +70,14 @@ impl Tables {
     }
 
     /// Sends a statement, again if another session was in the way, and reads its rows.
-    ///
-    /// A second statement may follow in the same round trip. What becomes of that one does not matter; it is a transaction
-    /// of its own.
     pub(super) async fn ask<T>(
         &self,
         statement: Statement<'_>,
-        then: Option<Statement<'_>>,
         read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
         let attempts = Attempts::new(self.connection.response());
         loop {
-            match self.ask_once(statement, then, &read).await {
+            match self.ask_once(statement, &read).await {
                 Err(trouble) if trouble.is_conflict() && attempts.pause().await => {}
                 result => return result,
             }
@@ -92,38 +88,27 @@ impl Tables {
     pub(super) async fn ask_once<T>(
         &self,
         statement: Statement<'_>,
-        then: Option<Statement<'_>>,
         read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
-        let result = self.send(statement, then, &read).await;
+        let result = self.send(statement, &read).await;
         if !result.as_ref().is_err_and(Trouble::is_missing) {
             return result;
         }
         let _one_at_a_time = self.making.lock().await;
-        let result = self.send(statement, then, &read).await;
+        let result = self.send(statement, &read).await;
         if !result.as_ref().is_err_and(Trouble::is_missing) {
             return result;
         }
         self.make().await?;
-        self.send(statement, then, &read).await
+        self.send(statement, &read).await
     }
 
     async fn send<T>(
         &self,
         statement: Statement<'_>,
-        then: Option<Statement<'_>>,
         read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
-        let talk = async |client: Open| {
-            let follow = async {
-                if let Some(then) = then {
-                    drop(then.send(&client).await);
-                }
-            };
-            // In this order: the second one is to see what the first one has committed.
-            let (rows, ()) = tokio::join!(biased; statement.send(&client), follow);
-            read(rows?)
-        };
+        let talk = async |client: Open| read(statement.send(&client).await?);
         self.connection.exchange(self.connection.response(), talk).await
     }
 

@@ -53,7 +53,9 @@ pub(super) fn tables(schema: &str) -> String {
 const UPDATE: &str = include_str!("sql/update.sql");
 const INSERT: &str = include_str!("sql/insert.sql");
 const APPEND: &str = include_str!("sql/append.sql");
-const SWAPPED: &str = "SELECT now, fence FROM swapped";
+/// Also whether a caller waits for the key.
+const SWAPPED: &str = "SELECT now, fence, $4, EXISTS (SELECT FROM $schema.job_note n
+  WHERE n.namespace = $1 AND n.topic = 'waiting' AND n.name = $2 AND n.until > now()) FROM swapped";
 
 /// Keys per page: $3.
 const LIST: &str = "SELECT pg_is_in_recovery(), $clock, version, fence, state, job_name FROM $schema.job_lock

@@ -55,18 +55,21 @@ impl PostgresStore {
             (Some(_), None) => delete,
             (None, None) => return self.delete_nothing(key, swap).await,
         };
-        let payload = self.payload(key);
-        let notified = [text(&self.namespace), text(&key), text(&payload)];
-        // A statement of its own behind the swap sees every mark that was set before the swap was committed.
-        let then = if swap.change.notify {
-            Some(Statement { sql: notify, parameters: &notified })
-        } else if swap.expected.is_none() && values.expires.is_some() {
-            self.sweep_now_and_then()
-        } else {
-            None
-        };
         let statement = Statement { sql, parameters: &values.parameters(&self.namespace, &key) };
-        self.tables.ask_once(statement, then, |rows| swapped(&rows, swap.nonce)).await
+        let applied = self.tables.ask_once(statement, |rows| applied(&rows, &values.nonce, swap.nonce)).await?;
+        let Some(Applied { swapped, is_awaited }) = applied else { return Ok(None) };
+        // What follows is sent only now: some poolers take an answer to the first of two pipelined statements for the end of
+        // what a client waits for.
+        if swap.change.notify && is_awaited {
+            let payload = self.payload(key);
+            let parameters = [text(&self.namespace), text(&key), text(&payload)];
+            let notified = self.tables.ask_once(Statement { sql: notify, parameters: &parameters }, |_| Ok(()));
+            drop(notified.await); // those who wait look again by themselves
+        }
+        if swap.expected.is_none() && values.expires.is_some() {
+            self.sweep_now_and_then().await;
+        }
+        Ok(Some(swapped))
     }
 
     /// Deletes a record that is expected not to be there: only the limits count.
@@ -78,14 +81,17 @@ impl PostgresStore {
         })
     }
 
-    fn sweep_now_and_then(&self) -> Option<Statement<'_>> {
+    async fn sweep_now_and_then(&self) {
         let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
-        added.is_multiple_of(SWEPT_AFTER).then(|| self.sweep())
+        if added.is_multiple_of(SWEPT_AFTER) {
+            self.sweep().await;
+        }
     }
 
-    /// Removes what has expired, a limited number at a time.
-    pub(super) fn sweep(&self) -> Statement<'_> {
-        Statement { sql: &self.statements.sweep, parameters: &[] }
+    /// Removes what has expired, a limited number at a time. What is left is removed the next time.
+    pub(super) async fn sweep(&self) {
+        let sweep = Statement { sql: &self.statements.sweep, parameters: &[] };
+        drop(self.tables.ask_once(sweep, |_| Ok(())).await);
     }
 }
 
@@ -178,10 +184,22 @@ fn applies(swap: &Swap, look: &Look) -> bool {
         && not_after.is_none_or(|limit| look.now <= limit)
 }
 
-fn swapped(rows: &[Row], nonce: u64) -> Result<Option<Swapped>, Trouble> {
+/// A swap that was applied.
+struct Applied {
+    swapped: Swapped,
+    /// Whether a caller waits for the key.
+    is_awaited: bool,
+}
+
+/// The answer has the nonce of the swap that it is for: a pooler that mixed up two answers must not grant a lease.
+fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Applied>, Trouble> {
     let Some(row) = rows.first() else { return Ok(None) };
+    if reply::column::<&str>(row, 2)? != sent {
+        return Err(reply::mixed_up());
+    }
     let now = reply::clock(row, 0)?;
-    Ok(Some(Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 1)? }))
+    let swapped = Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 1)? };
+    Ok(Some(Applied { swapped, is_awaited: reply::column(row, 3)? }))
 }
 
 #[cfg(test)]
