@@ -13,8 +13,8 @@ use crate::job::Job;
 use crate::lease::{Asked, PendingClaim};
 use crate::server::Server;
 use crate::store::{
-    Claim, ClaimReply, Ending, Holder, RequestAnswer, RequestHint, RunRecord, RunRequest, StoreError,
-    StoreErrorKind, Verdict, What, Won,
+    Claim, ClaimReply, Ending, Holder, RequestAnswer, RequestHint, RunOutcome, RunRecord, RunRequest,
+    StoreError, StoreErrorKind, Verdict, What, Won,
 };
 use crate::tick::{Outcome, run_under_lease};
 use crate::token::token;
@@ -72,11 +72,10 @@ async fn claim_and_run(
         () = server.stop.raised() => return Err(stopping(server)),
     };
     let Some(slot) = slot else { return Ok(Some(RunNow::Busy)) };
-    if job.here.astray.load(Ordering::SeqCst) > 0 {
-        let holder = Holder { server: Some(server.id.to_string()), since: None, remaining: None };
-        return Ok(Some(RunNow::Held(holder)));
+    tokio::select! {
+        () = server.application_answers() => {}
+        () = server.stop.raised() => return Err(stopping(server)),
     }
-    server.application_answers().await;
     let claim = Claim {
         token: token(),
         server: server.id.clone(),
@@ -90,6 +89,11 @@ async fn claim_and_run(
     // Why a lease that was won is not used yet.
     let mut unused: Option<StoreError> = None;
     loop {
+        if job.here.astray.load(Ordering::SeqCst) > 0 {
+            // Its lease is gone, so the store would let this server in beside its own run.
+            let holder = Holder { server: Some(server.id.to_string()), since: None, remaining: None };
+            return Ok(Some(RunNow::Held(holder)));
+        }
         let (lease, late) = match pending.ask().await {
             Ok(Asked::Won(lease, Won { usual, .. })) if !server.stop.is_raised() => {
                 let win = Win { lease, slot, missed: Vec::new(), usual };
@@ -146,7 +150,10 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
             Some(Some(RequestAnswer::Started { .. })) => {
                 let id = Some(&counts.id);
                 let goes_on = history.current.is_some_and(|run| run.request.as_ref() == id);
-                let record = history.runs.into_iter().find(|run| run.request.as_ref() == id);
+                // An attempt that never started left the request to another server.
+                let is_its =
+                    |run: &RunRecord| run.request.as_ref() == id && run.outcome != RunOutcome::NotStarted;
+                let record = history.runs.into_iter().find(is_its);
                 match record {
                     Some(record) => return Ok(RunNow::Ran(record)),
                     None if goes_on => {}

@@ -152,6 +152,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
         };
         drop(slot);
         waiting.pause(server, pause, released).await;
+        waiting.for_the_application(server).await;
     }
 }
 

@@ -22,7 +22,10 @@ pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfin
             () = server.stop.raised() => return,
         }
         job.here.watch.asks();
-        server.application_answers().await;
+        tokio::select! {
+            () = server.application_answers() => {}
+            () = server.stop.raised() => return,
+        }
         let ask = Ask { tick, previous: None, grace: Duration::ZERO, purpose: Purpose::TakeOver };
         let still = run_tick(server, job, ask).await.1;
         if server.stop.is_raised() {

@@ -63,6 +63,17 @@ impl<'a> Waiting<'a> {
         .await;
     }
 
+    /// Waits until the application could start what is won, or until there is a reason to stop.
+    pub(crate) async fn for_the_application(&self, server: &Server) {
+        Box::pin(async {
+            tokio::select! {
+                () = server.application_answers() => {}
+                () = self.is_pointless(server) => {}
+            }
+        })
+        .await;
+    }
+
     /// Resolves when there is a reason to stop.
     async fn is_pointless(&self, server: &Server) {
         tokio::select! {

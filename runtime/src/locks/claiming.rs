@@ -173,7 +173,6 @@ impl<'a> Claiming<'a> {
         let Some(ear) = self.ear.as_deref_mut().filter(|ear| ear.wants_to_listen()) else {
             return false;
         };
-        let was_listening = ear.listener.is_some();
         let key = record_key(self.key, self.ask.what.kind());
         let listening = self.server.store.listen(&key);
         // Meanwhile nothing else is noticed, so it does not take long: whoever is not told asks more often.
@@ -187,7 +186,7 @@ impl<'a> Claiming<'a> {
             // Until it can be asked again, the store is asked more often.
             Ok(Err(_)) | Err(_) => {}
         }
-        ear.listener.is_some() && !was_listening
+        ear.listener.is_some()
     }
 
     fn trouble(&self, kind: StoreErrorKind, why: &str) -> LockError {

@@ -163,7 +163,9 @@ impl Requests<'_> {
     /// The store's time.
     pub(crate) async fn ping(&self) -> Result<Timestamp, StoreError> {
         // A key that no job, lock or semaphore can have.
-        Ok(self.look("ping", "#ping").await?.now)
+        let now = self.look("ping", "#ping").await?.now;
+        self.observe.answered("ping");
+        Ok(now)
     }
 
     /// Claims a key. `is_new` if this is the claim's first question, and the key probably free: then it is the swap itself.
@@ -176,7 +178,7 @@ impl Requests<'_> {
     ) -> Result<Answer<Verdict>, StoreError> {
         let key = &*record_key(key, claim.what.kind());
         let _turn = match claim.what {
-            What::Slot(_) => Some(self.turns.take(key).await),
+            What::Slot(_) => self.turn(key).await,
             _ => None,
         };
         let start = match claim.what {
@@ -245,7 +247,7 @@ impl Requests<'_> {
     ) -> Result<Answer<ReleaseReply>, StoreError> {
         let key = &*record_key(key, lease.kind);
         let _turn = match lease.kind {
-            Kind::Slot { .. } => Some(self.turns.take(key).await),
+            Kind::Slot { .. } => self.turn(key).await,
             _ => None,
         };
         // How long work counts as done is counted from the store's own time.
@@ -318,6 +320,7 @@ impl Requests<'_> {
     pub(crate) async fn history(&self, key: &str) -> Result<(History, Timestamp), StoreError> {
         let look = self.look("history", key).await?;
         let records = self.ask("history", self.store.records(key)).await?;
+        self.observe.answered("history");
         Ok((decide::history(&look, records), look.now))
     }
 
@@ -336,6 +339,7 @@ impl Requests<'_> {
                 break;
             }
         }
+        self.observe.answered("locks");
         let mut held: Vec<_> = held.into_values().flatten().collect();
         held.sort_by(|one, other| (&one.key, one.fence).cmp(&(&other.key, other.fence)));
         Ok(held)
@@ -353,6 +357,7 @@ impl Requests<'_> {
         let now = self.ask("announce", self.store.put_note(Topic::Servers, &note, ttl)).await?;
         self.time.learn(sent, now);
         let requests = self.ask("announce", self.store.notes(Topic::Requests)).await?.notes;
+        self.observe.answered("announce");
         Ok(requests
             .into_iter()
             .map(|note| RequestHint { key: note.name, id: note.text.to_string() })
@@ -369,6 +374,7 @@ impl Requests<'_> {
     /// still are.
     pub(crate) async fn servers(&self) -> Result<Vec<ServerInfo>, StoreError> {
         let notes = self.ask("servers", self.store.notes(Topic::Servers)).await?.notes;
+        self.observe.answered("servers");
         Ok(notes.iter().filter_map(|note| serde_json::from_str(&note.text).ok()).collect())
     }
 
@@ -456,6 +462,11 @@ impl Requests<'_> {
                 }
             }
         }
+    }
+
+    /// This process's turn at a semaphore. Who has waited long goes on without it: turns only make swaps succeed sooner.
+    async fn turn(&self, key: &str) -> Option<OwnedMutexGuard<()>> {
+        timeout(self.within, self.turns.take(key)).await.ok()
     }
 
     async fn look(&self, step: &'static str, key: &str) -> Result<Look, StoreError> {

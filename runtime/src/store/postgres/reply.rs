@@ -34,7 +34,10 @@ pub(super) fn look_at(row: &Row, key: &str) -> Result<Look, Trouble> {
 
 /// An answer to another statement than the one that was sent.
 pub(super) fn mixed_up() -> Trouble {
-    Trouble::new(StoreErrorKind::Unreachable, "the answer is for another statement: a pooler has mixed up two")
+    Trouble::new(
+        StoreErrorKind::Unreachable,
+        "the answer is for another statement: a pooler has mixed up two",
+    )
 }
 
 /// Rows of kind and record, newest first.

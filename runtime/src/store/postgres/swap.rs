@@ -56,14 +56,16 @@ impl PostgresStore {
             (None, None) => return self.delete_nothing(key, swap).await,
         };
         let statement = Statement { sql, parameters: &values.parameters(&self.namespace, &key) };
-        let applied = self.tables.ask_once(statement, |rows| applied(&rows, &values.nonce, swap.nonce)).await?;
+        let applied =
+            self.tables.ask_once(statement, |rows| applied(&rows, &values.nonce, swap.nonce)).await?;
         let Some(Applied { swapped, is_awaited }) = applied else { return Ok(None) };
         // What follows is sent only now: some poolers take an answer to the first of two pipelined statements for the end of
         // what a client waits for.
         if swap.change.notify && is_awaited {
             let payload = self.payload(key);
             let parameters = [text(&self.namespace), text(&key), text(&payload)];
-            let notified = self.tables.ask_once(Statement { sql: notify, parameters: &parameters }, |_| Ok(()));
+            let notified =
+                self.tables.ask_once(Statement { sql: notify, parameters: &parameters }, |_| Ok(()));
             drop(notified.await); // those who wait look again by themselves
         }
         if swap.expected.is_none() && values.expires.is_some() {
