@@ -182,9 +182,9 @@ async fn what_another_version_or_program_wrote_is_unreadable_and_left_alone() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
     let client = Client::new(open(&server));
-    raw(&mut plain, "HSET {lock:newer}:state format 3 fence 7").await;
+    raw(&mut plain, r#"SET {lock:newer}:state {"version":"7-7","fence":7,"state":{"format":3}}"#).await;
     raw(&mut plain, "HSET {lock:older}:state format 1 fence 7").await;
-    raw(&mut plain, "HSET {lock:damaged}:state format 2 fence 7").await;
+    raw(&mut plain, r#"SET {lock:damaged}:state {"version":"7-7","fence":7,"state":{"format":2"#).await;
     raw(&mut plain, "HSET {lock:foreign}:state a b").await;
     raw(&mut plain, "SET {lock:string}:state text").await;
     for key in ["newer", "older", "damaged", "foreign", "string"] {
@@ -192,6 +192,6 @@ async fn what_another_version_or_program_wrote_is_unreadable_and_left_alone() {
         let paused = client.set_paused(key, true).await.expect_err(key);
         assert_eq!([claimed.kind(), paused.kind()], [StoreErrorKind::Unreadable; 2], "{claimed}; {paused}");
     }
-    assert_eq!(raw(&mut plain, "HLEN {lock:newer}:state").await, redis::Value::Int(2));
+    assert_eq!(raw(&mut plain, "STRLEN {lock:newer}:state").await, redis::Value::Int(48));
     assert_eq!(raw(&mut plain, "KEYS lock:*").await, redis::Value::Array(Vec::new()));
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimReply, Ending, State, Store, TickClaim, What};
+use jobs::store::{Claim, ClaimReply, Ending, Record, State, Store, TickClaim, What};
 use jobs::testing::store::Client;
 use jobs::{Missed, Overlap, RunOutcome, Timestamp};
 use redis::aio::MultiplexedConnection;
@@ -24,18 +24,23 @@ async fn main() {
     let url = std::env::var("REDIS_URL").expect("REDIS_URL names a Redis that may be written to");
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect(name));
     let turn = Duration::from_secs(number("SECONDS", 1));
+    let only = std::env::var("ONLY").ok();
     let bench = Arc::new(Bench::new(&url).await);
 
     for concurrency in [100, 1] {
         let mut rates = BTreeMap::<&str, Vec<f64>>::new();
         bench.decide_a_tick(concurrency).await;
         for _ in 0..number("ROUNDS", 5) {
-            for contender in CONTENDERS {
+            for contender in CONTENDERS.iter().filter(|c| only.as_deref().is_none_or(|only| only == c.name)) {
                 let rate = measure(&bench, contender.call, concurrency, turn).await;
                 rates.entry(contender.name).or_default().push(rate);
             }
         }
-        report(concurrency, &rates);
+        if only.is_some() {
+            println!("{concurrency} at a time: {rates:.0?}");
+        } else {
+            report(concurrency, &rates);
+        }
     }
     bench.report_server_time().await;
 }
@@ -117,8 +122,7 @@ fn report(concurrency: usize, rates: &BTreeMap<&str, Vec<f64>>) {
     );
 }
 
-type Fields = (Option<i64>, Option<String>, Option<i64>, Option<String>);
-type LookAnswer = (Fields, i64, Option<String>, i64, (i64, i64));
+type LookAnswer = (Option<String>, Option<String>, i64, (i64, i64));
 type SwapAnswer = (i64, (i64, i64), String, String);
 
 struct Bench {
@@ -126,8 +130,8 @@ struct Bench {
     bare: MultiplexedConnection,
     swap: redis::Script,
     rslock: LockManager,
-    /// A tick that is decided, of every key.
-    decided: i64,
+    /// Asks for a tick that is decided, of every key.
+    losing: Claim,
     namespace: String,
 }
 
@@ -140,14 +144,15 @@ impl Bench {
         let mut rslock = LockManager::new(vec![url.to_owned()]);
         rslock.set_retry(1, Duration::ZERO);
         let swap = redis::Script::new(include_str!("../src/store/redis/swap.lua"));
-        let decided = Timestamp::now().as_micros() - 3_600_000_000;
-        Self { client: Client::of(Arc::new(store) as Arc<dyn Store>), bare, swap, rslock, decided, namespace }
+        let losing = Self::claim(Timestamp::now().as_micros() - 3_600_000_000);
+        Self { client: Client::of(Arc::new(store) as Arc<dyn Store>), bare, swap, rslock, losing, namespace }
     }
 
     /// The keys that are lost: each has a decided tick, and a lock that is held.
     async fn decide_a_tick(&self, keys: usize) {
         for key in 0..keys {
-            let won = self.client.acquire(&format!("lost-{key}"), &Self::claim(self.decided)).await;
+            let winning = Claim { token: Uuid::new_v4().to_string().into(), ..self.losing.clone() };
+            let won = self.client.acquire(&format!("lost-{key}"), &winning).await;
             if let Some(lease) = won.expect("a Redis that answers") {
                 let end = Ending::of(RunOutcome::Succeeded, 100);
                 lease.release(&end).await.expect("a Redis that answers");
@@ -189,7 +194,7 @@ impl Bench {
     }
 
     async fn lose(&self, task: usize) {
-        let answer = self.client.claim(&format!("lost-{task}"), &Self::claim(self.decided)).await;
+        let answer = self.client.claim(&format!("lost-{task}"), &self.losing).await;
         let verdict = answer.expect("a Redis that answers").reply;
         assert!(matches!(verdict.decision, ClaimReply::Taken(_)), "{verdict:?}");
     }
@@ -201,15 +206,14 @@ impl Bench {
     }
 
     /// The version and the state of a record, by the commands of a look.
-    async fn look(&self, lock: &str) -> Option<(String, State)> {
+    async fn look(&self, lock: &str) -> Option<(String, Arc<State>)> {
         let record = format!("{{{lock}}}:state");
         let mut pipeline = redis::pipe();
-        pipeline.cmd("HMGET").arg(&record).arg("format").arg("version").arg("fence").arg("state");
-        pipeline.cmd("EXISTS").arg(&record).cmd("GET").arg(lock).cmd("PTTL").arg(lock).cmd("TIME");
+        pipeline.cmd("GET").arg(&record).cmd("GET").arg(lock).cmd("PTTL").arg(lock).cmd("TIME");
         let answer: LookAnswer =
             pipeline.query_async(&mut self.bare.clone()).await.expect("a Redis that answers");
-        let (_, version, _, state) = answer.0;
-        Some((version?, State::from_json(state?).expect("a state")))
+        let record = Record::from_first_line(answer.0?).expect("a record");
+        Some((record.version.to_string(), record.state))
     }
 
     async fn set_nx(&self, task: usize) {
@@ -237,8 +241,15 @@ impl Bench {
         let lock = format!("{}:lock:bare-{task}", self.namespace);
         let token = Uuid::new_v4().to_string();
         let looked = self.look(&lock).await;
-        let (version, mut state) = looked.unwrap_or_default();
-        state.expires = None;
+        let (version, state) = match looked {
+            Some(looked) => looked,
+            // As large as a job's.
+            None => (
+                String::new(),
+                self.look(&format!("{}:lock:lost-0", self.namespace)).await.expect("decided").1,
+            ),
+        };
+        let mut state = State::clone(&state);
         state.paused = !state.paused;
         let claimed = self.bare_swap(&lock, &version, "", &state, &token).await;
         state.paused = !state.paused;
@@ -253,7 +264,7 @@ impl Bench {
         for part in ["state", "runs", "skips", "awaited"] {
             call.key(format!("{{{lock}}}:{part}"));
         }
-        call.arg(version).arg(held).arg(i64::MIN).arg(i64::MAX).arg(format!("{:016x}", 7)).arg(2);
+        call.arg(version).arg(held).arg(i64::MIN).arg(i64::MAX).arg(format!("{:016x}", 7));
         call.arg(state.to_json()).arg("").arg(if claims { "next" } else { "keep" });
         if claims {
             call.arg(format!("={token}")).arg(until);
@@ -278,34 +289,46 @@ impl Bench {
 
     /// The server's own time for each of a claim's steps.
     async fn report_server_time(&self) {
+        const CALLS: usize = 1000;
         self.decide_a_tick(1).await;
         println!("\nserver time per call (INFO commandstats)");
-        for contender in ["lose", "win and release"] {
-            let mut connection = self.bare.clone();
-            let _: () =
-                redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut connection).await.expect("CONFIG");
-            for _ in 0..1000 {
-                match contender {
-                    "lose" => self.lose(0).await,
-                    _ => self.win(0).await,
-                }
-            }
-            let stats: String =
-                redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.expect("INFO");
-            let mut total = 0.0;
-            for line in stats.lines().filter(|line| line.starts_with("cmdstat_")) {
-                let field = |name: &str| {
-                    line.split([',', ':']).find_map(|part| part.strip_prefix(name)?.parse::<f64>().ok())
-                };
-                // The commands inside of a script count in the script's own time.
-                let plain = ["hmget", "exists", "get", "pttl", "time"];
-                let name = line["cmdstat_".len()..].split(':').next().unwrap_or_default();
-                let counts = if contender == "lose" { plain.contains(&name) } else { name == "evalsha" };
-                if counts {
-                    total += field("usec=").unwrap_or_default();
-                }
-            }
-            println!("  {contender:20} {:.1} µs", total / 1000.0);
+        self.reset_stats().await;
+        for _ in 0..CALLS {
+            self.lose(0).await;
         }
+        println!("  losing    {:6.1} µs", self.server_micros(&["get", "pttl", "time"]).await / CALLS as f64);
+
+        let mut leases = Vec::new();
+        self.win(0).await;
+        self.reset_stats().await;
+        for key in 0..CALLS {
+            let claim = Self::claim(Timestamp::now().as_micros());
+            let won = self.client.acquire(&format!("timed-{key}"), &claim).await;
+            leases.push(won.expect("a Redis that answers").expect("free"));
+        }
+        println!("  winning   {:6.1} µs", self.server_micros(&["evalsha"]).await / CALLS as f64);
+        self.reset_stats().await;
+        for lease in leases {
+            let end = Ending::of(RunOutcome::Succeeded, 100);
+            lease.release(&end).await.expect("a Redis that answers");
+        }
+        println!("  releasing {:6.1} µs", self.server_micros(&["evalsha"]).await / CALLS as f64);
+    }
+
+    async fn reset_stats(&self) {
+        let reset = redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut self.bare.clone()).await;
+        reset.expect("a Redis that may be configured");
+    }
+
+    /// What these commands have cost the server. Those inside of a script count in the script's own time.
+    async fn server_micros(&self, commands: &[&str]) -> f64 {
+        let stats: String =
+            redis::cmd("INFO").arg("commandstats").query_async(&mut self.bare.clone()).await.expect("INFO");
+        let lines = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':'));
+        let micros = lines.filter(|(name, _)| commands.contains(name)).map(|(_, figures)| {
+            let usec = figures.split(',').find_map(|figure| figure.strip_prefix("usec="));
+            usec.and_then(|usec| usec.parse::<f64>().ok()).expect("a figure")
+        });
+        micros.sum()
     }
 }

@@ -1,9 +1,13 @@
 //! What an administrator is asked to allow is what the store needs, and no more.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
-use jobs::store::{RunOutcome, RunRequest, StoreError, StoreErrorKind, What};
+use jobs::store::{
+    Change, JobRecord, RunOutcome, RunRequest, Skip, SkipRecord, StoreError, StoreErrorKind, Swap, SwapReply,
+    What,
+};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
@@ -50,7 +54,20 @@ async fn whole_life(
     }
     assert_eq!(client.locks().await?.reply.len(), 3, "the two, and that of the other program");
     client.break_lock("by-hand", 10).await?;
+    append_two_records(client).await?;
     client.history("k").await.map(drop)
+}
+
+/// As when a skip finds a run that has crashed; of two records, one is kept.
+async fn append_two_records(client: &Client) -> Result<(), StoreError> {
+    let look = client.store().look("k").await?;
+    let skip = SkipRecord { tick: look.now, reason: Skip::Held, server: "a".to_owned(), at: look.now };
+    let records = vec![JobRecord::Skip(skip.clone()), JobRecord::Skip(skip)];
+    let change = Change { state: Some(Arc::default()), records, keep: 1, ..Change::default() };
+    let expected_lock = look.lock.map(|lock| lock.token);
+    let swap = Swap { expected: look.version, expected_lock, nonce: 7, change };
+    assert!(matches!(client.store().swap("k", &swap).await?, SwapReply::Swapped(_)));
+    Ok(())
 }
 
 /// The words of the module's documentation are those of the README.

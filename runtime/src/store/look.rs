@@ -95,7 +95,7 @@ pub struct Change {
     pub fence: FenceChange,
     /// What becomes of the lock that other programs see. A store without one ignores it.
     pub lock: LockChange,
-    /// Records to append. The store keeps the newest `keep` of each kind.
+    /// Records to append. Of each kind that is appended to, the store keeps the newest `keep`.
     pub records: Vec<JobRecord>,
     /// How many run records, and how many skip records, the store keeps.
     pub keep: usize,

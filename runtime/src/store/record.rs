@@ -4,13 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use singleton_jobs_policy::Timestamp;
 
 use super::state::{UnreadableState, to_ascii_json};
 use super::{
-    JobRecord, JobRecords, Lock, LockChange, Look, RunRecord, SkipRecord, State, Swap, SwapReply, Swapped,
-    Version,
+    FORMAT, JobRecord, JobRecords, Lock, LockChange, Look, RunRecord, SkipRecord, State, Swap, SwapReply,
+    Swapped, Version,
 };
 
 /// Everything a store keeps of one key. A store of your own can keep it as one value, and leave the meaning of a swap to
@@ -87,13 +86,9 @@ impl Record {
                     record.take().map(|record| (record.runs, record.skips)).unwrap_or_default();
                 for appended in &change.records {
                     match appended {
-                        JobRecord::Run(run) => runs.push_front(run.clone()),
-                        JobRecord::Skip(skip) => skips.push_front(skip.clone()),
+                        JobRecord::Run(run) => append(&mut runs, run, change.keep),
+                        JobRecord::Skip(skip) => append(&mut skips, skip, change.keep),
                     }
-                }
-                if !change.records.is_empty() {
-                    runs.truncate(change.keep);
-                    skips.truncate(change.keep);
                 }
                 *record = Some(Self { version, fence, state: state.clone(), runs, skips });
             }
@@ -139,25 +134,26 @@ impl Record {
     }
 
     /// The same from the first line alone: without the run and skip records.
-    pub fn from_first_line(line: &str) -> Result<Self, UnreadableState> {
-        let head: Head<'_> = match serde_json::from_str(line) {
-            Ok(head) => head,
-            // What an older version wrote says so itself.
-            Err(error) => {
-                let foreign = || UnreadableState::new(format!("is not the record of a key ({error})"));
-                return Err(State::from_json(line).err().unwrap_or_else(foreign));
-            }
+    pub fn from_first_line(line: impl AsRef<[u8]>) -> Result<Self, UnreadableState> {
+        #[derive(Deserialize)]
+        struct Head<'a> {
+            version: &'a str,
+            fence: i64,
+            state: State,
+        }
+        let head = match serde_json::from_slice(line.as_ref()) {
+            Ok(Head { version, fence, state }) if state.format == FORMAT => Ok((version, fence, state)),
+            Ok(_) => Err(String::new()),
+            Err(error) => Err(error.to_string()),
         };
-        let version = head.version.parse().map_err(UnreadableState::new)?;
-        let state = Arc::new(State::from_json(head.state.get())?);
-        Ok(Self { version, fence: head.fence, state, runs: VecDeque::new(), skips: VecDeque::new() })
+        let (version, fence, state) =
+            head.map_err(|why| UnreadableState::of(line.as_ref(), "record", &why))?;
+        let version = version.parse().map_err(UnreadableState::new)?;
+        Ok(Self { fence, state: Arc::new(state), ..Self::new(version) })
     }
 }
 
-#[derive(Deserialize)]
-struct Head<'a> {
-    version: String,
-    fence: i64,
-    #[serde(borrow)]
-    state: &'a RawValue,
+fn append<T: Clone>(records: &mut VecDeque<T>, record: &T, keep: usize) {
+    records.push_front(record.clone());
+    records.truncate(keep);
 }

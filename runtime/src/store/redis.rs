@@ -8,7 +8,7 @@
 //! | key | type | content |
 //! |---|---|---|
 //! | `lock:<key>` | string | the token of the holder; expires with the lease |
-//! | `{lock:<key>}:state` | hash | the record: `format`, `version`, `fence`, `state` |
+//! | `{lock:<key>}:state` | string | the record as JSON: version, fence, state; see [`Record`](crate::store::Record) |
 //! | `{lock:<key>}:runs`, `{lock:<key>}:skips` | list | run and skip records as JSON, newest first |
 //! | `{lock:<key>}:awaited` | string | there while a caller waits for the key; expires after a minute |
 //! | `{notes}:<topic>:expiries`, `{notes}:<topic>:texts` | sorted set, hash | heartbeats and requests for manual runs |
@@ -51,8 +51,8 @@
 //!
 //! ```text
 //! ACL SETUSER jobs on >password resetkeys ~lock:* ~{lock:* ~{notes}:* resetchannels &lock:* -@all
-//!   +time +hmget +exists +get +pttl +evalsha +eval +hset +hdel +del +set +persist +pexpireat
-//!   +lrange +llen +lpush +ltrim +zrange +zadd +zrem +hgetall +scan
+//!   +time +get +getrange +pttl +evalsha +eval +set +del +exists +persist +lrange +llen +lpush +ltrim +scan
+//!   +zrange +zadd +zrem +hgetall +hset +hdel +pexpireat
 //!   +publish +subscribe +unsubscribe +info +config|get
 //! ```
 //!
@@ -90,8 +90,8 @@ use singleton_jobs_policy::check_name;
 use super::timeouts::Timeouts;
 use super::tls::Certificates;
 use super::{
-    FORMAT, Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind,
-    StoreFuture, Swap, SwapReply, Topic,
+    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
 use keys::Keys;
@@ -211,10 +211,7 @@ impl RedisStore {
     async fn look_at(&self, step: &'static str, key: &str) -> Result<Look, StoreError> {
         let mut commands = Pipeline::with_capacity(look::COMMANDS);
         look::add_look(&mut commands, &self.keys, key);
-        let mut look = look::read(self.send_reads(step, key, &commands).await?);
-        if matches!(look, Err(Misread::NoFormat)) {
-            look = look::read(self.send_reads(step, key, &commands).await?);
-        }
+        let look = look::read(self.send_reads(step, key, &commands).await?);
         look.map_err(|misread| self.misread(step, key, misread))
     }
 
@@ -291,13 +288,6 @@ impl RedisStore {
         match misread {
             Misread::Refused(error) => self.trouble(step, &error, None),
             Misread::Record(why) => self.unreadable(step, format!("{} {why}", self.keys.record(key))),
-            Misread::NoFormat => {
-                let record = self.keys.record(key);
-                self.unreadable(
-                    step,
-                    format!("{record} has no format, and this version reads format {FORMAT}"),
-                )
-            }
         }
     }
 

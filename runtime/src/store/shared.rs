@@ -75,11 +75,14 @@ impl<D: Dial> Shared<D> {
     where
         F: Future<Output = Result<T, D::Error>>,
     {
-        let mut opening = self.opening(dial).await;
-        let opened = match opening.wait_for(Option::is_some).await {
-            Ok(result) => result.clone(),
-            Err(_) => None,
+        let opening = match self.current() {
+            Some(opening) => opening,
+            None => self.opening(dial).await,
         };
+        let mut opened = opening.borrow().clone();
+        if opened.is_none() {
+            opened = opening.clone().wait_for(Option::is_some).await.ok().and_then(|opened| opened.clone());
+        }
         // Whoever leaves without an answer, by an error or by no longer waiting, has no reason to trust
         // the connection, unless it answered somebody else meanwhile.
         let answers = self.answers.load(Ordering::Relaxed);
@@ -103,6 +106,13 @@ impl<D: Dial> Shared<D> {
     #[cfg(feature = "redis")]
     pub(super) fn forget(&self) {
         self.line().current = None;
+    }
+
+    /// The connection that there is.
+    fn current(&self) -> Option<Opening<D>> {
+        let mut line = self.line();
+        line.hang_up_if(is_closed::<D>);
+        line.current.as_ref().map(|(opening, _)| opening.clone())
     }
 
     /// The connection that there is, or else a new one, when it is time for it.

@@ -197,22 +197,12 @@ impl State {
 
     /// The state that [`to_json`](Self::to_json) wrote, unless another version of this crate did that.
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, UnreadableState> {
-        #[derive(Deserialize)]
-        struct Format {
-            format: u32,
-        }
-        let parsed: Result<Self, _> = serde_json::from_slice(json.as_ref());
-        let why = match parsed {
+        let why = match serde_json::from_slice::<Self>(json.as_ref()) {
             Ok(state) if state.format == FORMAT => return Ok(state),
             Ok(_) => String::new(),
             Err(error) => error.to_string(),
         };
-        Err(UnreadableState::new(match serde_json::from_slice(json.as_ref()) {
-            Ok(Format { format }) if format != FORMAT => {
-                format!("has format {format}, and this version reads format {FORMAT}")
-            }
-            _ => format!("is not the state of a key ({why})"),
-        }))
+        Err(UnreadableState::of(json.as_ref(), "state", &why))
     }
 
     /// As text: JSON in ASCII only, so that a database of any encoding can keep it.
@@ -267,6 +257,23 @@ pub struct UnreadableState(String);
 impl UnreadableState {
     pub(super) fn new(why: impl Into<String>) -> Self {
         Self(why.into())
+    }
+
+    /// Of JSON that was expected to be a state, or a record with one. What another version wrote says so itself.
+    pub(super) fn of(json: &[u8], expected: &str, why: &str) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Format {
+            format: Option<u32>,
+            state: Option<Box<Format>>,
+        }
+        let outer: Format = serde_json::from_slice(json).unwrap_or_default();
+        Self(match outer.format.or_else(|| outer.state?.format) {
+            Some(format) if format != FORMAT => {
+                format!("has format {format}, and this version reads format {FORMAT}")
+            }
+            _ => format!("is not the {expected} of a key ({why})"),
+        })
     }
 }
 

@@ -54,7 +54,7 @@ impl KeyFiles {
 
     /// The key that the file names, and its record without run and skip records.
     pub(super) fn found(&self) -> Result<Option<(String, Record)>, Failure> {
-        self.read(|file, text| BufReader::new(file).read_line(text), Record::from_first_line)
+        self.read(|file, text| BufReader::new(file).read_line(text), |line| Record::from_first_line(line))
     }
 
     /// Swaps the record under the key's lock; `None` if another process has the lock, and nothing was done.

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, FromRedisValue, RedisResult, Value};
 
-use super::super::FORMAT;
+use super::super::Record;
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
 use super::keys::Keys;
-use super::look;
 
 /// Redis before this has no `SET … PXAT`.
 const OLDEST: (u32, u32) = (6, 2);
@@ -77,17 +76,13 @@ async fn unreadable_among(
 ) -> RedisResult<Vec<String>> {
     let mut commands = redis::pipe();
     for job in jobs {
-        let record = keys.record(job);
-        commands.cmd("HMGET").arg(&record).arg("format").cmd("EXISTS").arg(&record);
+        commands.cmd("GET").arg(keys.record(job));
     }
     let answers = connection.send_packed_commands(&commands, 0, commands.len()).await?;
-    let unreadable = answers.chunks(2).zip(jobs).filter(|(answers, _)| match answers {
-        [Value::Array(format), exists] => match format.first().and_then(look::text_of) {
-            Some(format) => format.parse() != Ok(FORMAT),
-            None => *exists == Value::Int(1),
-        },
-        // It is not even a hash. Other refusals say nothing about it.
-        [Value::ServerError(error), ..] => error.code() == "WRONGTYPE",
+    let unreadable = answers.iter().zip(jobs).filter(|(answer, _)| match answer {
+        Value::BulkString(record) => Record::from_first_line(record).is_err(),
+        // Other refusals say nothing about it.
+        Value::ServerError(error) => error.code() == "WRONGTYPE",
         _ => false,
     });
     Ok(unreadable.map(|(_, job)| job.clone()).collect())

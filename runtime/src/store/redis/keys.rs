@@ -30,7 +30,7 @@ impl Keys {
         [&self.lock_prefix, key].concat()
     }
 
-    /// The hash of the key's record.
+    /// The string of the key's record.
     pub(super) fn record(&self, key: &str) -> String {
         self.beside_lock(key, "state")
     }

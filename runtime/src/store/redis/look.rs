@@ -1,32 +1,24 @@
-//! Looks: five plain commands in one pipeline, and no script, because most looks are those of servers that lose.
-
-use std::sync::Arc;
+//! Looks: four plain commands in one pipeline, and no script, because most looks are those of servers that lose.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value};
 
-use super::super::{FORMAT, Lock, Look, State, Version};
+use super::super::{FORMAT, Lock, Look, Record};
 use super::keys::Keys;
 use super::token;
 use crate::Timestamp;
 
 /// How many commands [`add_look`] adds.
-pub(super) const COMMANDS: usize = 5;
+pub(super) const COMMANDS: usize = 4;
 
 /// Adds the commands that read a key. The clock is read last: then a lock never seems to expire too early.
 pub(super) fn add_look(pipeline: &mut Pipeline, keys: &Keys, key: &str) {
     let (lock, record) = (keys.lock(key), keys.record(key));
-    let mut fields = Cmd::with_capacity(6, record.len() + 32);
-    fields.arg("HMGET").arg(&record).arg("format").arg("version").arg("fence").arg("state");
-    pipeline
-        .add_command(fields)
-        .cmd("EXISTS")
-        .arg(&record)
-        .cmd("GET")
-        .arg(&lock)
-        .cmd("PTTL")
-        .arg(&lock)
-        .cmd("TIME");
+    for words in [&["GET", &record][..], &["GET", &lock], &["PTTL", &lock], &["TIME"]] {
+        let mut command = Cmd::with_capacity(words.len(), words.iter().map(|word| word.len()).sum());
+        command.arg(words);
+        pipeline.add_command(command);
+    }
 }
 
 /// Sends commands that only read, and returns one answer for each; errors are among them.
@@ -64,16 +56,13 @@ fn slot_is_moving() -> RedisError {
 pub(super) enum Misread {
     /// The server refused a command.
     Refused(RedisError),
-    /// There is a record, and it has no format. A look that was torn by the creation or the deletion of a record shows that,
-    /// too.
-    NoFormat,
     /// The record cannot be read; how its name goes on: `has format 1, and …`.
     Record(String),
 }
 
-impl From<String> for Misread {
-    fn from(why: String) -> Self {
-        Self::Record(why)
+impl Misread {
+    fn record(why: impl Into<String>) -> Self {
+        Self::Record(why.into())
     }
 }
 
@@ -81,39 +70,25 @@ impl From<String> for Misread {
 pub(super) fn read(answers: impl IntoIterator<Item = Value>) -> Result<Look, Misread> {
     let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or(Value::Nil);
-    let (fields, exists, lock, pttl, time) = (next(), next(), next(), next(), next());
-    let now = time_of(refuse_error(time)?).ok_or_else(|| "was answered without the time".to_owned())?;
+    let (record, lock, pttl, time) = (next(), next(), next(), next());
+    let now = time_of(refuse_error(time)?).ok_or_else(|| Misread::record("was answered without the time"))?;
     let lock = read_lock(lock, &refuse_error(pttl)?, now)?;
-    let fields = match fields {
-        Value::ServerError(error) if error.code() == "WRONGTYPE" => {
-            return Err("is not a hash: another program wrote it".to_owned().into());
+    let record = match record {
+        Value::Nil => None,
+        Value::BulkString(text) => {
+            Some(Record::from_first_line(text).map_err(|error| Misread::record(error.to_string()))?)
         }
-        fields => refuse_error(fields)?,
-    };
-    let Value::Array(fields) = fields else {
-        return Err("was answered without its fields".to_owned().into());
-    };
-    let [format, version, fence, state] = fields.as_slice() else {
-        return Err("was answered with other fields".to_owned().into());
-    };
-    if *format == Value::Nil {
-        if refuse_error(exists)? == Value::Int(0) {
-            return Ok(Look { lock, ..Look::nothing(now) });
+        Value::ServerError(error) if error.code() != "WRONGTYPE" => {
+            return Err(Misread::Refused(error.into()));
         }
-        return Err(Misread::NoFormat);
-    }
-    let format = text_of(format).unwrap_or("unknown");
-    if format.parse() != Ok(FORMAT) {
-        return Err(format!("has format {format}, and this version reads format {FORMAT}").into());
-    }
-    let version: Version = text_of(version).unwrap_or_default().parse()?;
-    let fence =
-        text_of(fence).and_then(|fence| fence.parse().ok()).ok_or_else(|| "has no fence".to_owned())?;
-    let state = match state {
-        Value::BulkString(json) => State::from_json(json).map_err(|error| error.to_string())?,
-        _ => return Err("has no state".to_owned().into()),
+        _ => {
+            return Err(Misread::Record(format!(
+                "is not a string: an older version (format 1) or another program wrote it, and this version reads format \
+                 {FORMAT}"
+            )));
+        }
     };
-    Ok(Look { now, version: Some(version), fence, state: Arc::new(state), lock })
+    Ok(Record::look_with_lock(record.as_ref(), lock.as_ref(), now))
 }
 
 /// The lock by its value and `PTTL`. What is not a string is another program's lock, too.
@@ -169,53 +144,35 @@ mod tests {
         Value::BulkString(text.as_bytes().to_vec())
     }
 
-    fn answers(fields: [Option<&str>; 4], exists: i64, lock: Value, pttl: i64) -> Vec<Value> {
-        let fields = fields.map(|field| field.map_or(Value::Nil, bulk)).to_vec();
+    fn answers(record: Value, lock: Value, pttl: i64) -> Vec<Value> {
         let time = Value::Array(vec![bulk("1800014400"), bulk("1999")]);
-        vec![Value::Array(fields), Value::Int(exists), lock, Value::Int(pttl), time]
-    }
-
-    fn misread(answers: Vec<Value>) -> String {
-        match read(answers) {
-            Err(Misread::Record(why)) => why,
-            Err(Misread::Refused(error)) => error.to_string(),
-            Err(Misread::NoFormat) => "no format".to_owned(),
-            Ok(look) => panic!("{look:?}"),
-        }
-    }
-
-    const NONE: [Option<&str>; 4] = [None; 4];
-
-    #[test]
-    fn record_of_another_format_is_never_no_record() {
-        let fields = [Some("1"), None, Some("7"), None];
-        assert_eq!(
-            misread(answers(fields, 1, Value::Nil, -2)),
-            "has format 1, and this version reads format 2"
-        );
-        assert_eq!(misread(answers(NONE, 1, Value::Nil, -2)), "no format");
-        let look = read(answers(NONE, 0, Value::Nil, -2)).ok().unwrap();
-        assert_eq!(look, Look::nothing(Timestamp::from_micros(1_800_014_400_001_999)));
+        vec![record, lock, Value::Int(pttl), time]
     }
 
     #[test]
-    fn damaged_record_is_unreadable() {
-        let version = Some("1800014400000000-0123456789abcdef");
-        for fields in [
-            [Some("2"), Some("7"), Some("7"), Some("{\"format\":2}")],
-            [Some("2"), version, Some("x"), Some("{\"format\":2}")],
-            [Some("2"), version, Some("7"), Some("{")],
-            [Some("2"), version, Some("7"), None],
+    fn damaged_record_is_unreadable_and_never_no_record() {
+        let record = |version: &str, state: &str| {
+            bulk(&format!("{{\"version\":\"{version}\",\"fence\":7,\"state\":{state}}}"))
+        };
+        let version = "1800014400000000-0123456789abcdef";
+        for record in [
+            record("7", "{\"format\":2}"),
+            record(version, "{\"format\":3}"),
+            record(version, "{"),
+            bulk(""),
+            Value::Int(0),
         ] {
-            assert!(!misread(answers(fields, 1, Value::Nil, -2)).is_empty());
+            let read = read(answers(record, Value::Nil, -2));
+            assert!(matches!(read, Err(Misread::Record(why)) if !why.is_empty()));
         }
-        let look = read(answers([Some("2"), version, Some("7"), Some("{\"format\":2}")], 1, Value::Nil, -2));
+        let look = read(answers(record(version, "{\"format\":2}"), Value::Nil, -2));
         assert_eq!(look.ok().unwrap().fence, 7);
     }
 
     #[test]
     fn lock_ends_with_its_last_millisecond() {
-        let until = |pttl| read(answers(NONE, 0, bulk("t"), pttl)).ok().unwrap().lock.map(|lock| lock.until);
+        let until =
+            |pttl| read(answers(Value::Nil, bulk("t"), pttl)).ok().unwrap().lock.map(|lock| lock.until);
         assert_eq!(until(0), Some(Some(Timestamp::from_micros(1_800_014_400_002_000))));
         assert_eq!(until(-1), Some(None));
         assert_eq!(until(-2), None);
@@ -223,7 +180,7 @@ mod tests {
 
     #[test]
     fn lock_that_is_not_a_string_is_a_lock() {
-        let look = read(answers(NONE, 0, Value::Int(0), -1)).ok().unwrap();
+        let look = read(answers(Value::Nil, Value::Int(0), -1)).ok().unwrap();
         assert_eq!(look.lock.unwrap().token.as_ref(), token::NOT_A_STRING);
     }
 }

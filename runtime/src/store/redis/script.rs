@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn command_is_found_on_the_line_that_failed() {
-        let line = 1 + SWAP.source.lines().position(|line| line.contains("'HSET'")).unwrap();
+        let line = 1 + SWAP.source.lines().position(|line| line.contains("'LPUSH'")).unwrap();
         let detail = format!(
             "The user executing the script can't run this command script: 1e8b, on @user_script:{line}."
         );
-        assert_eq!(SWAP.command_in(&detail), Some("HSET"));
+        assert_eq!(SWAP.command_in(&detail), Some("LPUSH"));
         assert_eq!(SWAP.command_in("no line"), None);
     }
 }

@@ -3,57 +3,58 @@
 -- KEYS  the lock, the record, its runs and skips (newest first), and a key that is there while a caller listens
 -- ARGV  as named below. Empty: no record, no lock, no state (delete), no expiry, leave the lock. An expected lock is '=' and
 --       its token, or '*' if it is not a string; a new one is '=' and its token, or '-' to delete it. fence is keep, next
---       or a number. From 14 on: the index in KEYS of a list and an entry, in turn.
+--       or a number. From 13 on: the index in KEYS of a list and an entry, in turn.
 -- Reply: {1, time, version, fence}; or, if nothing was written, {0} and what a look reads.
 local lock_key, record_key, runs_key, skips_key, awaited_key = unpack(KEYS)
-local expected, expected_lock, not_before, not_after, nonce, format, state, expires, fence_change, lock_change, lock_until,
-  keep, notify = unpack(ARGV)
+local expected, expected_lock, not_before, not_after, nonce, state, expires, fence_change, lock_change, lock_until, keep,
+  notify = unpack(ARGV)
 
 -- Every other way to write a number rounds it from 1e14 on.
 local function text(number) return string.format('%.0f', number) end
 
+local function is_not_a_string(answer) return string.find(answer.err, 'WRONGTYPE', 1, true) end
+
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local record = redis.call('HMGET', record_key, 'format', 'version', 'fence', 'state')
-local exists = record[1] and 1 or redis.call('EXISTS', record_key)
-local lock = redis.pcall('GET', lock_key)
-if type(lock) == 'table' then
-  if not string.find(lock.err, 'WRONGTYPE', 1, true) then return lock end
-  lock = 0
-end
+-- As Record::to_text begins. The rest is not read: Lua hashes every string that it gets.
+local head, lock = redis.pcall('GETRANGE', record_key, 0, 99), redis.pcall('GET', lock_key)
+if type(head) == 'table' then head = is_not_a_string(head) and 0 or redis.call('GETRANGE', record_key, 0, 99) end
+if type(lock) == 'table' then lock = is_not_a_string(lock) and 0 or redis.call('GET', lock_key) end
+local version, fence = string.match(head, '^{"version":"([^"]*)","fence":(%d+),"state":')
 local held = lock == 0 and '*' or lock and '=' .. lock or ''
-
-local same = exists == 0 and expected == '' or record[1] == format and record[2] == expected
-if not same or held ~= expected_lock or now < tonumber(not_before) or now > tonumber(not_after) then
+if (version or head) ~= expected or held ~= expected_lock or now < tonumber(not_before) or now > tonumber(not_after) then
+  local record = head
+  if head ~= 0 then record = redis.call('GET', record_key) end
   -- The time again, and last: as in a look, a lock must not seem to expire too early.
-  return { 0, record, exists, lock, redis.call('PTTL', lock_key), redis.call('TIME') }
+  return { 0, record, lock, redis.call('PTTL', lock_key), redis.call('TIME') }
 end
 
-local version, fence = text(now) .. '-' .. nonce, record[3] or '0'
+version, fence = text(now) .. '-' .. nonce, fence or '0'
 if fence_change == 'next' then
   fence = text(math.max(fence + 1, now))
 elseif fence_change ~= 'keep' and tonumber(fence_change) > tonumber(fence) then
   fence = fence_change
 end
-local lists = #ARGV > 13 and { runs_key, skips_key } or {}
--- A key of another type fails here, before anything is written.
-for _, list in ipairs(lists) do redis.call('LLEN', list) end
+-- A list of another type fails before anything is written: the first one where it is appended to, the others here.
+for i = 15, #ARGV, 2 do redis.call('LLEN', KEYS[tonumber(ARGV[i])]) end
 
 -- A full Redis refuses the first write of a script if it may need room, and later ones no more. Leases must stay extensible
--- and releasable, so all but claims begin with a write that needs no room: of a field that is never there.
-if fence_change ~= 'next' then redis.call('HDEL', record_key, '') end
+-- and releasable, so all but claims begin with a write that needs no room, and changes nothing that is not set anew below.
+if fence_change ~= 'next' then redis.call('PERSIST', record_key) end
 if state == '' then
   redis.call('DEL', record_key, runs_key, skips_key)
 else
-  redis.call('HSET', record_key, 'format', format, 'version', version, 'fence', fence, 'state', state)
-  for i = 14, #ARGV, 2 do redis.call('LPUSH', KEYS[tonumber(ARGV[i])], ARGV[i + 1]) end
-  for _, list in ipairs(lists) do
-    redis.call('LTRIM', list, keep == '0' and 1 or 0, math.max(keep - 1, 0))
+  for i = 13, #ARGV, 2 do
+    local list = KEYS[tonumber(ARGV[i])]
+    if redis.call('LPUSH', list, ARGV[i + 1]) > tonumber(keep) then
+      redis.call('LTRIM', list, keep == '0' and 1 or 0, math.max(keep - 1, 0))
+    end
   end
+  local written = '{"version":"' .. version .. '","fence":' .. fence .. ',"state":' .. state .. '}'
   if expires == '' then
-    redis.call('PERSIST', record_key)
+    redis.call('SET', record_key, written)
   else -- A second later: an instant that has just passed must not remove the key at once.
-    redis.call('PEXPIREAT', record_key, text(math.max(expires, now) / 1000 + 1000))
+    redis.call('SET', record_key, written, 'PXAT', text(math.max(expires, now) / 1000 + 1000))
   end
 end
 if lock_change == '-' then

@@ -5,8 +5,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::super::{
-    FORMAT, FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped,
-    to_ascii_json,
+    FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped, to_ascii_json,
 };
 use super::keys::JobKeys;
 use super::script::{self, Answer, Wait};
@@ -105,7 +104,7 @@ impl<'a> Arguments<'a> {
         command.arg(expected.map(|version| version.to_string()).unwrap_or_default()).arg(&self.expected_lock);
         command.arg(change.not_before.map_or(i64::MIN, Timestamp::as_micros));
         command.arg(change.not_after.map_or(i64::MAX, Timestamp::as_micros));
-        command.arg(format!("{nonce:016x}")).arg(FORMAT).arg(&self.state);
+        command.arg(format!("{nonce:016x}")).arg(&self.state);
         let expires = change.state.as_ref().and_then(|state| state.expires);
         command.arg(expires.map(|expires| expires.as_micros().to_string()).unwrap_or_default());
         match change.fence {

@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn missing_permission_names_the_command() {
-        let line = 1 + include_str!("swap.lua").lines().position(|line| line.contains("'HSET'")).unwrap();
+        let line = 1 + include_str!("swap.lua").lines().position(|line| line.contains("'LPUSH'")).unwrap();
         let digest = "1e8b589ccf5dd852352ba15e63f22b8a9c302e71";
         for words in [
             // Redis 6.2.
@@ -267,7 +267,7 @@ mod tests {
             assert!(blame(&error) == Blame::None, "{words}");
             assert_eq!(
                 describe(&error, Some(&SWAP)),
-                "NOPERM this user has no permission to run HSET in a script: grant +hset",
+                "NOPERM this user has no permission to run LPUSH in a script: grant +lpush",
                 "{words}"
             );
         }
