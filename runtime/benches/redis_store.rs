@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use jobs::store::redis::RedisStore;
@@ -43,6 +44,7 @@ async fn main() {
         }
     }
     bench.report_server_time().await;
+    bench.report_tick_of_ten(&url).await;
 }
 
 type Call = fn(Arc<Bench>, usize) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -313,6 +315,47 @@ impl Bench {
             lease.release(&end).await.expect("a Redis that answers");
         }
         println!("  releasing {:6.1} µs", self.server_micros(&["evalsha"]).await / CALLS as f64);
+    }
+
+    /// The server's processor time for one tick of a job that ten servers have, each with its own connection.
+    async fn report_tick_of_ten(&self, url: &str) {
+        const JOBS: u32 = 20;
+        const SECONDS: u32 = 10;
+        let runs = Arc::new(AtomicU32::new(0));
+        let mut servers = Vec::new();
+        for _ in 0..10 {
+            let store = RedisStore::open(url, Some(&self.namespace)).expect("a Redis URL");
+            let mut server = jobs::builder().without_annotated().store(store);
+            for number in 0..JOBS {
+                let runs = runs.clone();
+                let job = jobs::Job::new(format!("tick-{number}")).every("1s").expect("a schedule");
+                server = server.job(job.run(move |_| {
+                    runs.fetch_add(1, Ordering::Relaxed);
+                    std::future::ready(())
+                }));
+            }
+            servers.push(server.start_all().await.expect("it starts"));
+        }
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let (before, ran_before) = (self.processor_micros().await, runs.load(Ordering::Relaxed));
+        tokio::time::sleep(Duration::from_secs(SECONDS.into())).await;
+        let micros = self.processor_micros().await - before;
+        let ticks = runs.load(Ordering::Relaxed) - ran_before;
+        assert!(ticks.abs_diff(JOBS * SECONDS) <= JOBS, "{ticks} runs of {JOBS} jobs in {SECONDS} s");
+        println!("\nserver's processor time per tick of ten servers: {:.0} µs", micros / f64::from(ticks));
+        for server in servers {
+            server.shutdown().await;
+        }
+    }
+
+    async fn processor_micros(&self) -> f64 {
+        let info: String =
+            redis::cmd("INFO").arg("cpu").query_async(&mut self.bare.clone()).await.expect("INFO");
+        let seconds = ["used_cpu_user:", "used_cpu_sys:"].map(|name| {
+            let figure = info.lines().find_map(|line| line.strip_prefix(name));
+            figure.and_then(|figure| figure.trim().parse::<f64>().ok()).expect("a figure")
+        });
+        seconds.iter().sum::<f64>() * 1e6
     }
 
     async fn reset_stats(&self) {

@@ -73,7 +73,7 @@ async fn append_two_records(client: &Client) -> Result<(), StoreError> {
 /// The words of the module's documentation are those of the README.
 #[test]
 fn both_lists_of_permissions_are_the_same() {
-    let docs = include_str!("../../runtime/src/store/redis.rs");
+    let docs = include_str!("../../runtime/src/docs/redis.md");
     let rules =
         docs.split("ACL SETUSER jobs on >password").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let with = |sign: char| {

@@ -412,7 +412,7 @@ async fn lease_that_enough_replicas_have_is_won_and_a_replica_takes_none() {
 #[tokio::test]
 async fn listed_permissions_are_enough() {
     let server = Server::start(&[]).await;
-    let docs = include_str!("../redis.rs");
+    let docs = include_str!("../../docs/redis.md");
     let (_, rules) = docs.split_once("ACL SETUSER jobs on >password").unwrap();
     let (rules, _) = rules.split_once("```").unwrap();
     let rules: Vec<_> = rules.split_whitespace().filter(|word| *word != "//!").collect();
