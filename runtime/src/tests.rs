@@ -21,6 +21,7 @@ use crate::testing::{Hook, Hooked, Intercept, Request};
 use crate::{Run, Timestamp, scheduler};
 
 mod clocks;
+mod given_back;
 mod health;
 mod leases;
 mod locks;
