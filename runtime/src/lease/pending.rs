@@ -87,6 +87,7 @@ impl Drop for PendingClaim {
         let won = Won {
             fence: UNKNOWN_FENCE,
             attempt: 0,
+            takeovers: 0,
             since: unknown,
             until: unknown,
             missed: Vec::new(),

@@ -5,12 +5,12 @@ use std::time::Duration;
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
 use super::super::messages::{
-    Claim, ClaimReply, Gap, Registered, RequestAnswer, Requested, Skip, SkipRecord, Taken, TickClaim,
+    Claim, ClaimReply, Lease, Registered, RequestAnswer, Requested, Skip, SkipRecord, Taken, TickClaim,
     Unfinished, Verdict, What, Won,
 };
 use super::super::{Claimant, FenceChange, JobRecord, LockChange, Look, Mark, Started};
 use super::draft::Draft;
-use super::{Decision, expiry, micros, slots};
+use super::{Decision, expiry, slots};
 
 /// A schedule with which no tick was won for so long is followed by no server.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -144,14 +144,20 @@ impl Draft<'_> {
         self.limit_to(claim.ttl, Some(claimant.until.minus(Duration::from_micros(1))));
         self.change.lock = LockChange::Set { token: claimant.token, until: claimant.until };
         self.change.grants_lease = true;
-        ClaimReply::Won(Won {
+        ClaimReply::Won(self.won(claimant.tick, claimant.attempt, claimant.since, claimant.until))
+    }
+
+    /// A lease that was won for this tick, or for none.
+    fn won(&self, tick: Option<Timestamp>, attempt: u32, since: Timestamp, until: Timestamp) -> Won {
+        Won {
             fence: self.fence,
-            attempt: claimant.attempt,
-            since: claimant.since,
-            until: claimant.until,
-            missed: self.unreported(claimant.tick),
-            usual: self.usual(),
-        })
+            attempt,
+            takeovers: tick.and_then(|tick| self.started_at(tick)).map_or(0, |started| started.takeovers),
+            since,
+            until,
+            missed: tick.map(|_| self.missed.clone()).unwrap_or_default(),
+            usual: self.stats.mean().filter(|_| self.stats.successes >= ENOUGH_RUNS),
+        }
     }
 
     fn win(
@@ -161,48 +167,25 @@ impl Draft<'_> {
         attempt: u32,
         in_time: Option<Timestamp>,
     ) -> ClaimReply {
-        let now = self.now;
-        let (kind, tick) = (claim.what.kind(), ask.map(|ask| ask.tick));
         self.record_crash(claim.remember);
-        self.outlive(kind, claim.ttl);
-        let until = expiry(now, claim.ttl);
+        self.outlive(claim.what.kind(), claim.ttl);
         if let Some(ask) = ask {
             self.start_tick(claim, ask, attempt);
         }
-        let request = match &claim.what {
-            What::Requested(id) => Some(id.clone()),
-            _ => None,
-        };
-        self.edit().claimant = Some(Claimant {
-            token: claim.token.clone(),
-            server: claim.server.clone(),
-            kind,
-            tick,
-            attempt,
-            request,
-            since: now,
-            until,
-            ttl_micros: micros(claim.ttl),
-            released: false,
-            broken_by: None,
-            cancelled_by: None,
-            progress: None,
-        });
+        let until = expiry(self.now, claim.ttl);
+        let won = self.won(ask.map(|ask| ask.tick), attempt, self.now, until);
+        self.edit().claimant = Some(Claimant::of(Lease::won(claim.clone(), &won)));
         self.limit_to(claim.ttl, in_time);
         self.change.fence = FenceChange::Next;
         self.change.lock = LockChange::Set { token: claim.token.clone(), until };
         self.change.grants_lease = true;
-        let (missed, usual) = (self.unreported(tick), self.usual());
-        ClaimReply::Won(Won { fence: self.fence, attempt, since: now, until, missed, usual })
+        ClaimReply::Won(won)
     }
 
     /// Moves the mark to a tick that was won.
     fn start_tick(&mut self, claim: &Claim, ask: &TickClaim, attempt: u32) {
         let (now, tick) = (self.now, ask.tick);
-        let takeovers = match self.started {
-            Some(started) if started.tick == tick => started.takeovers,
-            _ => ask.takeovers,
-        };
+        let takeovers = self.started_at(tick).map_or(ask.takeovers, |started| started.takeovers);
         if attempt == 1 {
             self.note_missed(ask);
         }
@@ -239,11 +222,6 @@ impl Draft<'_> {
         if ask.previous.is_some_and(|previous| previous > after) {
             self.add_gap(after, ask.tick, None);
         }
-    }
-
-    /// The missed ticks for a winner to report.
-    fn unreported(&self, tick: Option<Timestamp>) -> Vec<Gap> {
-        if tick.is_some() { self.missed.clone() } else { Vec::new() }
     }
 
     /// How many servers have started this tick, if it is unfinished and free for another.
@@ -289,7 +267,7 @@ impl Draft<'_> {
             None => Taken::Started {
                 server,
                 since: mark.at,
-                finished: self.started.is_some_and(|started| started.tick == tick && started.finished),
+                finished: self.started_at(tick).is_some_and(|started| started.finished),
             },
         }))
     }
@@ -351,10 +329,5 @@ impl Draft<'_> {
     /// The request for a manual run that no server has answered yet.
     pub(super) fn open_request(&self) -> Option<&Requested> {
         self.request.as_ref().filter(|request| request.answer.is_none() && request.until > self.now)
-    }
-
-    /// How long a run takes, if there were enough to show it.
-    fn usual(&self) -> Option<Duration> {
-        self.stats.mean().filter(|_| self.stats.successes >= ENOUGH_RUNS)
     }
 }

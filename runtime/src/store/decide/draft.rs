@@ -9,7 +9,7 @@ use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
 use super::super::messages::{Ending, Gap, Holder, Kind, Lease, RunOutcome, RunRecord};
-use super::super::{Change, Claimant, Done, JobRecord, Lock, LockChange, Look, Mark, State};
+use super::super::{Change, Claimant, Done, JobRecord, Lock, LockChange, Look, Mark, Started, State};
 use super::{Decision, expiry};
 
 /// So many gaps of missed ticks wait to be reported; then the oldest are merged.
@@ -115,6 +115,20 @@ impl<'a> Draft<'a> {
     pub(super) fn stay_until(&mut self, instant: Timestamp) {
         let expires = self.expires.map(|expires| expires.max(instant));
         self.edit().expires = expires;
+    }
+
+    /// The tick that was started last, if it is this one.
+    pub(super) fn started_at(&self, tick: Timestamp) -> Option<Started> {
+        self.started.filter(|started| started.tick == tick)
+    }
+
+    /// No server takes this tick over.
+    pub(super) fn finish_tick(&mut self, tick: Option<Timestamp>) {
+        if tick.and_then(|tick| self.started_at(tick)).is_some()
+            && let Some(started) = &mut self.edit().started
+        {
+            started.finished = true;
+        }
     }
 
     /// The key's work was done, and need not be done again for so long.

@@ -13,7 +13,8 @@ use super::super::{Claimant, LockChange, Look};
 use super::draft::Draft;
 use super::{Decision, history::held};
 
-/// Pauses the job, or resumes it. The ticks of a pause were skipped, not missed.
+/// Pauses the job, or resumes it. A tick of a pause is skipped by the claim that finds it; those for which no server asked are
+/// missed, and reported by the next winner. None of them runs after the resumption.
 pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
     let mut draft = Draft::new(look);
     if draft.paused != paused {
@@ -169,14 +170,5 @@ impl Draft<'_> {
             self.now.plus(ttl).max(until).plus(late).max(self.broken_until.unwrap_or_default());
         self.stay_until(broken_until);
         self.edit().broken_until = Some(broken_until);
-    }
-
-    /// No server takes this tick over.
-    fn finish_tick(&mut self, tick: Option<Timestamp>) {
-        if self.started.is_some_and(|started| Some(started.tick) == tick)
-            && let Some(started) = &mut self.edit().started
-        {
-            started.finished = true;
-        }
     }
 }

@@ -113,7 +113,8 @@ impl Slot {
 
     fn won(&self) -> Won {
         let fence = self.fence.unwrap_or_default();
-        Won { fence, attempt: 1, since: self.since, until: self.until, missed: Vec::new(), usual: None }
+        let (attempt, takeovers, missed, usual) = (1, 0, Vec::new(), None);
+        Won { fence, attempt, takeovers, since: self.since, until: self.until, missed, usual }
     }
 
     pub(super) fn holder(&self, now: Timestamp) -> Holder {

@@ -174,6 +174,7 @@ fn won_at(change: &Change) -> Won {
     Won {
         fence: 0,
         attempt: 1,
+        takeovers: 0,
         since: claimant.since,
         until: claimant.until,
         missed: Vec::new(),
