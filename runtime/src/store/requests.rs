@@ -165,13 +165,9 @@ impl Requests<'_> {
                     look = self.look(step, key).await?;
                 }
                 Next::GiveUp => {
-                    let cause = format!("[{key}] changed at every attempt");
-                    return Err(StoreError::new(
-                        StoreErrorKind::TimedOut,
-                        step,
-                        self.store.location(),
-                        cause,
-                    ));
+                    let (kind, cause) =
+                        (StoreErrorKind::TimedOut, format!("[{key}] changed at every attempt"));
+                    return Err(StoreError::new(kind, step, self.store.location(), cause));
                 }
             }
         }

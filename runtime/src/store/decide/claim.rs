@@ -29,18 +29,24 @@ pub fn claim(look: &Look, claim: &Claim) -> Decision<Verdict> {
     if let Some(wait) = draft.not_due_for(claim) {
         return draft.finish(ClaimReply::Early(wait).into());
     }
-    if draft.claimant.as_ref().is_some_and(|claimant| claimant.token == claim.token) {
-        let decision = draft.claimed_again(claim);
-        let unfinished = draft.left_unfinished(claim, &decision);
-        return draft.finish(Verdict { decision, unfinished, other_schedule: None });
-    }
-    let verdict = match &claim.what {
-        What::Tick(ask) => draft.claim_tick(claim, ask),
-        What::Once => draft.claim_once(claim).into(),
-        What::Requested(id) => draft.claim_requested(claim, id).into(),
-        What::Now | What::Lock | What::Leader | What::Slot(_) => draft.claim_now(claim).into(),
+    let mut other_schedule = None;
+    let decision = match &claim.what {
+        _ if draft.claimant.as_ref().is_some_and(|own| own.token == claim.token) => {
+            draft.claimed_again(claim)
+        }
+        What::Tick(ask) => {
+            other_schedule = draft.register(claim, ask);
+            draft.decide_tick(claim, ask)
+        }
+        What::Requested(id) => draft.claim_requested(claim, id),
+        _ => draft.claim_now(claim),
     };
-    draft.finish(verdict)
+    let unfinished = match (&claim.what, &decision) {
+        (_, ClaimReply::Won(_)) => None,
+        (What::Tick(ask), _) => draft.unfinished(ask.takeovers),
+        _ => None,
+    };
+    draft.finish(Verdict { decision, unfinished, other_schedule })
 }
 
 impl Draft<'_> {
@@ -49,13 +55,6 @@ impl Draft<'_> {
         let What::Tick(ask) = &claim.what else { return None };
         let due = ask.tick.plus(ask.delay);
         (due > self.now).then(|| due.since(self.now))
-    }
-
-    fn claim_tick(&mut self, claim: &Claim, ask: &TickClaim) -> Verdict {
-        let other_schedule = self.register(claim, ask);
-        let decision = self.decide_tick(claim, ask);
-        let unfinished = self.left_unfinished(claim, &decision);
-        Verdict { decision, unfinished, other_schedule }
     }
 
     /// A tick that is due, by a claim that is new.
@@ -70,10 +69,12 @@ impl Draft<'_> {
             // The store has lost it: it must not begin anew.
             return ClaimReply::Late(self.now.since(ask.tick.plus(ask.delay)));
         }
-        let registered = self.same_schedule(ask).filter(|registered| registered.at < ask.tick);
-        let runs_if_missed = ask.missed == Missed::RunOnce
-            && registered
-                .is_some_and(|registered| registered.runs_missed_since.is_some_and(|since| since < ask.tick));
+        let counts =
+            |registered: &&Registered| *registered.schedule == *ask.schedule && registered.at < ask.tick;
+        let registered = self.registered.as_ref().filter(counts);
+        let runs_since = registered.and_then(|registered| registered.runs_missed_since);
+        let runs_if_missed =
+            ask.missed == Missed::RunOnce && runs_since.is_some_and(|since| since < ask.tick);
         let seen_coming = self.now.minus(ask.known_for) < ask.tick;
         if registered.is_none() && !seen_coming {
             return ClaimReply::Unregistered;
@@ -116,19 +117,12 @@ impl Draft<'_> {
         reply
     }
 
-    /// For work that is done once: a mark that it was done is in the way, too.
-    fn claim_once(&mut self, claim: &Claim) -> ClaimReply {
-        match self.done.filter(|done| done.until > self.now) {
-            Some(done) => ClaimReply::Done(done.at),
-            None => self.claim_now(claim),
-        }
-    }
-
-    /// For no tick: only a holder is in the way.
+    /// For no tick: only a holder is in the way; of work that is done once also the mark that it was done.
     fn claim_now(&mut self, claim: &Claim) -> ClaimReply {
-        match self.key_holder() {
-            Some(holder) => ClaimReply::Held(holder),
-            None => self.win(claim, None, 1, None),
+        match (self.done.filter(|done| done.until > self.now), self.key_holder()) {
+            (Some(done), _) if matches!(claim.what, What::Once) => ClaimReply::Done(done.at),
+            (_, Some(holder)) => ClaimReply::Held(holder),
+            (_, None) => self.win(claim, None, 1, None),
         }
     }
 
@@ -140,11 +134,16 @@ impl Draft<'_> {
         if !claimant.holds(self.now) || foreign {
             return ClaimReply::Lost;
         }
-        self.edit();
-        self.limit_to(claim.ttl, Some(claimant.until.minus(Duration::from_micros(1))));
+        self.confirm(claim, claimant.until);
         self.change.lock = LockChange::Set { token: claimant.token, until: claimant.until };
-        self.change.grants_lease = true;
         ClaimReply::Won(self.won(claimant.tick, claimant.attempt, claimant.since, claimant.until))
+    }
+
+    /// Writes a lease once more, unchanged.
+    pub(super) fn confirm(&mut self, claim: &Claim, until: Timestamp) {
+        self.edit();
+        self.limit_to(claim.ttl, Some(until.minus(Duration::from_micros(1))));
+        self.change.grants_lease = true;
     }
 
     /// A lease that was won for this tick, or for none.
@@ -242,16 +241,6 @@ impl Draft<'_> {
         (started.tick <= self.now).then_some(Unfinished { tick: started.tick, remaining })
     }
 
-    /// The same, for a claim that did not win.
-    fn left_unfinished(&self, claim: &Claim, decision: &ClaimReply) -> Option<Unfinished> {
-        match (&claim.what, decision) {
-            (What::Tick(ask), refusal) if !matches!(refusal, ClaimReply::Won(_)) => {
-                self.unfinished(ask.takeovers)
-            }
-            _ => None,
-        }
-    }
-
     /// The reply for a tick at or below the mark.
     fn decided(&self, tick: Timestamp) -> Option<ClaimReply> {
         let mark = self.mark.as_ref().filter(|mark| mark.tick >= tick)?;
@@ -278,52 +267,36 @@ impl Draft<'_> {
     fn register(&mut self, claim: &Claim, ask: &TickClaim) -> Option<Registered> {
         let now = self.now;
         let begun = now.minus(ask.known_for);
-        let runs_missed = ask.missed == Missed::RunOnce;
-        let new = || Registered {
-            schedule: ask.schedule.to_string(),
-            at: now,
-            server: claim.server.to_string(),
-            begun,
-            used: now,
-            runs_missed_since: runs_missed.then_some(now),
-        };
-        let Some(known) = &self.registered else {
-            self.replace_registered(claim, new());
-            return None;
-        };
-        let mut known = known.clone();
+        let runs_missed_since = (ask.missed == Missed::RunOnce).then_some(now);
         // If the clock has gone back, no tick may count as unknown for it, and no server as old.
-        known.at = known.at.min(now);
-        known.begun = known.begun.min(now);
-        known.used = known.used.min(now);
-        let is_newer = begun > known.begun || known.used.plus(ABANDONED) < now;
-        if *known.schedule != *ask.schedule {
-            if is_newer {
-                self.close_registration();
-                self.replace_registered(claim, new());
+        let known = self.registered.as_ref().map(|known| Registered {
+            at: known.at.min(now),
+            begun: known.begun.min(now),
+            used: known.used.min(now),
+            ..known.clone()
+        });
+        let is_newer = |known: &Registered| begun > known.begun || known.used.plus(ABANDONED) < now;
+        let (registered, other) = match known {
+            Some(mut known) if *known.schedule == *ask.schedule => {
+                if is_newer(&known) && runs_missed_since.is_some() != known.runs_missed_since.is_some() {
+                    (known.runs_missed_since, known.begun) = (runs_missed_since, begun);
+                }
+                (known, None)
             }
-            return Some(known);
+            Some(known) if !is_newer(&known) => return Some(known),
+            other => {
+                self.close_registration();
+                let (schedule, server) = (ask.schedule.to_string(), claim.server.to_string());
+                (Registered { schedule, at: now, server, begun, used: now, runs_missed_since }, other)
+            }
+        };
+        if self.registered.as_ref() != Some(&registered) {
+            let state = self.edit();
+            state.registered = Some(registered);
+            state.expires = None;
+            self.limit_to(claim.ttl, None);
         }
-        if is_newer && runs_missed != known.runs_missed_since.is_some() {
-            known.runs_missed_since = runs_missed.then_some(now);
-            known.begun = begun;
-        }
-        if self.registered.as_ref() != Some(&known) {
-            self.replace_registered(claim, known);
-        }
-        None
-    }
-
-    fn replace_registered(&mut self, claim: &Claim, registered: Registered) {
-        let state = self.edit();
-        state.registered = Some(registered);
-        state.expires = None;
-        self.limit_to(claim.ttl, None);
-    }
-
-    /// The registration, if it has the schedule that is asked with.
-    fn same_schedule(&self, ask: &TickClaim) -> Option<&Registered> {
-        self.registered.as_ref().filter(|registered| *registered.schedule == *ask.schedule)
+        other
     }
 
     /// The request for a manual run that no server has answered yet.

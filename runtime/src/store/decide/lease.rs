@@ -86,7 +86,7 @@ impl Draft<'_> {
     }
 
     /// An extension counts only while the lease it extends lasts.
-    fn limit_extension(&mut self, last: Timestamp) {
+    pub(super) fn limit_extension(&mut self, last: Timestamp) {
         self.change.not_before = Some(self.now);
         self.change.not_after = Some(last.minus(Duration::from_micros(1)));
     }

@@ -19,15 +19,14 @@ pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
     let mut draft = Draft::new(look);
     if draft.paused != paused {
         let now = draft.now;
+        if !paused {
+            draft.close_registration();
+        }
         let state = draft.edit();
         state.paused = paused;
         if paused {
             state.expires = None;
-        }
-        if !paused {
-            draft.close_registration();
-        }
-        if let Some(registered) = draft.edit().registered.as_mut().filter(|_| !paused) {
+        } else if let Some(registered) = &mut state.registered {
             registered.at = now;
         }
     }
@@ -55,27 +54,24 @@ pub fn reset(look: &Look) -> Decision<()> {
 /// its fence the next one is the time, so the time must be past it.
 pub fn forget(look: &Look, quiet: Duration) -> Decision<ForgetReply> {
     let draft = Draft::new(look);
-    if let Some(holder) = draft.key_holder() {
-        return draft.finish(ForgetReply::Held(holder));
-    }
-    if let Some(slot) = draft.slots.held.iter().find(|slot| slot.until > draft.now) {
-        let holder = slot.holder(draft.now);
+    let slot = draft.slots.held.iter().find(|slot| slot.until > draft.now);
+    if let Some(holder) = draft.key_holder().or_else(|| slot.map(|slot| slot.holder(draft.now))) {
         return draft.finish(ForgetReply::Held(holder));
     }
     if draft.paused {
         return draft.finish(ForgetReply::Paused);
     }
-    let mark = draft.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
+    let mark = draft.mark.as_ref().map(|mark| mark.tick).unwrap_or_default();
     let used = mark.max(Timestamp::from_micros(draft.fence));
     // Without its record a lease that was broken could come back.
     let was_broken = draft.broken_until.is_some_and(|until| until > draft.now);
     if used.plus(quiet) >= draft.now || was_broken {
         return draft.finish(ForgetReply::TooRecent(used));
     }
-    if look.version.is_none() {
-        return draft.finish(ForgetReply::Forgotten);
+    match look.version {
+        None => draft.finish(ForgetReply::Forgotten),
+        Some(_) => draft.finish_without_record(ForgetReply::Forgotten),
     }
-    draft.finish_without_record(ForgetReply::Forgotten)
 }
 
 /// A server that does not have the job's function asks for a run; the reply is the request that counts now.

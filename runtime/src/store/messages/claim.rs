@@ -212,3 +212,10 @@ pub struct Holder {
     /// How long the lock lasts unless extended, if it expires at all.
     pub remaining: Option<Duration>,
 }
+
+impl Holder {
+    /// A server that holds a lease.
+    pub(crate) fn of(server: &str, since: Timestamp, remaining: Duration) -> Self {
+        Self { server: Some(server.to_owned()), since: Some(since), remaining: Some(remaining) }
+    }
+}

@@ -1,6 +1,6 @@
 //! What is known of jobs, locks and servers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ impl Requests<'_> {
 
     /// The locks and slots that are held.
     pub(crate) async fn locks(&self) -> Result<Vec<HeldLock>, StoreError> {
-        let mut held = HashMap::new();
-        let mut next = None;
+        // A key may be on more than one page.
+        let (mut held, mut next) = (BTreeMap::new(), None);
         loop {
             let page = self.ask("locks", self.store.list(next.as_deref())).await?;
             for (key, look) in page.keys {
@@ -53,10 +53,8 @@ impl Requests<'_> {
         self.time.learn(sent, now);
         let requests = self.ask("announce", self.store.notes(Topic::Requests)).await?.notes;
         self.observe.answered("announce");
-        Ok(requests
-            .into_iter()
-            .map(|note| RequestHint { key: note.name, id: note.text.to_string() })
-            .collect())
+        let hint = |note: Note| RequestHint { key: note.name, id: note.text.to_string() };
+        Ok(requests.into_iter().map(hint).collect())
     }
 
     /// This server is gone.

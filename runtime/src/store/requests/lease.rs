@@ -4,8 +4,8 @@ use tokio::time::Instant;
 
 use super::{Answer, GivenBack, Outstanding, Requests, Start, record_key};
 use crate::store::{
-    Change, Claim, ClaimReply, Ending, ExtendReply, Kind, Lease, Lock, LockChange, Look, ReleaseReply,
-    StoreError, Swapped, Verdict, What, decide,
+    Change, Claim, ClaimReply, Ending, ExtendReply, Lease, Lock, LockChange, Look, ReleaseReply, StoreError,
+    Swapped, Verdict, What, decide,
 };
 
 /// A record as this process wrote it last: the next swap needs no look, if nothing has changed since.
@@ -43,10 +43,7 @@ impl Requests<'_> {
         outstanding: &mut Outstanding,
     ) -> Result<Answer<Verdict>, StoreError> {
         let key = &*record_key(key, claim.what.kind());
-        let _turn = match claim.what {
-            What::Slot(_) => self.turn(key).await,
-            _ => None,
-        };
+        let _turn = self.turn(key, claim.what.kind()).await;
         let start = match claim.what {
             What::Lock | What::Once | What::Leader if is_new => Start::Expect(Look::nothing(self.time.now())),
             _ => Start::Look,
@@ -60,7 +57,7 @@ impl Requests<'_> {
         Ok(answer)
     }
 
-    /// Releases whatever an unanswered claim has won, once.
+    /// Releases whatever an unanswered claim has won so far.
     pub(crate) async fn give_back(
         &self,
         key: &str,
@@ -86,15 +83,8 @@ impl Requests<'_> {
     ) -> Result<Answer<ExtendReply>, StoreError> {
         let start = cached.map_or(Start::Look, |cached| Start::Expect(cached.look()));
         let is_kept = |reply: &ExtendReply| matches!(reply, ExtendReply::Kept { .. });
-        self.decide(
-            "extend",
-            &record_key(key, lease.kind),
-            start,
-            &mut Outstanding::default(),
-            is_kept,
-            |look| decide::extend(look, lease),
-        )
-        .await
+        let (key, nothing) = (&record_key(key, lease.kind), &mut Outstanding::default());
+        self.decide("extend", key, start, nothing, is_kept, |look| decide::extend(look, lease)).await
     }
 
     /// Ends a lease; in one round trip if the record is as it was written last.
@@ -106,16 +96,13 @@ impl Requests<'_> {
         cached: Option<&Cached>,
     ) -> Result<Answer<ReleaseReply>, StoreError> {
         let key = &*record_key(key, lease.kind);
-        let _turn = match lease.kind {
-            Kind::Slot { .. } => self.turn(key).await,
-            _ => None,
-        };
+        let _turn = self.turn(key, lease.kind).await;
         // How long work counts as done is counted from the store's own time.
         let cached = cached.filter(|_| end.done_for.is_none());
         let start = cached.map_or(Start::Look, |cached| Start::Expect(cached.look()));
         let is_released = |reply: &ReleaseReply| *reply == ReleaseReply::Released;
-        let nothing = &mut Outstanding::default();
-        self.decide("release", key, start, nothing, is_released, |look| decide::release(look, lease, end))
-            .await
+        let (nothing, decide) =
+            (&mut Outstanding::default(), |look: &Look| decide::release(look, lease, end));
+        self.decide("release", key, start, nothing, is_released, decide).await
     }
 }

@@ -1,6 +1,5 @@
 //! What operators do to a key.
 
-use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -26,15 +25,13 @@ impl Requests<'_> {
 
     /// Removes all that is known of a job, and of a semaphore with the same key.
     pub(crate) async fn forget(&self, key: &str, quiet: Duration) -> Result<ForgetReply, StoreError> {
-        let slots = self.look("forget", &slots_key(key)).await?;
-        if slots.version.is_some() {
-            let forgotten =
-                self.change("forget", &slots_key(key), |look| decide::forget(look, quiet)).await?;
-            if forgotten != ForgetReply::Forgotten {
-                return Ok(forgotten);
+        for record in [&*slots_key(key), key] {
+            let reply = self.change("forget", record, |look| decide::forget(look, quiet)).await?;
+            if reply != ForgetReply::Forgotten {
+                return Ok(reply);
             }
         }
-        self.change("forget", key, |look| decide::forget(look, quiet)).await
+        Ok(ForgetReply::Forgotten)
     }
 
     /// Frees a key, and every slot of it.
@@ -45,12 +42,12 @@ impl Requests<'_> {
         remember: usize,
     ) -> Result<Vec<HeldLock>, StoreError> {
         let mut broken = Vec::new();
-        for record in [Cow::Borrowed(key), slots_key(key).into()] {
+        for record in [key, &slots_key(key)] {
             let seen = OnceLock::new();
             let decide = |look: &Look| {
                 decide::break_lock(look, key, seen.get_or_init(|| Seen::in_look(look)), by, remember)
             };
-            broken.extend(self.change("break_lock", &record, decide).await?);
+            broken.extend(self.change("break_lock", record, decide).await?);
         }
         Ok(broken)
     }

@@ -7,6 +7,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::Requests;
+use crate::store::Kind;
 
 /// The claims and releases of this process on one semaphore take turns: only one of them at a time competes with other
 /// processes.
@@ -27,8 +28,10 @@ impl Turns {
 }
 
 impl Requests<'_> {
-    /// This process's turn at a semaphore. Who has waited long goes on without it: turns only make swaps succeed sooner.
-    pub(super) async fn turn(&self, key: &str) -> Option<OwnedMutexGuard<()>> {
+    /// This process's turn, if the lease is one of a semaphore. Who has waited long goes on without it: turns only make swaps
+    /// succeed sooner.
+    pub(super) async fn turn(&self, key: &str, kind: Kind) -> Option<OwnedMutexGuard<()>> {
+        let Kind::Slot { .. } = kind else { return None };
         timeout(self.within, self.turns.take(key)).await.ok()
     }
 }
