@@ -24,7 +24,7 @@ mod turns;
 
 use contention::{Contention, Next};
 pub(crate) use lease::Cached;
-pub(crate) use outstanding::{GivenBack, Outstanding};
+pub(crate) use outstanding::Outstanding;
 pub(crate) use turns::Turns;
 
 /// Hears how requests fare.
@@ -59,14 +59,6 @@ pub(crate) struct Answer<T> {
     pub(crate) written: Option<Cached>,
 }
 
-/// Where a decision begins.
-enum Start {
-    /// With a look.
-    Look,
-    /// With what the store is expected to show. Only a decision that is swapped in counts; else it looks.
-    Expect(Look),
-}
-
 /// The record of a semaphore's slots is not that of a lock with the same key. No key of a user's contains a `#`.
 fn slots_key(key: &str) -> String {
     format!("{key}{SLOTS}")
@@ -99,25 +91,26 @@ impl Requests<'_> {
         decide: impl Fn(&Look) -> Decision<T> + Send + Sync,
     ) -> Result<T, StoreError> {
         let nothing = &mut Outstanding::default();
-        Ok(self.decide(step, key, Start::Look, nothing, |_| true, decide).await?.reply)
+        Ok(self.decide(step, key, None, nothing, |_| true, decide).await?.reply)
     }
 
     /// Decides on a look, and swaps the change in; decides anew as often as the key has changed meanwhile.
     ///
-    /// A decision that was made without a look counts only if `counts` accepts its reply and the swap is applied.
+    /// It begins with what the store is `expected` to show, or with a look. A decision that was made without a look counts only
+    /// if `counts` accepts its reply and the swap is applied.
     async fn decide<T>(
         &self,
         step: &'static str,
         key: &str,
-        start: Start,
+        expected: Option<Look>,
         outstanding: &mut Outstanding,
         counts: impl Fn(&T) -> bool,
         decide: impl Fn(&Look) -> Decision<T>,
     ) -> Result<Answer<T>, StoreError> {
         let mut sent = self.time.moment();
-        let (mut look, mut is_expected) = match start {
-            Start::Expect(look) => (look, true),
-            Start::Look => (self.look(step, key).await?, false),
+        let (mut look, mut is_expected) = match expected {
+            Some(look) => (look, true),
+            None => (self.look(step, key).await?, false),
         };
         let mut contention = Contention::new(step, self.within);
         loop {

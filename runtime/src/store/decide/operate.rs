@@ -88,27 +88,14 @@ pub fn request(look: &Look, request: &RunRequest) -> Decision<Requested> {
     draft.finish(counts)
 }
 
-/// The holders that an operator has seen: a command does not touch those who came after them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    fence: i64,
-    foreign_lock: Option<Arc<str>>,
-}
-
-impl Seen {
-    /// The holders in a look.
-    pub fn in_look(look: &Look) -> Self {
-        Self { fence: look.fence, foreign_lock: look.lock.as_ref().map(|lock| lock.token.clone()) }
-    }
-}
-
-/// Frees the key, or all its slots, of the holders that were seen. They learn of it at their next extension.
+/// Frees the key, or all its slots, of the holders that the operator has seen, and not of those who came after them. They learn
+/// of it at their next extension.
 ///
 /// Breaking is an operator's decision: the tick of a broken run is over, and no other server takes it up.
 pub fn break_lock(
     look: &Look,
     key: &str,
-    seen: &Seen,
+    seen: &Look,
     by: &Arc<str>,
     remember: usize,
 ) -> Decision<Vec<HeldLock>> {
@@ -117,9 +104,9 @@ pub fn break_lock(
     let mut draft = Draft::new(look);
     let (now, fence) = (draft.now, draft.fence);
     let claimant = draft.holder(now).cloned().filter(|_| fence <= seen.fence);
-    let lock = draft.lock.map(|lock| lock.token.clone());
-    if lock.is_some() && (lock == seen.foreign_lock || lock == claimant.as_ref().map(|own| own.token.clone()))
-    {
+    let (own, seen_lock) =
+        (claimant.as_ref().map(|own| &own.token), seen.lock.as_ref().map(|lock| &lock.token));
+    if draft.lock.is_some_and(|lock| [own, seen_lock].contains(&Some(&lock.token))) {
         draft.change.lock = LockChange::Delete;
     } else if broken.iter().all(|held| held.fence.is_none()) {
         return draft.finish(Vec::new());
@@ -143,7 +130,7 @@ pub fn break_lock(
 }
 
 /// Asks the server that runs the job to cancel the run that was seen. Its tick is over.
-pub fn cancel(look: &Look, seen: &Seen, by: &Arc<str>) -> Decision<Cancelled> {
+pub fn cancel(look: &Look, seen: &Look, by: &Arc<str>) -> Decision<Cancelled> {
     let mut draft = Draft::new(look);
     let (now, fence) = (draft.now, draft.fence);
     let is_run = |claimant: &&Claimant| claimant.kind == Kind::Run && fence <= seen.fence;

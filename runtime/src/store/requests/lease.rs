@@ -1,8 +1,10 @@
 //! Claiming a key, and extending and ending its lease.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
-use super::{Answer, GivenBack, Outstanding, Requests, Start, record_key};
+use super::{Answer, Outstanding, Requests, record_key};
 use crate::store::{
     Change, Claim, ClaimReply, Ending, ExtendReply, Lease, Lock, LockChange, Look, ReleaseReply, StoreError,
     Swapped, Verdict, What, decide,
@@ -44,34 +46,34 @@ impl Requests<'_> {
     ) -> Result<Answer<Verdict>, StoreError> {
         let key = &*record_key(key, claim.what.kind());
         let _turn = self.turn(key, claim.what.kind()).await;
-        let start = match claim.what {
-            What::Lock | What::Once | What::Leader if is_new => Start::Expect(Look::nothing(self.time.now())),
-            _ => Start::Look,
-        };
+        let is_first = is_new && matches!(claim.what, What::Lock | What::Once | What::Leader);
+        let expected = is_first.then(|| Look::nothing(self.time.now()));
         let is_won = |verdict: &Verdict| matches!(verdict.decision, ClaimReply::Won(_));
-        let mut answer =
-            self.decide("claim", key, start, outstanding, is_won, |look| decide::claim(look, claim)).await?;
+        let mut answer = self
+            .decide("claim", key, expected, outstanding, is_won, |look| decide::claim(look, claim))
+            .await?;
         if let (ClaimReply::Won(won), Some(fence)) = (&mut answer.reply.decision, answer.fence) {
             won.fence = fence;
         }
         Ok(answer)
     }
 
-    /// Releases whatever an unanswered claim has won so far.
+    /// Releases whatever an unanswered claim has won so far. Returns when to ask again, because a late
+    /// request may still win; `None` if it holds nothing, and never will.
     pub(crate) async fn give_back(
         &self,
         key: &str,
         lease: &Lease,
         end: &Ending,
         outstanding: &mut Outstanding,
-    ) -> Result<GivenBack, StoreError> {
+    ) -> Result<Option<Duration>, StoreError> {
         let look = self.look("release", &record_key(key, lease.kind)).await?;
         outstanding.compare(&look, self.within);
         if decide::release(&look, lease, end).reply == ReleaseReply::Released {
             self.release(key, lease, end, None).await?;
             outstanding.released();
         }
-        Ok(outstanding.given_back(look.now, self.within))
+        Ok(outstanding.ask_again_after(look.now, self.within))
     }
 
     /// Extends a lease; in one round trip if the record is as it was written last.
@@ -81,10 +83,10 @@ impl Requests<'_> {
         lease: &Lease,
         cached: Option<&Cached>,
     ) -> Result<Answer<ExtendReply>, StoreError> {
-        let start = cached.map_or(Start::Look, |cached| Start::Expect(cached.look()));
+        let expected = cached.map(Cached::look);
         let is_kept = |reply: &ExtendReply| matches!(reply, ExtendReply::Kept { .. });
         let (key, nothing) = (&record_key(key, lease.kind), &mut Outstanding::default());
-        self.decide("extend", key, start, nothing, is_kept, |look| decide::extend(look, lease)).await
+        self.decide("extend", key, expected, nothing, is_kept, |look| decide::extend(look, lease)).await
     }
 
     /// Ends a lease; in one round trip if the record is as it was written last.
@@ -98,11 +100,10 @@ impl Requests<'_> {
         let key = &*record_key(key, lease.kind);
         let _turn = self.turn(key, lease.kind).await;
         // How long work counts as done is counted from the store's own time.
-        let cached = cached.filter(|_| end.done_for.is_none());
-        let start = cached.map_or(Start::Look, |cached| Start::Expect(cached.look()));
+        let expected = cached.filter(|_| end.done_for.is_none()).map(Cached::look);
         let is_released = |reply: &ReleaseReply| *reply == ReleaseReply::Released;
         let (nothing, decide) =
             (&mut Outstanding::default(), |look: &Look| decide::release(look, lease, end));
-        self.decide("release", key, start, nothing, is_released, decide).await
+        self.decide("release", key, expected, nothing, is_released, decide).await
     }
 }

@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::{Requests, slots_key};
-use crate::store::decide::{self, Seen};
-use crate::store::{Cancelled, ForgetReply, HeldLock, Look, Note, Requested, RunRequest, StoreError, Topic};
+use crate::store::{
+    Cancelled, ForgetReply, HeldLock, Look, Note, Requested, RunRequest, StoreError, Topic, decide,
+};
 
 impl Requests<'_> {
     pub(crate) async fn set_paused(&self, key: &str, paused: bool) -> Result<(), StoreError> {
@@ -19,7 +20,7 @@ impl Requests<'_> {
 
     pub(crate) async fn cancel(&self, key: &str, by: &Arc<str>) -> Result<Cancelled, StoreError> {
         let seen = OnceLock::new();
-        let decide = |look: &Look| decide::cancel(look, seen.get_or_init(|| Seen::in_look(look)), by);
+        let decide = |look: &Look| decide::cancel(look, seen.get_or_init(|| look.clone()), by);
         self.change("cancel", key, decide).await
     }
 
@@ -44,9 +45,8 @@ impl Requests<'_> {
         let mut broken = Vec::new();
         for record in [key, &slots_key(key)] {
             let seen = OnceLock::new();
-            let decide = |look: &Look| {
-                decide::break_lock(look, key, seen.get_or_init(|| Seen::in_look(look)), by, remember)
-            };
+            let decide =
+                |look: &Look| decide::break_lock(look, key, seen.get_or_init(|| look.clone()), by, remember);
             broken.extend(self.change("break_lock", record, decide).await?);
         }
         Ok(broken)

@@ -23,14 +23,6 @@ pub(super) struct Sent {
     is_one_of_several: bool,
 }
 
-/// What became of an unanswered claim.
-pub(crate) enum GivenBack {
-    /// It holds nothing, and never will.
-    Done,
-    /// Nothing at the moment, but a late request may still win; ask again after this long.
-    AskAgain(Duration),
-}
-
 impl Outstanding {
     /// Nothing was sent with this token yet.
     pub(crate) fn of(token: Arc<str>) -> Self {
@@ -70,10 +62,11 @@ impl Outstanding {
         self.sent.take_if(|sent| sent.expected.is_some() || !sent.is_one_of_several);
     }
 
-    /// When to ask again: as soon as their time is over, and once more when no commit can be on its way.
-    pub(super) fn given_back(&self, now: Timestamp, within: Duration) -> GivenBack {
-        let Some(Sent { not_after, .. }) = self.sent else { return GivenBack::Done };
+    /// How long until it has to be asked what they won: as soon as their time is over, and once more when no commit can be on
+    /// its way. `None` if nothing is outstanding.
+    pub(super) fn ask_again_after(&self, now: Timestamp, within: Duration) -> Option<Duration> {
+        let Sent { not_after, .. } = self.sent?;
         let over = if now > not_after { not_after.plus(within) } else { not_after };
-        GivenBack::AskAgain(over.since(now) + Duration::from_millis(1))
+        Some(over.since(now) + Duration::from_millis(1))
     }
 }
