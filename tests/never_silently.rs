@@ -55,3 +55,20 @@ fn a_scheduler_outlives_the_runtime_of_its_jobs_only_to_say_so() {
     let closed = other.block_on(async { tokio::time::timeout(SOON, jobs.closed()).await });
     assert_eq!(closed.expect("it ends"), Closed::Failed);
 }
+
+#[test]
+fn a_manual_run_does_not_keep_a_scheduler_whose_application_has_ended() {
+    let application = tokio::runtime::Runtime::new().unwrap();
+    let manual = Job::new("job").run(|_| async {});
+    let builder = jobs::builder().without_annotated().url("memory://manual").job(manual);
+    let jobs = application.block_on(builder.start_all()).unwrap();
+    drop(application);
+
+    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (asked, closed) = other.block_on(async {
+        let asked = tokio::time::timeout(SOON, jobs.run_now("job")).await;
+        (asked.expect("it is refused"), tokio::time::timeout(SOON, jobs.closed()).await)
+    });
+    assert!(asked.is_err(), "{asked:?}");
+    assert_eq!(closed.expect("it ends"), Closed::Failed);
+}

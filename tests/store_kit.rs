@@ -47,6 +47,8 @@ the_contract_catches_a_store_that! {
     lowers_the_fence: LowersTheFence by fence_is_raised_to_at_least_a_number_and_never_lowered;
     takes_the_fence_from_the_look: TakesTheFenceFromTheLook by next_fence_grows_and_is_at_least_the_clock;
     keeps_the_fence_in_seconds: KeepsTheFenceInSeconds by fence_of_a_new_record_is_above_that_of_a_deleted_one;
+    keeps_the_fence_in_milliseconds: KeepsTheFenceInMilliseconds by fence_of_a_new_record_is_above_that_of_a_deleted_one;
+    reads_the_clock_before_it_waits: ReadsTheClockBeforeItWaits by fences_grow_over_concurrent_deletions_and_creations;
     appends_on_refusal: AppendsOnRefusal by refused_swap_changes_nothing_and_shows_the_key;
     loses_records: LosesRecords by records_are_kept_newest_first;
     keeps_records_of_a_deleted_key: KeepsRecordsOfADeletedKey by deletion_leaves_nothing;
@@ -99,6 +101,12 @@ async fn random_operations_find_a_swap_that_was_applied_twice() {
 async fn random_operations_find_an_ignored_version() {
     let difference = difference(Fault::IgnoresTheVersion).await;
     assert!(difference.contains("Copy"), "{difference}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_operations_find_a_refusal_without_a_reason() {
+    let difference = difference(Fault::RefusesWithoutAReason).await;
+    assert!(difference.contains("store:  Changed") && difference.contains("it is applied"), "{difference}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -96,7 +96,8 @@ pub enum EventKind {
         count: usize,
         /// The first of them.
         first: Timestamp,
-        /// The tick that was won.
+        /// What they lie before: the next tick that was claimed or skipped, most often the one that was won; or the instant at
+        /// which the job was resumed, or its schedule changed.
         won: Timestamp,
     },
     /// Another server follows another schedule: a deploy, or a server that was left behind.

@@ -197,7 +197,8 @@ impl Jobs {
         self.set_paused("pause", key, true).await
     }
 
-    /// Lets the job's ticks run again. Those that passed meanwhile were skipped, not missed.
+    /// Lets the job's ticks run again. Those that passed meanwhile were skipped, and none of them runs now; if no server was
+    /// there to skip them, the next run reports them as [missed](crate::EventKind::Missed).
     pub async fn resume(&self, key: &str) -> Result<(), StoreError> {
         self.set_paused("resume", key, false).await
     }

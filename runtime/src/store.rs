@@ -50,7 +50,7 @@ pub use messages::{
     Stats, Taken, TickClaim, Unfinished, Verdict, What, Won,
 };
 pub use record::Record;
-pub(crate) use requests::{Answer, Cached, GivenBack, Observe, Outstanding, Requests, Turns, record_key};
+pub(crate) use requests::{Answer, Cached, Observe, Outstanding, Requests, Turns, record_key};
 pub use state::{Claimant, Done, FORMAT, Mark, Slot, Slots, Started, State, UnreadableState, to_ascii_json};
 #[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
 pub use tls::Certificates;

@@ -21,12 +21,15 @@ use crate::testing::{Hook, Hooked, Intercept, Request};
 use crate::{Run, Timestamp, scheduler};
 
 mod clocks;
+mod given_back;
+mod health;
 mod leases;
 mod locks;
 mod many;
 mod records;
 mod requests;
 mod scheduling;
+mod stopping;
 mod trouble;
 
 /// Noon of some day; a multiple of every interval used here.

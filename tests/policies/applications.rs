@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jobs::testing::Fleet;
-use jobs::{EventKind, Health, RunOutcome, SkipReason};
+use jobs::{EventKind, Health, Overlap, RunOutcome, SkipReason};
 
-use super::support::{HOUR, Heard, Notes, job, outcomes, secs};
+use super::support::{HOUR, Heard, Notes, job, outcomes, runner, secs};
 
 fn is_started(kind: &EventKind) -> bool {
     matches!(kind, EventKind::Started(_))
@@ -125,4 +125,43 @@ async fn run_that_has_begun_keeps_its_lease_while_the_application_is_blocked() {
     running.block_application(false);
     fleet.run_for(secs(1)).await;
     assert_eq!(outcomes(&fleet).await, [RunOutcome::Succeeded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn queued_tick_is_not_claimed_while_the_application_is_blocked() {
+    let notes = Notes::new();
+    let queued = job("1h", 30).overlap(Overlap::Queue).grace(secs(HOUR - 60));
+    let fleet = Fleet::of(2).job(notes.lasting(queued, HOUR + 600)).start().await.unwrap();
+    fleet.run_for(secs(2 * HOUR + 60)).await;
+    let running = runner(&fleet).await;
+    let waiting = fleet.server(1 - running);
+    fleet.server(running).crash();
+    waiting.block_application(true);
+    fleet.run_for(secs(300)).await;
+    assert_eq!(outcomes(&fleet).await, [RunOutcome::Crashed], "nothing was claimed in vain");
+    waiting.block_application(false);
+    fleet.run_for(secs(60)).await;
+    assert_eq!(notes.ticks(), [HOUR, 2 * HOUR], "and the tick still runs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tick_is_not_taken_over_while_the_application_is_blocked() {
+    let notes = Notes::new();
+    let fleet = Fleet::of(2).job(notes.lasting(job("1h", 30).retry_on_crash(1), 60)).start().await.unwrap();
+    fleet.run_for(secs(HOUR + 5)).await;
+    let running = runner(&fleet).await;
+    let waiting = fleet.server(1 - running);
+    fleet.server(running).crash();
+    // The claim begins while the application answers, and waits for the store.
+    waiting.cut_off(true);
+    fleet.run_for(secs(30)).await;
+    waiting.block_application(true);
+    fleet.run_for(secs(5)).await;
+    waiting.cut_off(false);
+    fleet.run_for(secs(300)).await;
+    assert_eq!(outcomes(&fleet).await, [RunOutcome::Crashed], "nothing was claimed in vain");
+    waiting.block_application(false);
+    fleet.run_for(secs(120)).await;
+    assert_eq!(outcomes(&fleet).await, [RunOutcome::Crashed, RunOutcome::Succeeded]);
+    assert_eq!(notes.attempts(), [1, 2]);
 }

@@ -1,9 +1,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use jobs::store::StoreErrorKind;
 use jobs::testing::Fleet;
-use jobs::{Forgotten, Job, RunNow, RunOutcome, Skip, SkipReason};
+use jobs::{Forgotten, Job, OnLost, RunNow, RunOutcome, Skip, SkipReason};
 
 use super::support::{HOUR, Heard, Notes, job, secs};
 
@@ -124,6 +125,53 @@ async fn only_one_of_the_servers_that_have_a_job_takes_a_request_up() {
     let (Ok(RunNow::Ran(one)), Ok(RunNow::Ran(other))) = asked else { panic!("{asked:?}") };
     assert_eq!(one, other, "two that ask at the same time hear of the same run");
     assert_eq!(notes.starts().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asked_gets_the_record_of_the_run_that_started_not_of_one_that_never_did() {
+    let notes = Notes::new();
+    let (expert, made) = (notes.lasting(job("1h", 30), 60), AtomicUsize::new(0));
+    let other = || Job::new("other").run(|_| async {});
+    let job = move || if made.fetch_add(1, Ordering::SeqCst) < 2 { expert() } else { other() };
+    let fleet = Fleet::of(3).job(job).start().await.unwrap();
+    fleet.run_for(secs(1)).await;
+    let watch = async {
+        // The first one wins, two requests after its heartbeat, and its application is blocked by then.
+        fleet.server(0).set_latency(Duration::from_millis(200));
+        fleet.server(1).set_latency(Duration::from_millis(1500));
+        fleet.run_for(Duration::from_millis(19_500)).await;
+        fleet.server(0).block_application(true);
+        fleet.run_for(secs(5)).await;
+        assert_eq!(fleet.history("job").await.current.expect("it was won").server, "server-0");
+        fleet.server(1).set_latency(Duration::ZERO);
+        fleet.run_for(secs(10)).await;
+        assert_eq!(fleet.history("job").await.runs[0].outcome, RunOutcome::NotStarted);
+    };
+    let (asked, ()) = tokio::join!(fleet.server(2).run_now("job"), watch);
+    let RunNow::Ran(record) = asked.unwrap() else { panic!("it ran") };
+    assert_eq!((record.server.as_str(), record.outcome), ("server-1", RunOutcome::Succeeded));
+    assert_eq!(notes.starts().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_does_not_run_by_hand_beside_a_run_of_this_server_that_lost_its_lease_meanwhile() {
+    let notes = Notes::new();
+    let plan = job("1h", 30).keep_alive(false).on_lost(OnLost::Continue);
+    let fleet = Fleet::of(1).job(notes.lasting(plan, 120)).start().await.unwrap();
+    let server = fleet.server(0);
+    fleet.run_for(secs(HOUR + 25)).await;
+    server.cut_off(true);
+    let watch = async {
+        fleet.run_for(secs(7)).await;
+        assert_eq!(fleet.history("job").await.current, None, "its lease is over, and the key is free");
+        server.cut_off(false);
+    };
+    let (asked, ()) = tokio::join!(server.run_now("job"), watch);
+    let Ok(RunNow::Held(holder)) = asked else { panic!("{asked:?}") };
+    assert_eq!(holder.server.as_deref(), Some(server.server()));
+    assert_eq!((notes.starts().len(), notes.most_at_once()), (1, 1));
+    fleet.run_for(secs(120)).await;
+    assert!(matches!(server.run_now("job").await, Ok(RunNow::Ran(_))), "now it has ended");
 }
 
 #[tokio::test(start_paused = true)]

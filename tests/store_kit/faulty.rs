@@ -26,6 +26,8 @@ pub enum Fault {
     LowersTheFence,
     TakesTheFenceFromTheLook,
     KeepsTheFenceInSeconds,
+    KeepsTheFenceInMilliseconds,
+    ReadsTheClockBeforeItWaits,
     AppendsOnRefusal,
     LosesRecords,
     KeepsRecordsOfADeletedKey,
@@ -42,6 +44,7 @@ pub enum Fault {
     FoldsCase,
     NeverNotifies,
     WritesOnLook,
+    RefusesWithoutAReason,
 }
 
 #[derive(Clone)]
@@ -126,12 +129,24 @@ impl Faulty {
                 let seconds = look.now.as_micros() / 1_000_000;
                 swap.change.fence = FenceChange::AtLeast((look.fence + 1).max(seconds));
             }
+            Fault::KeepsTheFenceInMilliseconds if swap.change.fence == FenceChange::Next => {
+                let millis = look.now.as_micros() / 1_000;
+                swap.change.fence = FenceChange::AtLeast((look.fence + 1).max(millis));
+            }
+            Fault::ReadsTheClockBeforeItWaits if swap.change.fence == FenceChange::Next => {
+                let read = FenceChange::AtLeast((look.fence + 1).max(look.now.as_micros()));
+                swap.change.fence = read;
+                tokio::time::sleep(Duration::from_millis(swap.nonce % 4)).await;
+            }
             _ => {}
         }
         swap
     }
 
     async fn answer(&self, key: &str, sent: &Swap) -> SwapReply {
+        if self.fault == Fault::RefusesWithoutAReason && sent.nonce.is_multiple_of(8) {
+            return SwapReply::Changed(self.shown(key).await);
+        }
         let swap = self.misread(key, sent).await;
         let before = self.shown(key).await;
         if self.fault == Fault::ReadsThenWrites && before.version == swap.expected {

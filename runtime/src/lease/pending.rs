@@ -8,7 +8,7 @@ use super::HeldLease;
 use crate::Timestamp;
 use crate::server::{NeverSilently, Server};
 use crate::store::{
-    Claim, ClaimReply, Ending, GivenBack, Lease, Outstanding, Registered, StoreError, Verdict, Won,
+    Claim, ClaimReply, Ending, Lease, Outstanding, Registered, StoreError, Verdict, Won,
     decide::UNKNOWN_FENCE,
 };
 
@@ -87,6 +87,7 @@ impl Drop for PendingClaim {
         let won = Won {
             fence: UNKNOWN_FENCE,
             attempt: 0,
+            takeovers: 0,
             since: unknown,
             until: unknown,
             missed: Vec::new(),
@@ -108,8 +109,8 @@ async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Ou
     let mut backoff = crate::backoff::Backoff::new();
     while tokio::time::Instant::now() < give_up {
         let pause = match requests.give_back(key, &lease, &ending, &mut outstanding).await {
-            Ok(GivenBack::Done) => return,
-            Ok(GivenBack::AskAgain(pause)) => pause,
+            Ok(None) => return,
+            Ok(Some(pause)) => pause,
             Err(_) if server.stop.is_raised() => return,
             Err(_) => backoff.next(),
         };

@@ -22,7 +22,7 @@ mod tests;
 pub use claim::claim;
 pub use history::{held, history};
 pub use lease::{extend, release};
-pub use operate::{Seen, break_lock, cancel, forget, request, reset, set_paused};
+pub use operate::{break_lock, cancel, forget, request, reset, set_paused};
 
 /// The fence in the release of a claim whose answer never came: whatever it won, if anything, is given back.
 pub const UNKNOWN_FENCE: i64 = 0;

@@ -1,5 +1,4 @@
 mod claim;
-mod fleet;
 mod lease;
 mod operator;
 mod record;
@@ -7,9 +6,11 @@ mod record;
 pub use claim::{
     Claim, ClaimReply, Gap, Holder, Registered, Taken, TickClaim, Unfinished, Verdict, What, Won,
 };
-pub use fleet::{JobInfo, RunningInfo, ServerInfo};
 pub use lease::{Ending, ExtendReply, FailedTry, Kind, Lease, Progress, ReleaseReply};
-pub use operator::{Cancelled, ForgetReply, HeldLock, RequestAnswer, RequestHint, Requested, RunRequest};
+pub use operator::{
+    Cancelled, ForgetReply, HeldLock, JobInfo, RequestAnswer, RequestHint, Requested, RunRequest,
+    RunningInfo, ServerInfo,
+};
 pub use record::{CurrentRun, History, RunOutcome, RunRecord, Skip, SkipRecord, Stats};
 
 /// How many runs, and how many skips, a store keeps on record unless it is told otherwise.

@@ -46,7 +46,7 @@
 //! A store decides nothing: every rule, from the claim of a tick to a semaphore, is the same on every store, and is proved
 //! in this crate. What is left to a store is proved here, on the store itself and in real time:
 //!
-//! - The **contract**: fifty promises about looks and swaps, fences, versions and limits, records, the lock that other
+//! - The **contract**: some fifty promises about looks and swaps, fences, versions and limits, records, the lock that other
 //!   programs see, the list, notes and notifications, odd keys and namespaces. For example: *one of many concurrent swaps
 //!   from a version is applied*, *a refused swap changes nothing and shows the key*. The name of a promise that is not kept
 //!   says what is wrong.

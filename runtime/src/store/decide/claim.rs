@@ -5,12 +5,12 @@ use std::time::Duration;
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
 use super::super::messages::{
-    Claim, ClaimReply, Gap, Registered, RequestAnswer, Requested, Skip, SkipRecord, Taken, TickClaim,
+    Claim, ClaimReply, Lease, Registered, RequestAnswer, Requested, Skip, SkipRecord, Taken, TickClaim,
     Unfinished, Verdict, What, Won,
 };
 use super::super::{Claimant, FenceChange, JobRecord, LockChange, Look, Mark, Started};
 use super::draft::Draft;
-use super::{Decision, expiry, micros, slots};
+use super::{Decision, expiry, slots};
 
 /// A schedule with which no tick was won for so long is followed by no server.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -29,18 +29,24 @@ pub fn claim(look: &Look, claim: &Claim) -> Decision<Verdict> {
     if let Some(wait) = draft.not_due_for(claim) {
         return draft.finish(ClaimReply::Early(wait).into());
     }
-    if draft.claimant.as_ref().is_some_and(|claimant| claimant.token == claim.token) {
-        let decision = draft.claimed_again(claim);
-        let unfinished = draft.left_unfinished(claim, &decision);
-        return draft.finish(Verdict { decision, unfinished, other_schedule: None });
-    }
-    let verdict = match &claim.what {
-        What::Tick(ask) => draft.claim_tick(claim, ask),
-        What::Once => draft.claim_once(claim).into(),
-        What::Requested(id) => draft.claim_requested(claim, id).into(),
-        What::Now | What::Lock | What::Leader | What::Slot(_) => draft.claim_now(claim).into(),
+    let mut other_schedule = None;
+    let decision = match &claim.what {
+        _ if draft.claimant.as_ref().is_some_and(|own| own.token == claim.token) => {
+            draft.claimed_again(claim)
+        }
+        What::Tick(ask) => {
+            other_schedule = draft.register(claim, ask);
+            draft.decide_tick(claim, ask)
+        }
+        What::Requested(id) => draft.claim_requested(claim, id),
+        _ => draft.claim_now(claim),
     };
-    draft.finish(verdict)
+    let unfinished = match (&claim.what, &decision) {
+        (_, ClaimReply::Won(_)) => None,
+        (What::Tick(ask), _) => draft.unfinished(ask.takeovers),
+        _ => None,
+    };
+    draft.finish(Verdict { decision, unfinished, other_schedule })
 }
 
 impl Draft<'_> {
@@ -49,13 +55,6 @@ impl Draft<'_> {
         let What::Tick(ask) = &claim.what else { return None };
         let due = ask.tick.plus(ask.delay);
         (due > self.now).then(|| due.since(self.now))
-    }
-
-    fn claim_tick(&mut self, claim: &Claim, ask: &TickClaim) -> Verdict {
-        let other_schedule = self.register(claim, ask);
-        let decision = self.decide_tick(claim, ask);
-        let unfinished = self.left_unfinished(claim, &decision);
-        Verdict { decision, unfinished, other_schedule }
     }
 
     /// A tick that is due, by a claim that is new.
@@ -70,10 +69,12 @@ impl Draft<'_> {
             // The store has lost it: it must not begin anew.
             return ClaimReply::Late(self.now.since(ask.tick.plus(ask.delay)));
         }
-        let registered = self.same_schedule(ask).filter(|registered| registered.at < ask.tick);
-        let runs_if_missed = ask.missed == Missed::RunOnce
-            && registered
-                .is_some_and(|registered| registered.runs_missed_since.is_some_and(|since| since < ask.tick));
+        let counts =
+            |registered: &&Registered| *registered.schedule == *ask.schedule && registered.at < ask.tick;
+        let registered = self.registered.as_ref().filter(counts);
+        let runs_since = registered.and_then(|registered| registered.runs_missed_since);
+        let runs_if_missed =
+            ask.missed == Missed::RunOnce && runs_since.is_some_and(|since| since < ask.tick);
         let seen_coming = self.now.minus(ask.known_for) < ask.tick;
         if registered.is_none() && !seen_coming {
             return ClaimReply::Unregistered;
@@ -116,19 +117,12 @@ impl Draft<'_> {
         reply
     }
 
-    /// For work that is done once: a mark that it was done is in the way, too.
-    fn claim_once(&mut self, claim: &Claim) -> ClaimReply {
-        match self.done.filter(|done| done.until > self.now) {
-            Some(done) => ClaimReply::Done(done.at),
-            None => self.claim_now(claim),
-        }
-    }
-
-    /// For no tick: only a holder is in the way.
+    /// For no tick: only a holder is in the way; of work that is done once also the mark that it was done.
     fn claim_now(&mut self, claim: &Claim) -> ClaimReply {
-        match self.key_holder() {
-            Some(holder) => ClaimReply::Held(holder),
-            None => self.win(claim, None, 1, None),
+        match (self.done.filter(|done| done.until > self.now), self.key_holder()) {
+            (Some(done), _) if matches!(claim.what, What::Once) => ClaimReply::Done(done.at),
+            (_, Some(holder)) => ClaimReply::Held(holder),
+            (_, None) => self.win(claim, None, 1, None),
         }
     }
 
@@ -140,18 +134,29 @@ impl Draft<'_> {
         if !claimant.holds(self.now) || foreign {
             return ClaimReply::Lost;
         }
-        self.edit();
-        self.limit_to(claim.ttl, Some(claimant.until.minus(Duration::from_micros(1))));
+        self.confirm(claim, claimant.until);
         self.change.lock = LockChange::Set { token: claimant.token, until: claimant.until };
+        ClaimReply::Won(self.won(claimant.tick, claimant.attempt, claimant.since, claimant.until))
+    }
+
+    /// Writes a lease once more, unchanged.
+    pub(super) fn confirm(&mut self, claim: &Claim, until: Timestamp) {
+        self.edit();
+        self.limit_to(claim.ttl, Some(until.minus(Duration::from_micros(1))));
         self.change.grants_lease = true;
-        ClaimReply::Won(Won {
+    }
+
+    /// A lease that was won for this tick, or for none.
+    fn won(&self, tick: Option<Timestamp>, attempt: u32, since: Timestamp, until: Timestamp) -> Won {
+        Won {
             fence: self.fence,
-            attempt: claimant.attempt,
-            since: claimant.since,
-            until: claimant.until,
-            missed: self.unreported(claimant.tick),
-            usual: self.usual(),
-        })
+            attempt,
+            takeovers: tick.and_then(|tick| self.started_at(tick)).map_or(0, |started| started.takeovers),
+            since,
+            until,
+            missed: tick.map(|_| self.missed.clone()).unwrap_or_default(),
+            usual: self.stats.mean().filter(|_| self.stats.successes >= ENOUGH_RUNS),
+        }
     }
 
     fn win(
@@ -161,48 +166,25 @@ impl Draft<'_> {
         attempt: u32,
         in_time: Option<Timestamp>,
     ) -> ClaimReply {
-        let now = self.now;
-        let (kind, tick) = (claim.what.kind(), ask.map(|ask| ask.tick));
         self.record_crash(claim.remember);
-        self.outlive(kind, claim.ttl);
-        let until = expiry(now, claim.ttl);
+        self.outlive(claim.what.kind(), claim.ttl);
         if let Some(ask) = ask {
             self.start_tick(claim, ask, attempt);
         }
-        let request = match &claim.what {
-            What::Requested(id) => Some(id.clone()),
-            _ => None,
-        };
-        self.edit().claimant = Some(Claimant {
-            token: claim.token.clone(),
-            server: claim.server.clone(),
-            kind,
-            tick,
-            attempt,
-            request,
-            since: now,
-            until,
-            ttl_micros: micros(claim.ttl),
-            released: false,
-            broken_by: None,
-            cancelled_by: None,
-            progress: None,
-        });
+        let until = expiry(self.now, claim.ttl);
+        let won = self.won(ask.map(|ask| ask.tick), attempt, self.now, until);
+        self.edit().claimant = Some(Claimant::of(Lease::won(claim.clone(), &won)));
         self.limit_to(claim.ttl, in_time);
         self.change.fence = FenceChange::Next;
         self.change.lock = LockChange::Set { token: claim.token.clone(), until };
         self.change.grants_lease = true;
-        let (missed, usual) = (self.unreported(tick), self.usual());
-        ClaimReply::Won(Won { fence: self.fence, attempt, since: now, until, missed, usual })
+        ClaimReply::Won(won)
     }
 
     /// Moves the mark to a tick that was won.
     fn start_tick(&mut self, claim: &Claim, ask: &TickClaim, attempt: u32) {
         let (now, tick) = (self.now, ask.tick);
-        let takeovers = match self.started {
-            Some(started) if started.tick == tick => started.takeovers,
-            _ => ask.takeovers,
-        };
+        let takeovers = self.started_at(tick).map_or(ask.takeovers, |started| started.takeovers);
         if attempt == 1 {
             self.note_missed(ask);
         }
@@ -241,11 +223,6 @@ impl Draft<'_> {
         }
     }
 
-    /// The missed ticks for a winner to report.
-    fn unreported(&self, tick: Option<Timestamp>) -> Vec<Gap> {
-        if tick.is_some() { self.missed.clone() } else { Vec::new() }
-    }
-
     /// How many servers have started this tick, if it is unfinished and free for another.
     fn attempts_to_take_over(&self, ask: &TickClaim) -> Option<u32> {
         let unfinished = self.unfinished(ask.takeovers).filter(|unfinished| unfinished.tick == ask.tick)?;
@@ -264,16 +241,6 @@ impl Draft<'_> {
         (started.tick <= self.now).then_some(Unfinished { tick: started.tick, remaining })
     }
 
-    /// The same, for a claim that did not win.
-    fn left_unfinished(&self, claim: &Claim, decision: &ClaimReply) -> Option<Unfinished> {
-        match (&claim.what, decision) {
-            (What::Tick(ask), refusal) if !matches!(refusal, ClaimReply::Won(_)) => {
-                self.unfinished(ask.takeovers)
-            }
-            _ => None,
-        }
-    }
-
     /// The reply for a tick at or below the mark.
     fn decided(&self, tick: Timestamp) -> Option<ClaimReply> {
         let mark = self.mark.as_ref().filter(|mark| mark.tick >= tick)?;
@@ -289,7 +256,7 @@ impl Draft<'_> {
             None => Taken::Started {
                 server,
                 since: mark.at,
-                finished: self.started.is_some_and(|started| started.tick == tick && started.finished),
+                finished: self.started_at(tick).is_some_and(|started| started.finished),
             },
         }))
     }
@@ -300,61 +267,40 @@ impl Draft<'_> {
     fn register(&mut self, claim: &Claim, ask: &TickClaim) -> Option<Registered> {
         let now = self.now;
         let begun = now.minus(ask.known_for);
-        let runs_missed = ask.missed == Missed::RunOnce;
-        let new = || Registered {
-            schedule: ask.schedule.to_string(),
-            at: now,
-            server: claim.server.to_string(),
-            begun,
-            used: now,
-            runs_missed_since: runs_missed.then_some(now),
-        };
-        let Some(known) = &self.registered else {
-            self.replace_registered(claim, new());
-            return None;
-        };
-        let mut known = known.clone();
+        let runs_missed_since = (ask.missed == Missed::RunOnce).then_some(now);
         // If the clock has gone back, no tick may count as unknown for it, and no server as old.
-        known.at = known.at.min(now);
-        known.begun = known.begun.min(now);
-        known.used = known.used.min(now);
-        let is_newer = begun > known.begun || known.used.plus(ABANDONED) < now;
-        if *known.schedule != *ask.schedule {
-            if is_newer {
-                self.close_registration();
-                self.replace_registered(claim, new());
+        let known = self.registered.as_ref().map(|known| Registered {
+            at: known.at.min(now),
+            begun: known.begun.min(now),
+            used: known.used.min(now),
+            ..known.clone()
+        });
+        let is_newer = |known: &Registered| begun > known.begun || known.used.plus(ABANDONED) < now;
+        let (registered, other) = match known {
+            Some(mut known) if *known.schedule == *ask.schedule => {
+                if is_newer(&known) && runs_missed_since.is_some() != known.runs_missed_since.is_some() {
+                    (known.runs_missed_since, known.begun) = (runs_missed_since, begun);
+                }
+                (known, None)
             }
-            return Some(known);
+            Some(known) if !is_newer(&known) => return Some(known),
+            other => {
+                self.close_registration();
+                let (schedule, server) = (ask.schedule.to_string(), claim.server.to_string());
+                (Registered { schedule, at: now, server, begun, used: now, runs_missed_since }, other)
+            }
+        };
+        if self.registered.as_ref() != Some(&registered) {
+            let state = self.edit();
+            state.registered = Some(registered);
+            state.expires = None;
+            self.limit_to(claim.ttl, None);
         }
-        if is_newer && runs_missed != known.runs_missed_since.is_some() {
-            known.runs_missed_since = runs_missed.then_some(now);
-            known.begun = begun;
-        }
-        if self.registered.as_ref() != Some(&known) {
-            self.replace_registered(claim, known);
-        }
-        None
-    }
-
-    fn replace_registered(&mut self, claim: &Claim, registered: Registered) {
-        let state = self.edit();
-        state.registered = Some(registered);
-        state.expires = None;
-        self.limit_to(claim.ttl, None);
-    }
-
-    /// The registration, if it has the schedule that is asked with.
-    fn same_schedule(&self, ask: &TickClaim) -> Option<&Registered> {
-        self.registered.as_ref().filter(|registered| *registered.schedule == *ask.schedule)
+        other
     }
 
     /// The request for a manual run that no server has answered yet.
     pub(super) fn open_request(&self) -> Option<&Requested> {
         self.request.as_ref().filter(|request| request.answer.is_none() && request.until > self.now)
-    }
-
-    /// How long a run takes, if there were enough to show it.
-    fn usual(&self) -> Option<Duration> {
-        self.stats.mean().filter(|_| self.stats.successes >= ENOUGH_RUNS)
     }
 }

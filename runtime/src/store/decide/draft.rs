@@ -9,7 +9,7 @@ use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
 use super::super::messages::{Ending, Gap, Holder, Kind, Lease, RunOutcome, RunRecord};
-use super::super::{Change, Claimant, Done, JobRecord, Lock, LockChange, Look, Mark, State};
+use super::super::{Change, Claimant, Done, JobRecord, Lock, LockChange, Look, Mark, Started, State};
 use super::{Decision, expiry};
 
 /// So many gaps of missed ticks wait to be reported; then the oldest are merged.
@@ -92,11 +92,7 @@ impl<'a> Draft<'a> {
     /// The holder of the key: the last claimant while its lease lasts, else another program that set the lock.
     pub(super) fn key_holder(&self) -> Option<Holder> {
         if let Some(claimant) = self.holder(self.now) {
-            return Some(Holder {
-                server: Some(claimant.server.to_string()),
-                since: Some(claimant.since),
-                remaining: Some(claimant.until.since(self.now)),
-            });
+            return Some(Holder::of(&claimant.server, claimant.since, claimant.until.since(self.now)));
         }
         let claimant = self.claimant.as_ref().map(|claimant| &claimant.token);
         let foreign = self.lock.filter(|lock| Some(&lock.token) != claimant)?;
@@ -115,6 +111,20 @@ impl<'a> Draft<'a> {
     pub(super) fn stay_until(&mut self, instant: Timestamp) {
         let expires = self.expires.map(|expires| expires.max(instant));
         self.edit().expires = expires;
+    }
+
+    /// The tick that was started last, if it is this one.
+    pub(super) fn started_at(&self, tick: Timestamp) -> Option<Started> {
+        self.started.filter(|started| started.tick == tick)
+    }
+
+    /// No server takes this tick over.
+    pub(super) fn finish_tick(&mut self, tick: Option<Timestamp>) {
+        if tick.and_then(|tick| self.started_at(tick)).is_some()
+            && let Some(started) = &mut self.edit().started
+        {
+            started.finished = true;
+        }
     }
 
     /// The key's work was done, and need not be done again for so long.
@@ -157,24 +167,11 @@ impl<'a> Draft<'a> {
 
     /// Appends the record of a run, and counts it. Manual locks leave no records.
     pub(super) fn record_run(&mut self, run: &Claimant, ended: Timestamp, end: &Ending) {
-        if run.kind != Kind::Run {
-            return;
+        if run.kind == Kind::Run {
+            let record = self.count(run, ended, end);
+            self.change.keep = end.remember;
+            self.change.records.push(JobRecord::Run(record));
         }
-        self.count(run, ended, end.outcome);
-        self.change.keep = end.remember;
-        self.change.records.push(JobRecord::Run(RunRecord {
-            tick: run.tick,
-            server: run.server.to_string(),
-            fence: self.fence,
-            attempt: run.attempt,
-            started: run.since,
-            ended,
-            outcome: end.outcome,
-            error: end.error.clone(),
-            failed_tries: end.failed_tries.clone(),
-            progress: run.progress.clone(),
-            request: run.request.as_deref().map(str::to_owned),
-        }));
     }
 
     /// The last claimant never reported how its run ended, and its lease is over.
@@ -185,7 +182,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn count(&mut self, run: &Claimant, ended: Timestamp, outcome: RunOutcome) {
+    /// Counts a run, and returns its record.
+    pub(super) fn count(&mut self, run: &Claimant, ended: Timestamp, end: &Ending) -> RunRecord {
+        let outcome = end.outcome;
         let stats = &mut self.edit().stats;
         stats.runs += u64::from(outcome != RunOutcome::NotStarted);
         stats.failures += u64::from(outcome.is_failure());
@@ -195,6 +194,19 @@ impl<'a> Draft<'a> {
             stats.total_micros = stats.total_micros.saturating_add(took);
             stats.longest_micros = stats.longest_micros.max(took);
             stats.last_success = Some(ended);
+        }
+        RunRecord {
+            tick: run.tick,
+            server: run.server.to_string(),
+            fence: self.fence,
+            attempt: run.attempt,
+            started: run.since,
+            ended,
+            outcome,
+            error: end.error.clone(),
+            failed_tries: end.failed_tries.clone(),
+            progress: run.progress.clone(),
+            request: run.request.as_deref().map(str::to_owned),
         }
     }
 }

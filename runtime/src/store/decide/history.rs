@@ -1,9 +1,8 @@
 //! What a look shows to people.
 
-use super::super::messages::{CurrentRun, HeldLock, History, Kind, RunOutcome};
-use super::super::{Claimant, JobRecord, JobRecords, Look};
+use super::super::messages::{CurrentRun, Ending, HeldLock, History, Kind, RunOutcome};
+use super::super::{Claimant, JobRecords, Look};
 use super::draft::Draft;
-use crate::store::Ending;
 
 /// What is known of a job, from a look and the records that were read after it. A run whose lease is over without a word
 /// has crashed, though no server has recorded it yet.
@@ -14,12 +13,7 @@ pub fn history(look: &Look, records: JobRecords) -> History {
     let current = run.as_ref().filter(|run| run.until > draft.now).map(|run| current_run(run, draft.fence));
     let recorded = runs.iter().any(|run| run.fence == draft.fence);
     if let (Some(crashed), None, false) = (run, &current, recorded) {
-        draft.record_run(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, usize::MAX));
-        for record in std::mem::take(&mut draft.change.records) {
-            if let JobRecord::Run(run) = record {
-                runs.insert(0, run);
-            }
-        }
+        runs.insert(0, draft.count(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, 0)));
     }
     History {
         current,

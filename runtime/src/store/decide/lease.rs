@@ -86,7 +86,7 @@ impl Draft<'_> {
     }
 
     /// An extension counts only while the lease it extends lasts.
-    fn limit_extension(&mut self, last: Timestamp) {
+    pub(super) fn limit_extension(&mut self, last: Timestamp) {
         self.change.not_before = Some(self.now);
         self.change.not_after = Some(last.minus(Duration::from_micros(1)));
     }
@@ -116,11 +116,8 @@ impl Draft<'_> {
     fn end_run(&mut self, run: &Claimant, end: &Ending) {
         // Cancelling is an operator's decision, as breaking is: no other server takes the tick up.
         let is_finished = end.outcome.is_finished() || run.cancelled_by.is_some();
-        if self.started.is_some_and(|started| Some(started.tick) == run.tick)
-            && is_finished
-            && let Some(started) = &mut self.edit().started
-        {
-            started.finished = true;
+        if is_finished {
+            self.finish_tick(run.tick);
         }
         if end.outcome == RunOutcome::NotStarted && run.request.is_some() {
             self.reopen_request(run);
@@ -167,26 +164,14 @@ impl Draft<'_> {
         self.raise_mark(lease);
         self.fence = lease.fence;
         self.change.fence = FenceChange::AtLeast(lease.fence);
-        let state = self.edit();
-        state.claimant = Some(Claimant {
-            token: lease.token.clone(),
-            server: lease.server.clone(),
-            kind: lease.kind,
-            tick: lease.tick,
-            attempt: lease.attempt,
-            request: lease.request.clone(),
-            since: lease.since,
-            until,
-            ttl_micros: micros(lease.ttl),
-            released: false,
-            broken_by: None,
-            cancelled_by: None,
-            progress: lease.progress.clone(),
-        });
         if let Some(tick) = lease.tick {
-            let (attempt, takeovers) = (lease.attempt, lease.takeovers);
-            state.started = Some(Started { tick, attempt, finished: false, takeovers });
+            // What the store still knows of the tick counts: another attempt may have finished it meanwhile.
+            let known = self.started_at(tick);
+            let takeovers = known.map_or(lease.takeovers, |known| known.takeovers);
+            let finished = known.is_some_and(|known| known.finished);
+            self.edit().started = Some(Started { tick, attempt: lease.attempt, finished, takeovers });
         }
+        self.edit().claimant = Some(Claimant::of(Lease { until, ..lease.clone() }));
     }
 
     /// The holder has reported the missed ticks before this instant.
@@ -195,6 +180,27 @@ impl Draft<'_> {
             && self.missed.iter().any(|gap| gap.before <= reported)
         {
             self.edit().missed.retain(|gap| gap.before > reported);
+        }
+    }
+}
+
+impl Claimant {
+    /// The claimant that a lease makes of its holder.
+    pub(super) fn of(lease: Lease) -> Self {
+        Self {
+            token: lease.token,
+            server: lease.server,
+            kind: lease.kind,
+            tick: lease.tick,
+            attempt: lease.attempt,
+            request: lease.request,
+            since: lease.since,
+            until: lease.until,
+            ttl_micros: micros(lease.ttl),
+            released: false,
+            broken_by: None,
+            cancelled_by: None,
+            progress: lease.progress,
         }
     }
 }

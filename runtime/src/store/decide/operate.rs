@@ -13,20 +13,20 @@ use super::super::{Claimant, LockChange, Look};
 use super::draft::Draft;
 use super::{Decision, history::held};
 
-/// Pauses the job, or resumes it. The ticks of a pause were skipped, not missed.
+/// Pauses the job, or resumes it. A tick of a pause is skipped by the claim that finds it; those for which no server asked are
+/// missed, and reported by the next winner. None of them runs after the resumption.
 pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
     let mut draft = Draft::new(look);
     if draft.paused != paused {
         let now = draft.now;
+        if !paused {
+            draft.close_registration();
+        }
         let state = draft.edit();
         state.paused = paused;
         if paused {
             state.expires = None;
-        }
-        if !paused {
-            draft.close_registration();
-        }
-        if let Some(registered) = draft.edit().registered.as_mut().filter(|_| !paused) {
+        } else if let Some(registered) = &mut state.registered {
             registered.at = now;
         }
     }
@@ -54,27 +54,24 @@ pub fn reset(look: &Look) -> Decision<()> {
 /// its fence the next one is the time, so the time must be past it.
 pub fn forget(look: &Look, quiet: Duration) -> Decision<ForgetReply> {
     let draft = Draft::new(look);
-    if let Some(holder) = draft.key_holder() {
-        return draft.finish(ForgetReply::Held(holder));
-    }
-    if let Some(slot) = draft.slots.held.iter().find(|slot| slot.until > draft.now) {
-        let holder = slot.holder(draft.now);
+    let slot = draft.slots.held.iter().find(|slot| slot.until > draft.now);
+    if let Some(holder) = draft.key_holder().or_else(|| slot.map(|slot| slot.holder(draft.now))) {
         return draft.finish(ForgetReply::Held(holder));
     }
     if draft.paused {
         return draft.finish(ForgetReply::Paused);
     }
-    let mark = draft.mark.as_ref().map_or(Timestamp::from_micros(0), |mark| mark.tick);
+    let mark = draft.mark.as_ref().map(|mark| mark.tick).unwrap_or_default();
     let used = mark.max(Timestamp::from_micros(draft.fence));
     // Without its record a lease that was broken could come back.
     let was_broken = draft.broken_until.is_some_and(|until| until > draft.now);
     if used.plus(quiet) >= draft.now || was_broken {
         return draft.finish(ForgetReply::TooRecent(used));
     }
-    if look.version.is_none() {
-        return draft.finish(ForgetReply::Forgotten);
+    match look.version {
+        None => draft.finish(ForgetReply::Forgotten),
+        Some(_) => draft.finish_without_record(ForgetReply::Forgotten),
     }
-    draft.finish_without_record(ForgetReply::Forgotten)
 }
 
 /// A server that does not have the job's function asks for a run; the reply is the request that counts now.
@@ -91,27 +88,14 @@ pub fn request(look: &Look, request: &RunRequest) -> Decision<Requested> {
     draft.finish(counts)
 }
 
-/// The holders that an operator has seen: a command does not touch those who came after them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    fence: i64,
-    foreign_lock: Option<Arc<str>>,
-}
-
-impl Seen {
-    /// The holders in a look.
-    pub fn in_look(look: &Look) -> Self {
-        Self { fence: look.fence, foreign_lock: look.lock.as_ref().map(|lock| lock.token.clone()) }
-    }
-}
-
-/// Frees the key, or all its slots, of the holders that were seen. They learn of it at their next extension.
+/// Frees the key, or all its slots, of the holders that the operator has seen, and not of those who came after them. They learn
+/// of it at their next extension.
 ///
 /// Breaking is an operator's decision: the tick of a broken run is over, and no other server takes it up.
 pub fn break_lock(
     look: &Look,
     key: &str,
-    seen: &Seen,
+    seen: &Look,
     by: &Arc<str>,
     remember: usize,
 ) -> Decision<Vec<HeldLock>> {
@@ -120,9 +104,9 @@ pub fn break_lock(
     let mut draft = Draft::new(look);
     let (now, fence) = (draft.now, draft.fence);
     let claimant = draft.holder(now).cloned().filter(|_| fence <= seen.fence);
-    let lock = draft.lock.map(|lock| lock.token.clone());
-    if lock.is_some() && (lock == seen.foreign_lock || lock == claimant.as_ref().map(|own| own.token.clone()))
-    {
+    let (own, seen_lock) =
+        (claimant.as_ref().map(|own| &own.token), seen.lock.as_ref().map(|lock| &lock.token));
+    if draft.lock.is_some_and(|lock| [own, seen_lock].contains(&Some(&lock.token))) {
         draft.change.lock = LockChange::Delete;
     } else if broken.iter().all(|held| held.fence.is_none()) {
         return draft.finish(Vec::new());
@@ -146,7 +130,7 @@ pub fn break_lock(
 }
 
 /// Asks the server that runs the job to cancel the run that was seen. Its tick is over.
-pub fn cancel(look: &Look, seen: &Seen, by: &Arc<str>) -> Decision<Cancelled> {
+pub fn cancel(look: &Look, seen: &Look, by: &Arc<str>) -> Decision<Cancelled> {
     let mut draft = Draft::new(look);
     let (now, fence) = (draft.now, draft.fence);
     let is_run = |claimant: &&Claimant| claimant.kind == Kind::Run && fence <= seen.fence;
@@ -169,14 +153,5 @@ impl Draft<'_> {
             self.now.plus(ttl).max(until).plus(late).max(self.broken_until.unwrap_or_default());
         self.stay_until(broken_until);
         self.edit().broken_until = Some(broken_until);
-    }
-
-    /// No server takes this tick over.
-    fn finish_tick(&mut self, tick: Option<Timestamp>) {
-        if self.started.is_some_and(|started| Some(started.tick) == tick)
-            && let Some(started) = &mut self.edit().started
-        {
-            started.finished = true;
-        }
     }
 }

@@ -3,6 +3,8 @@
 //! They have a record of their own, apart from that of a job or lock with the same key, and leave no run records. Every
 //! holder counts, also when the number of slots was lowered since.
 
+use std::time::Duration;
+
 use singleton_jobs_policy::Timestamp;
 
 use super::super::messages::{Claim, ClaimReply, ExtendReply, Holder, Lease, ReleaseReply, Verdict, Won};
@@ -16,10 +18,7 @@ pub(super) fn claim(mut draft: Draft<'_>, claim: &Claim, of: u32) -> Decision<Ve
     let living = || draft.slots.held.iter().filter(|slot| slot.until > now);
     if let Some(slot) = living().find(|slot| slot.token == claim.token) {
         let won = slot.won();
-        let last = won.until.minus(std::time::Duration::from_micros(1));
-        draft.edit();
-        draft.limit_to(claim.ttl, Some(last));
-        draft.change.grants_lease = true;
+        draft.confirm(claim, won.until);
         return draft.finish(ClaimReply::Won(won).into());
     }
     let held = living().count();
@@ -27,23 +26,12 @@ pub(super) fn claim(mut draft: Draft<'_>, claim: &Claim, of: u32) -> Decision<Ve
     if let Some(first) = first_to_end.filter(|_| u32::try_from(held).is_ok_and(|held| held >= of)) {
         return draft.finish(ClaimReply::Held(first).into());
     }
-    let slot = Slot {
-        token: claim.token.clone(),
-        server: claim.server.clone(),
-        of,
-        fence: None,
-        since: now,
-        until: expiry(now, claim.ttl),
-    };
+    let (token, server) = (claim.token.clone(), claim.server.clone());
+    let slot = Slot { token, server, of, fence: None, since: now, until: expiry(now, claim.ttl) };
     let won = Won { fence: draft.fence, ..slot.won() };
-    draft.begin_slots();
-    let slots = &mut draft.edit().slots;
-    slots.held.retain(|slot| slot.until > now);
-    slots.held.push(slot);
-    draft.stay_until(expiry(now, claim.ttl.saturating_mul(2)));
+    draft.hold_slot(slot, claim.ttl);
     draft.limit_to(claim.ttl, None);
     draft.change.fence = FenceChange::Next;
-    draft.change.grants_lease = true;
     draft.finish(ClaimReply::Won(won).into())
 }
 
@@ -62,28 +50,15 @@ pub(super) fn extend(mut draft: Draft<'_>, lease: &Lease, of: u32) -> Decision<E
     if last <= now || !(known_until.is_some() || lost_by_the_store) || !has_room {
         return draft.finish(ExtendReply::Lost { broken_by: None });
     }
-    let until = expiry(now, lease.ttl);
-    draft.begin_slots();
-    let slots = &mut draft.edit().slots;
-    slots.held.retain(|slot| slot.until > now && slot.token != lease.token);
-    slots.held.push(Slot {
-        token: lease.token.clone(),
-        server: lease.server.clone(),
-        of,
-        fence: Some(lease.fence),
-        since: lease.since,
-        until,
-    });
-    slots.held.sort_by_key(|slot| slot.fence);
-    draft.stay_until(expiry(now, lease.ttl.saturating_mul(2)));
-    draft.change.not_before = Some(now);
-    draft.change.not_after = Some(last.minus(std::time::Duration::from_micros(1)));
+    let (token, server, until) = (lease.token.clone(), lease.server.clone(), expiry(now, lease.ttl));
+    let slot = Slot { token, server, of, fence: Some(lease.fence), since: lease.since, until };
+    draft.hold_slot(slot, lease.ttl);
+    draft.limit_extension(last);
     draft.change.fence = FenceChange::AtLeast(lease.fence);
-    draft.change.grants_lease = true;
-    let kept = known_until.is_some();
-    let reply =
-        if kept { ExtendReply::Kept { until, cancelled_by: None } } else { ExtendReply::Restored(until) };
-    draft.finish(reply)
+    draft.finish(match known_until {
+        Some(_) => ExtendReply::Kept { until, cancelled_by: None },
+        None => ExtendReply::Restored(until),
+    })
 }
 
 /// A holder gives its slot back.
@@ -98,11 +73,21 @@ pub(super) fn release(mut draft: Draft<'_>, lease: &Lease) -> Decision<ReleaseRe
 }
 
 impl Draft<'_> {
-    /// What is older than the record was lost by the store.
-    fn begin_slots(&mut self) {
-        if self.slots.held.is_empty() && self.fence == 0 {
-            self.edit().slots.begun = self.now;
+    /// Puts a slot in place of what its holder had, and of those that have expired.
+    fn hold_slot(&mut self, slot: Slot, ttl: Duration) {
+        let now = self.now;
+        let is_new = self.slots.held.is_empty() && self.fence == 0;
+        let slots = &mut self.edit().slots;
+        if is_new {
+            // What is older than the record was lost by the store.
+            slots.begun = now;
         }
+        slots.held.retain(|held| held.until > now && held.token != slot.token);
+        slots.held.push(slot);
+        // The newest one has no fence yet.
+        slots.held.sort_by_key(|held| held.fence.unwrap_or(i64::MAX));
+        self.stay_until(expiry(now, ttl.saturating_mul(2)));
+        self.change.grants_lease = true;
     }
 }
 
@@ -113,14 +98,11 @@ impl Slot {
 
     fn won(&self) -> Won {
         let fence = self.fence.unwrap_or_default();
-        Won { fence, attempt: 1, since: self.since, until: self.until, missed: Vec::new(), usual: None }
+        let (attempt, takeovers, missed, usual) = (1, 0, Vec::new(), None);
+        Won { fence, attempt, takeovers, since: self.since, until: self.until, missed, usual }
     }
 
     pub(super) fn holder(&self, now: Timestamp) -> Holder {
-        Holder {
-            server: Some(self.server.to_string()),
-            since: Some(self.since),
-            remaining: Some(self.until.since(now)),
-        }
+        Holder::of(&self.server, self.since, self.until.since(now))
     }
 }

@@ -111,7 +111,7 @@ pub struct Unfinished {
 pub struct Registered {
     /// As text.
     pub schedule: String,
-    /// When, by the store's clock. What lies before was not missed.
+    /// When, or when the job was last resumed, by the store's clock. No tick before it is run late.
     pub at: Timestamp,
     /// The server whose claim registered it.
     pub server: String,
@@ -174,6 +174,8 @@ pub struct Won {
     pub fence: i64,
     /// 1 for a tick's first run, 2 for the first takeover, and so on.
     pub attempt: u32,
+    /// How many attempts beyond the first the tick gets, by the policy under which it was first started.
+    pub takeovers: u32,
     /// When the lease began, by the store's clock.
     pub since: Timestamp,
     /// When it ends unless extended, by the store's clock.
@@ -209,4 +211,11 @@ pub struct Holder {
     pub since: Option<Timestamp>,
     /// How long the lock lasts unless extended, if it expires at all.
     pub remaining: Option<Duration>,
+}
+
+impl Holder {
+    /// A server that holds a lease.
+    pub(crate) fn of(server: &str, since: Timestamp, remaining: Duration) -> Self {
+        Self { server: Some(server.to_owned()), since: Some(since), remaining: Some(remaining) }
+    }
 }

@@ -41,13 +41,14 @@ impl Lease {
     /// The lease that a claim has won.
     pub fn won(claim: Claim, won: &Won) -> Self {
         let kind = claim.what.kind();
-        let (tick, takeovers, request) = match claim.what {
-            What::Tick(ask) => (Some(ask.tick), ask.takeovers, None),
-            What::Requested(id) => (None, 0, Some(id)),
-            _ => (None, 0, None),
+        let (tick, request) = match claim.what {
+            What::Tick(ask) => (Some(ask.tick), None),
+            What::Requested(id) => (None, Some(id)),
+            _ => (None, None),
         };
-        let (token, server, ttl) = (claim.token, claim.server, claim.ttl);
-        let Won { fence, attempt, since, until, .. } = *won;
+        let Claim { token, server, ttl, .. } = claim;
+        let Won { fence, attempt, takeovers, since, until, .. } = *won;
+        let (progress, reported) = (None, None);
         Self {
             token,
             server,
@@ -60,8 +61,8 @@ impl Lease {
             fence,
             since,
             until,
-            progress: None,
-            reported: None,
+            progress,
+            reported,
         }
     }
 }

@@ -39,6 +39,7 @@ macro_rules! __every_promise {
                 fence_is_kept_unless_the_swap_changes_it;
                 fence_is_raised_to_at_least_a_number_and_never_lowered;
                 fence_of_a_new_record_is_above_that_of_a_deleted_one;
+                fences_grow_over_concurrent_deletions_and_creations;
                 fences_of_concurrent_swaps_are_all_different;
             }
             records {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::store::{ExtendReply, Lease, ReleaseReply, RunOutcome};
+use crate::Timestamp;
+use crate::store::{
+    Change, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply, RunOutcome, Swap, SwapReply, TickClaim,
+};
 
 use super::{LOST, bench};
 use crate::testing::store::bench::{LONG, SHORT, ask, claim, claim_now, claim_with, holder, started};
@@ -37,7 +40,7 @@ async fn after_a_wipe_an_extension_restores_lock_mark_and_fence() {
     bench.lock_is(Some(&lease.token)).await;
     assert_eq!(holder(bench.claim(&claim_now("b", LONG)).await).since, Some(lease.since));
     let taken = bench.claim(&claim("b", tick)).await;
-    assert!(matches!(&taken, crate::store::ClaimReply::Taken(_)), "{taken:?}");
+    assert!(matches!(&taken, ClaimReply::Taken(_)), "{taken:?}");
     bench.keep(&mut Lease { until, ..lease.clone() }).await;
     bench.release(&lease, RunOutcome::Succeeded).await;
     assert_eq!(bench.newest_run().await.fence, lease.fence);
@@ -66,7 +69,7 @@ async fn after_a_wipe_a_successor_with_a_higher_fence_keeps_the_key() {
     bench.lock_is(Some(&successor.token)).await;
     // But the tick was started: that much the late release can still say.
     let taken = bench.claim(&claim("c", tick)).await;
-    assert!(matches!(&taken, crate::store::ClaimReply::Taken(_)), "{taken:?}");
+    assert!(matches!(&taken, ClaimReply::Taken(_)), "{taken:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,4 +114,60 @@ async fn fences_grow_across_a_wipe() {
     bench.wipe().await;
     let after = bench.win(&claim("b", tick)).await;
     assert!(after.fence > before.fence, "{after:?} after {before:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn restored_tick_gets_as_many_attempts_as_when_it_was_first_started() {
+    let bench = bench();
+    let tick = bench.tick_ago(Duration::from_secs(2)).await;
+    let first = bench.win(&claim_with("a", SHORT, takeovers(tick, 1))).await;
+    bench.outlive(&first).await;
+    // A server that would allow more takes it over.
+    let second = bench.win(&claim_with("b", SHORT, takeovers(tick, 9))).await;
+    assert_eq!((second.attempt, second.takeovers), (2, 1));
+    bench.wipe().await;
+    let ExtendReply::Restored(until) = bench.extend(&second).await else { panic!("it should be restored") };
+    assert_eq!(bench.look().await.state.started.expect("it is restored").takeovers, 1);
+    bench.outlive(&Lease { until, ..second }).await;
+    let third = bench.claim(&claim_with("c", SHORT, takeovers(tick, 9))).await;
+    assert!(matches!(&third, ClaimReply::Taken(_)), "{third:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_that_is_repeated_learns_the_tick_s_number_of_attempts_again() {
+    let bench = bench();
+    let tick = bench.tick_ago(Duration::from_secs(2)).await;
+    let first = bench.win(&claim_with("a", SHORT, takeovers(tick, 1))).await;
+    bench.outlive(&first).await;
+    let second = claim_with("b", LONG, takeovers(tick, 9));
+    assert_eq!(bench.win(&second).await.takeovers, 1);
+    assert_eq!(bench.win(&second).await.takeovers, 1, "and so does the one whose answer was lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn restored_tick_that_another_attempt_has_finished_stays_finished() {
+    let bench = bench();
+    let tick = bench.tick_ago(Duration::from_secs(2)).await;
+    let first = bench.win(&claim_with("a", SHORT, takeovers(tick, 2))).await;
+    let before = bench.look().await;
+    bench.outlive(&first).await;
+    let second = bench.win(&claim_with("b", LONG, takeovers(tick, 2))).await;
+    // A failover to a replica that has not seen the takeover, and the first run ends after all.
+    bench.wipe().await;
+    let change = Change {
+        state: Some(before.state.clone()),
+        fence: FenceChange::AtLeast(before.fence),
+        ..Change::default()
+    };
+    let swap = Swap { expected: None, expected_lock: None, nonce: 1, change };
+    assert!(matches!(bench.store.swap(&bench.key, &swap).await, Ok(SwapReply::Swapped(_))));
+    assert_eq!(bench.release(&first, RunOutcome::Succeeded).await, ReleaseReply::Released);
+
+    assert!(matches!(bench.extend(&second).await, ExtendReply::Restored(_)));
+    let started = bench.look().await.state.started.expect("it is restored");
+    assert_eq!((started.attempt, started.finished, started.takeovers), (2, true, 2));
+}
+
+fn takeovers(tick: Timestamp, takeovers: u32) -> TickClaim {
+    TickClaim { takeovers, ..ask(tick) }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::store::decide::{self, Decision, Seen};
+use crate::store::decide::{self, Decision};
 use crate::store::memory::MemoryStore;
 use crate::store::{
     Change, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, Gap, Lease, ReleaseReply, RunOutcome, Store,
@@ -63,8 +63,7 @@ async fn broken_lease_does_not_come_back_after_its_job_was_forgotten() {
 async fn operator_touches_only_the_holder_that_was_seen() {
     let bench = bench();
     let seen = bench.win(&claim_now("a", LONG)).await;
-    let look = bench.look().await;
-    let seen_then = Seen::in_look(&look);
+    let seen_then = bench.look().await;
     bench.release(&seen, RunOutcome::Succeeded).await;
     tokio::time::sleep(MOMENT).await;
     bench.win(&claim_now("b", LONG)).await;
@@ -73,7 +72,7 @@ async fn operator_touches_only_the_holder_that_was_seen() {
     assert_eq!((broken.reply.len(), broken.change), (0, None), "b came after a was seen");
     let cancelled = decide::cancel(&now, &seen_then, &"operator".into());
     assert_eq!(cancelled.change, None);
-    let broken = decide::break_lock(&now, "key", &Seen::in_look(&now), &"operator".into(), 100);
+    let broken = decide::break_lock(&now, "key", &now, &"operator".into(), 100);
     assert_eq!(broken.reply.len(), 1, "control: the holder that was seen is broken");
 }
 
@@ -174,6 +173,7 @@ fn won_at(change: &Change) -> Won {
     Won {
         fence: 0,
         attempt: 1,
+        takeovers: 0,
         since: claimant.since,
         until: claimant.until,
         missed: Vec::new(),

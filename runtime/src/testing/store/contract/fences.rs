@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::store::{FenceChange, Swap, SwapReply};
+use crate::util::random;
 
 use super::super::Subject;
 use super::super::key::{Key, deletion, from, numbered, with_fence};
@@ -61,8 +62,33 @@ pub(super) async fn fence_of_a_new_record_is_above_that_of_a_deleted_one(subject
         assert!(fence > last, "{fence} is not above {last}");
         last = fence;
         key.write(deletion()).await;
-        tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+/// A deleted record keeps no fence, so that of the next one rests on the clock: it must be read after the deletion.
+pub(super) async fn fences_grow_over_concurrent_deletions_and_creations(subject: &Subject) {
+    let key = Key::of(subject);
+    let mut writers = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let key = key.clone();
+        writers.spawn(async move {
+            let mut won = Vec::new();
+            while won.len() < 5 {
+                let change = with_fence(FenceChange::Next, numbered(1));
+                let creation = Swap { expected: None, expected_lock: None, nonce: random(), change };
+                if let SwapReply::Swapped(swapped) = key.swap(&creation).await {
+                    won.push((swapped.version.at, swapped.fence));
+                    let (expected, nonce) = (Some(swapped.version), random());
+                    let deletion = Swap { expected, nonce, change: deletion(), ..creation };
+                    key.swap(&deletion).await;
+                }
+            }
+            won
+        });
+    }
+    let mut won: Vec<_> = writers.join_all().await.into_iter().flatten().collect();
+    won.sort_unstable();
+    assert!(won.windows(2).all(|pair| pair[0].1 < pair[1].1), "not in the order of the swaps: {won:?}");
 }
 
 /// Of concurrent winners of a lease, the fences are in the order of the swaps.

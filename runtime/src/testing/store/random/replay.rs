@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::store::{
-    Claim, ClaimReply, ExtendReply, JobRecords, Lease, Lock, Look, Record, RunRequest, StoreError,
+    Change, Claim, ClaimReply, ExtendReply, JobRecords, Lease, Lock, Look, Record, RunRequest, StoreError,
     StoreErrorKind, Swap, SwapReply,
 };
 use crate::testing::{Hook, Intercept};
@@ -50,7 +50,7 @@ struct Replay<'a> {
     swaps: Vec<(String, Swap)>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Reference {
     record: Option<Record>,
     lock: Option<Lock>,
@@ -234,7 +234,13 @@ impl Replay<'_> {
                     }
                     appended |= swap.change.state.is_none() || !swap.change.records.is_empty();
                 }
-                SwapReply::Changed(look) => reference.compare(has_lock, look)?,
+                SwapReply::Changed(look) => {
+                    if !reference.refuses(has_lock, look, &swap) {
+                        let difference = format!("{swap:?}\nstore:  {reply:?}\nrecord: it is applied");
+                        return Err(End::Different(difference));
+                    }
+                    reference.compare(has_lock, look)?;
+                }
             }
             if !changed.contains(&key) {
                 changed.push(key.clone());
@@ -288,6 +294,19 @@ impl Reference {
         } else {
             Record::swap(&mut self.record, now, swap)
         }
+    }
+
+    /// Whether a swap that the store refused, and then showed this, is refused by the record, too: at that instant, or just
+    /// before it, when a lock or a record that has expired by now was still there. (The clock does not go back, so
+    /// `not_before` is not why.)
+    fn refuses(&self, has_lock: bool, shown: &Look, swap: &Swap) -> bool {
+        let (mut then, mut now) = (self.clone(), self.clone());
+        let unlimited = Change { not_before: None, ..swap.change.clone() };
+        let earlier = Swap { change: unlimited, ..swap.clone() };
+        now.approach(shown.now, shown.version.is_some(), shown.lock.as_ref().map(|lock| &*lock.token));
+        [then.swap(has_lock, shown.now.minus(CLOSE), &earlier), now.swap(has_lock, shown.now, swap)]
+            .iter()
+            .any(|reply| matches!(reply, SwapReply::Changed(_)))
     }
 
     fn compare(&mut self, has_lock: bool, shown: &Look) -> Result<(), End> {

@@ -1,0 +1,73 @@
+//! What is known of jobs, locks and servers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Requests, SLOTS};
+use crate::Timestamp;
+use crate::store::{HeldLock, History, Note, RequestHint, ServerInfo, StoreError, Topic, decide};
+
+impl Requests<'_> {
+    /// What is known of a job, and the store's time.
+    pub(crate) async fn history(&self, key: &str) -> Result<(History, Timestamp), StoreError> {
+        let look = self.look("history", key).await?;
+        let records = self.ask("history", self.store.records(key)).await?;
+        self.observe.answered("history");
+        Ok((decide::history(&look, records), look.now))
+    }
+
+    /// The locks and slots that are held.
+    pub(crate) async fn locks(&self) -> Result<Vec<HeldLock>, StoreError> {
+        // A key may be on more than one page.
+        let (mut held, mut next) = (BTreeMap::new(), None);
+        loop {
+            let page = self.ask("locks", self.store.list(next.as_deref())).await?;
+            for (key, look) in page.keys {
+                let locks = decide::held(&look, key.strip_suffix(SLOTS).unwrap_or(&key));
+                held.insert(key, locks);
+            }
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        self.observe.answered("locks");
+        let mut held: Vec<_> = held.into_values().flatten().collect();
+        held.sort_by(|one, other| (&one.key, one.fence).cmp(&(&other.key, other.fence)));
+        Ok(held)
+    }
+
+    /// Announces a server for so long, and returns which runs were requested.
+    pub(crate) async fn announce(
+        &self,
+        server: &str,
+        about: Arc<str>,
+        ttl: Duration,
+    ) -> Result<Vec<RequestHint>, StoreError> {
+        let note = Note { name: server.to_owned(), text: about };
+        let sent = Instant::now();
+        let now = self.ask("announce", self.store.put_note(Topic::Servers, &note, ttl)).await?;
+        self.time.learn(sent, now);
+        let requests = self.ask("announce", self.store.notes(Topic::Requests)).await?.notes;
+        self.observe.answered("announce");
+        let hint = |note: Note| RequestHint { key: note.name, id: note.text.to_string() };
+        Ok(requests.into_iter().map(hint).collect())
+    }
+
+    /// This server is gone.
+    pub(crate) async fn leave(&self, server: &str) -> Result<(), StoreError> {
+        let note = Note { name: server.to_owned(), text: "".into() };
+        self.ask("leave", self.store.put_note(Topic::Servers, &note, Duration::ZERO)).await.map(drop)
+    }
+
+    /// The servers whose announcements have not expired. What a newer version announces may not be readable; the others
+    /// still are.
+    pub(crate) async fn servers(&self) -> Result<Vec<ServerInfo>, StoreError> {
+        let notes = self.ask("servers", self.store.notes(Topic::Servers)).await?.notes;
+        self.observe.answered("servers");
+        Ok(notes.iter().filter_map(|note| serde_json::from_str(&note.text).ok()).collect())
+    }
+}

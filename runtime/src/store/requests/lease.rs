@@ -1,0 +1,109 @@
+//! Claiming a key, and extending and ending its lease.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Answer, Outstanding, Requests, record_key};
+use crate::store::{
+    Change, Claim, ClaimReply, Ending, ExtendReply, Lease, Lock, LockChange, Look, ReleaseReply, StoreError,
+    Swapped, Verdict, What, decide,
+};
+
+/// A record as this process wrote it last: the next swap needs no look, if nothing has changed since.
+#[derive(Clone, Debug)]
+pub(crate) struct Cached {
+    look: Look,
+    received: Instant,
+}
+
+impl Cached {
+    pub(super) fn new(swapped: Swapped, lock: Option<Lock>, change: Change) -> Option<Self> {
+        let lock = match change.lock {
+            LockChange::Leave => lock,
+            LockChange::Delete => None,
+            LockChange::Set { token, until } => Some(Lock { token, until: Some(until) }),
+        };
+        let Swapped { now, version, fence } = swapped;
+        let look = Look { now, version: Some(version), fence, state: change.state?, lock };
+        Some(Self { look, received: Instant::now() })
+    }
+
+    /// The look that the store would show if nothing has changed since, with a lower bound of its clock.
+    fn look(&self) -> Look {
+        Look { now: self.look.now.plus(self.received.elapsed()), ..self.look.clone() }
+    }
+}
+
+impl Requests<'_> {
+    /// Claims a key. `is_new` if this is the claim's first question, and the key probably free: then it is the swap itself.
+    pub(crate) async fn claim(
+        &self,
+        key: &str,
+        claim: &Claim,
+        is_new: bool,
+        outstanding: &mut Outstanding,
+    ) -> Result<Answer<Verdict>, StoreError> {
+        let key = &*record_key(key, claim.what.kind());
+        let _turn = self.turn(key, claim.what.kind()).await;
+        let is_first = is_new && matches!(claim.what, What::Lock | What::Once | What::Leader);
+        let expected = is_first.then(|| Look::nothing(self.time.now()));
+        let is_won = |verdict: &Verdict| matches!(verdict.decision, ClaimReply::Won(_));
+        let mut answer = self
+            .decide("claim", key, expected, outstanding, is_won, |look| decide::claim(look, claim))
+            .await?;
+        if let (ClaimReply::Won(won), Some(fence)) = (&mut answer.reply.decision, answer.fence) {
+            won.fence = fence;
+        }
+        Ok(answer)
+    }
+
+    /// Releases whatever an unanswered claim has won so far. Returns when to ask again, because a late
+    /// request may still win; `None` if it holds nothing, and never will.
+    pub(crate) async fn give_back(
+        &self,
+        key: &str,
+        lease: &Lease,
+        end: &Ending,
+        outstanding: &mut Outstanding,
+    ) -> Result<Option<Duration>, StoreError> {
+        let look = self.look("release", &record_key(key, lease.kind)).await?;
+        outstanding.compare(&look, self.within);
+        if decide::release(&look, lease, end).reply == ReleaseReply::Released {
+            self.release(key, lease, end, None).await?;
+            outstanding.released();
+        }
+        Ok(outstanding.ask_again_after(look.now, self.within))
+    }
+
+    /// Extends a lease; in one round trip if the record is as it was written last.
+    pub(crate) async fn extend(
+        &self,
+        key: &str,
+        lease: &Lease,
+        cached: Option<&Cached>,
+    ) -> Result<Answer<ExtendReply>, StoreError> {
+        let expected = cached.map(Cached::look);
+        let is_kept = |reply: &ExtendReply| matches!(reply, ExtendReply::Kept { .. });
+        let (key, nothing) = (&record_key(key, lease.kind), &mut Outstanding::default());
+        self.decide("extend", key, expected, nothing, is_kept, |look| decide::extend(look, lease)).await
+    }
+
+    /// Ends a lease; in one round trip if the record is as it was written last.
+    pub(crate) async fn release(
+        &self,
+        key: &str,
+        lease: &Lease,
+        end: &Ending,
+        cached: Option<&Cached>,
+    ) -> Result<Answer<ReleaseReply>, StoreError> {
+        let key = &*record_key(key, lease.kind);
+        let _turn = self.turn(key, lease.kind).await;
+        // How long work counts as done is counted from the store's own time.
+        let expected = cached.filter(|_| end.done_for.is_none()).map(Cached::look);
+        let is_released = |reply: &ReleaseReply| *reply == ReleaseReply::Released;
+        let (nothing, decide) =
+            (&mut Outstanding::default(), |look: &Look| decide::release(look, lease, end));
+        self.decide("release", key, expected, nothing, is_released, decide).await
+    }
+}

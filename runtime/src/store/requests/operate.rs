@@ -1,0 +1,65 @@
+//! What operators do to a key.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::{Requests, slots_key};
+use crate::store::{
+    Cancelled, ForgetReply, HeldLock, Look, Note, Requested, RunRequest, StoreError, Topic, decide,
+};
+
+impl Requests<'_> {
+    pub(crate) async fn set_paused(&self, key: &str, paused: bool) -> Result<(), StoreError> {
+        let step = if paused { "pause" } else { "resume" };
+        self.change(step, key, |look| decide::set_paused(look, paused)).await
+    }
+
+    pub(crate) async fn reset(&self, key: &str) -> Result<(), StoreError> {
+        self.change("reset", key, decide::reset).await
+    }
+
+    pub(crate) async fn cancel(&self, key: &str, by: &Arc<str>) -> Result<Cancelled, StoreError> {
+        let seen = OnceLock::new();
+        let decide = |look: &Look| decide::cancel(look, seen.get_or_init(|| look.clone()), by);
+        self.change("cancel", key, decide).await
+    }
+
+    /// Removes all that is known of a job, and of a semaphore with the same key.
+    pub(crate) async fn forget(&self, key: &str, quiet: Duration) -> Result<ForgetReply, StoreError> {
+        for record in [&*slots_key(key), key] {
+            let reply = self.change("forget", record, |look| decide::forget(look, quiet)).await?;
+            if reply != ForgetReply::Forgotten {
+                return Ok(reply);
+            }
+        }
+        Ok(ForgetReply::Forgotten)
+    }
+
+    /// Frees a key, and every slot of it.
+    pub(crate) async fn break_lock(
+        &self,
+        key: &str,
+        by: &Arc<str>,
+        remember: usize,
+    ) -> Result<Vec<HeldLock>, StoreError> {
+        let mut broken = Vec::new();
+        for record in [key, &slots_key(key)] {
+            let seen = OnceLock::new();
+            let decide =
+                |look: &Look| decide::break_lock(look, key, seen.get_or_init(|| look.clone()), by, remember);
+            broken.extend(self.change("break_lock", record, decide).await?);
+        }
+        Ok(broken)
+    }
+
+    /// Asks for a manual run on a server that has the job. Servers hear of it at their next heartbeat, so the note follows
+    /// the request: a server that reads the note finds the request.
+    pub(crate) async fn request(&self, key: &str, request: &RunRequest) -> Result<Requested, StoreError> {
+        let counts = self.change("request", key, |look| decide::request(look, request)).await?;
+        let note = Note { name: key.to_owned(), text: counts.id.as_str().into() };
+        // The request that counts may be an earlier one, and last longer or shorter than this one.
+        let ttl = counts.until.since(self.time.now());
+        self.ask("request", self.store.put_note(Topic::Requests, &note, ttl)).await?;
+        Ok(counts)
+    }
+}

@@ -1,0 +1,72 @@
+//! What a claim has sent without an answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Timestamp;
+use crate::store::{Look, Swap, Version};
+
+/// Swaps of a claim that were sent and not answered: they may have been applied, and may yet be.
+#[derive(Debug, Default)]
+pub(crate) struct Outstanding {
+    token: Arc<str>,
+    pub(super) sent: Option<Sent>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// The version that the newest one expects: it was shown, so those that expect another one come too late. `None` if one
+    /// expects no record.
+    expected: Option<Version>,
+    /// The last instant at which the store lets one of them in.
+    not_after: Timestamp,
+    is_one_of_several: bool,
+}
+
+impl Outstanding {
+    /// Nothing was sent with this token yet.
+    pub(crate) fn of(token: Arc<str>) -> Self {
+        Self { token, sent: None }
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    pub(super) fn add(&mut self, swap: &Swap) {
+        // Every claim has a limit, and nothing else is given back.
+        let Some(not_after) = swap.change.not_after else { return };
+        let (expected, earlier) = (swap.expected, self.sent);
+        self.sent = Some(Sent {
+            expected: expected.filter(|_| earlier.is_none_or(|earlier| earlier.expected.is_some())),
+            not_after: earlier.map_or(not_after, |earlier| earlier.not_after.max(not_after)),
+            is_one_of_several: earlier.is_some(),
+        });
+    }
+
+    /// What the store shows may rule out that one has won, or may still win. A version never comes back, but "no record"
+    /// may. A store that checks the time and then has to wait may commit a little later: within a request's time.
+    pub(super) fn compare(&mut self, look: &Look, within: Duration) {
+        let state = &look.state;
+        let has_won = state.claimant.as_ref().is_some_and(|own| own.token == self.token && !own.released)
+            || state.slots.held.iter().any(|slot| slot.token == self.token);
+        self.sent.take_if(|sent| {
+            let replaced = sent.expected.is_some() && look.version != sent.expected;
+            !has_won && (replaced || look.now > sent.not_after.plus(within))
+        });
+    }
+
+    /// One of them had won, and what it won was released. The record has another version since, or is gone: others that
+    /// expect no record can still win.
+    pub(super) fn released(&mut self) {
+        self.sent.take_if(|sent| sent.expected.is_some() || !sent.is_one_of_several);
+    }
+
+    /// How long until it has to be asked what they won: as soon as their time is over, and once more when no commit can be on
+    /// its way. `None` if nothing is outstanding.
+    pub(super) fn ask_again_after(&self, now: Timestamp, within: Duration) -> Option<Duration> {
+        let Sent { not_after, .. } = self.sent?;
+        let over = if now > not_after { not_after.plus(within) } else { not_after };
+        Some(over.since(now) + Duration::from_millis(1))
+    }
+}

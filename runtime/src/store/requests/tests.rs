@@ -1,0 +1,53 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Observe, Outstanding, Requests, Turns, slots_key};
+use crate::Timestamp;
+use crate::store::memory::MemoryStore;
+use crate::store::{Claim, ClaimReply, Ending, Lease, ReleaseReply, RunOutcome, StoreError, What};
+use crate::store_time::StoreTime;
+use crate::testing::TestClock;
+
+struct Unobserved;
+
+impl Observe for Unobserved {
+    fn answered(&self, _step: &'static str) {}
+    fn failed(&self, _step: &'static str, _error: &StoreError) {}
+}
+
+const WITHIN: Duration = Duration::from_secs(5);
+
+#[tokio::test(start_paused = true)]
+async fn turn_at_a_semaphore_is_waited_for_no_longer_than_a_request_may_take() {
+    let clock = Arc::new(TestClock::starting_at(Timestamp::from_micros(1_800_000_000_000_000)));
+    let (store, time) = (MemoryStore::new(clock.clone()), StoreTime::new(clock));
+    let turns = Turns::default();
+    let requests =
+        Requests { store: &store, time: &time, turns: &turns, observe: &Unobserved, within: WITHIN };
+    let _turn_that_never_ends = turns.take(&slots_key("semaphore")).await;
+    let patience = Instant::now() + 10 * WITHIN;
+
+    let (token, server, ttl) = ("token".into(), "server".into(), 6 * WITHIN);
+    let claim = Claim { token, server, ttl, what: What::Slot(1), remember: 0 };
+    let outstanding = &mut Outstanding::of(claim.token.clone());
+    let claiming = requests.claim("semaphore", &claim, true, outstanding);
+    let answer = tokio::time::timeout_at(patience, claiming).await.expect("a claim is answered").unwrap();
+    let ClaimReply::Won(won) = answer.reply.decision else { panic!("it is free") };
+
+    let (lease, end) = (Lease::won(claim, &won), Ending::of(RunOutcome::Succeeded, 0));
+    let releasing = requests.release("semaphore", &lease, &end, None);
+    let answer = tokio::time::timeout_at(patience, releasing).await.expect("a release is answered").unwrap();
+    assert_eq!(answer.reply, ReleaseReply::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_at_a_semaphore_are_taken_one_at_a_time() {
+    let turns = Turns::default();
+    let first = turns.take("semaphore").await;
+    assert!(tokio::time::timeout(WITHIN, turns.take("semaphore")).await.is_err());
+    drop(turns.take("another").await);
+    drop(first);
+    turns.take("semaphore").await;
+}

@@ -1,0 +1,130 @@
+//! What an unanswered claim may have won is given back, also if it wins late.
+
+use super::*;
+use crate::lease::PendingClaim;
+use crate::store::{Change, Claim, SwapReply, What};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// How long a swap may take: a claim's last instant is this long after its look.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Keeps the swaps that would win a lease, and lets them arrive when the test says so.
+#[derive(Clone, Default)]
+struct Delayed(Arc<Mutex<Vec<Swap>>>);
+
+impl Hook for Delayed {
+    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+        let delayed = match request {
+            Request::Swap(_, swap) if swap.change.fence == FenceChange::Next => {
+                self.0.lock().unwrap().push(swap.clone());
+                Err(Line::error(StoreErrorKind::Unreachable, "on its way"))
+            }
+            _ => Ok(()),
+        };
+        Box::pin(std::future::ready(delayed))
+    }
+}
+
+struct Late {
+    link: Link,
+    server: Arc<Server>,
+    delayed: Delayed,
+    pending: PendingClaim,
+}
+
+/// A claim of which so many swaps are on their way.
+async fn late(what: What, swaps: usize) -> Late {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let delayed = Delayed::default();
+    let store = Arc::new(Intercept::new(Arc::new(link.store.clone()), delayed.clone()));
+    let server = Arc::new(Server::new(Setup { store, ..setup("server", &link, clock) }));
+    let claim =
+        Claim { token: "token".into(), server: "server".into(), ttl: TTL, what, remember: REMEMBERED };
+    let mut pending = PendingClaim::new(&server, "job", true, claim);
+    for _ in 0..swaps {
+        assert!(pending.ask().await.is_err(), "no answer");
+    }
+    Late { link, server, delayed, pending }
+}
+
+impl Late {
+    /// Drops the claim, and lets time pass.
+    async fn give_up_for(self, time: Duration) -> (Link, Vec<Swap>, Arc<Server>) {
+        drop(self.pending);
+        tokio::time::sleep(time).await;
+        let swaps = std::mem::take(&mut *self.delayed.0.lock().unwrap());
+        (self.link, swaps, self.server)
+    }
+}
+
+/// Writes what a swap had decided in time: the clock was checked before a wait.
+async fn commits(link: &Link, swap: &Swap) {
+    let change = Change { not_after: None, ..swap.change.clone() };
+    let reply = link.store.swap("job", &Swap { change, ..swap.clone() }).await.unwrap();
+    assert!(matches!(reply, SwapReply::Swapped(_)), "{reply:?}");
+    assert!(is_held(link).await);
+}
+
+async fn is_held(link: &Link) -> bool {
+    let look = link.store.look("job").await.unwrap();
+    look.state.holder(look.now).is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_that_is_committed_just_after_its_last_instant_is_given_back() {
+    for what in [What::Now, What::Lock] {
+        let (link, swaps, server) = late(what, 1).await.give_up_for(TIMEOUT + TIMEOUT / 2).await;
+        commits(&link, &swaps[0]).await;
+        tokio::time::sleep(TIMEOUT).await;
+        assert!(!is_held(&link).await, "a request timeout after its last instant it is released");
+        assert!(server.ticks.is_empty(), "and not waited for any longer");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_that_arrives_in_time_is_given_back_at_its_last_instant() {
+    for what in [What::Now, What::Lock] {
+        let (link, swaps, _server) = late(what, 1).await.give_up_for(TIMEOUT / 2).await;
+        commits(&link, &swaps[0]).await;
+        tokio::time::sleep(TIMEOUT / 2 + Duration::from_millis(10)).await;
+        assert!(!is_held(&link).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn second_swap_of_a_lock_that_wins_after_the_first_was_released_is_given_back() {
+    let late = late(What::Lock, 2).await;
+    let swaps = late.delayed.0.lock().unwrap().clone();
+    assert!(swaps.iter().all(|swap| swap.expected.is_none()), "both expect no record");
+    commits(&late.link, &swaps[0]).await;
+    let (link, _, server) = late.give_up_for(Duration::from_millis(10)).await;
+    assert!(!is_held(&link).await, "the first one was released at once");
+    commits(&link, &swaps[1]).await;
+    tokio::time::sleep(2 * TIMEOUT + Duration::from_millis(10)).await;
+    assert!(!is_held(&link).await);
+    assert!(server.ticks.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_waited_for_after_the_only_swap_was_released() {
+    let late = late(What::Lock, 1).await;
+    let swaps = late.delayed.0.lock().unwrap().clone();
+    commits(&late.link, &swaps[0]).await;
+    let (link, _, server) = late.give_up_for(Duration::from_millis(10)).await;
+    assert!(!is_held(&link).await && server.ticks.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_waited_for_once_another_claim_has_replaced_the_record() {
+    let late = late(What::Now, 0).await;
+    let Late { link, server, delayed, mut pending } = late;
+    link.store.edit("job", |state| state.expires = None);
+    assert!(pending.ask().await.is_err() && pending.ask().await.is_err());
+    link.store.edit("job", |_| ());
+    assert_eq!(delayed.0.lock().unwrap().len(), 2);
+    drop(pending);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(server.ticks.is_empty(), "the version that they expect is gone");
+}

@@ -1,0 +1,96 @@
+//! A step that the store refused, and then does again, leaves no trouble behind.
+
+use super::*;
+use crate::Health;
+use crate::store::{Requests, RunRequest};
+
+/// Refuses one request.
+struct RefusesOnce(fn(Request<'_>) -> bool, AtomicBool);
+
+impl Hook for RefusesOnce {
+    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+        let refuses = (self.0)(request) && !self.1.swap(true, Ordering::SeqCst);
+        let refused = refuses.then(|| Line::error(StoreErrorKind::Refused, "no permission"));
+        Box::pin(std::future::ready(refused.map_or(Ok(()), Err)))
+    }
+}
+
+/// A server whose store refuses the first of these requests.
+fn refused_once(refuses: fn(Request<'_>) -> bool) -> Arc<Server> {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let hook = RefusesOnce(refuses, AtomicBool::new(false));
+    let store = Arc::new(Intercept::new(Arc::new(link.store.clone()), hook));
+    Arc::new(Server::new(Setup { store, ..setup("server", &link, clock) }))
+}
+
+fn is_refused(server: &Server) -> bool {
+    matches!(server.health.get(), Health::StoreUnavailable { kind: StoreErrorKind::Refused, .. })
+}
+
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// A step that is refused once, and then succeeds.
+macro_rules! trouble_of_a_refused_step_ends_with_its_success {
+    ($($step:ident: $refuses:pat, |$requests:ident| $ask:expr;)+) => {
+        mod trouble_of_a_refused_step_ends_with_its_success {
+            use super::*;
+            $(
+                #[tokio::test(start_paused = true)]
+                async fn $step() {
+                    let server = refused_once(|request| matches!(request, $refuses));
+                    let $requests = server.requests(WITHIN);
+                    assert!($ask.await.is_err());
+                    assert!(is_refused(&server), "{:?}", server.health.get());
+                    $ask.await.expect("it is refused once");
+                    assert_eq!(server.health.get(), Health::Ready);
+                }
+            )+
+        }
+    };
+}
+
+trouble_of_a_refused_step_ends_with_its_success! {
+    ping: Request::Look(_), |requests| requests.ping();
+    pause: Request::Swap(..), |requests| requests.set_paused("job", true);
+    history: Request::Records(_), |requests| requests.history("job");
+    locks: Request::List, |requests| requests.locks();
+    announcement: Request::PutNote(Topic::Servers, _), |requests| announce(&requests);
+    requests_in_an_announcement: Request::Notes(Topic::Requests), |requests| announce(&requests);
+    servers: Request::Notes(Topic::Servers), |requests| requests.servers();
+    request_of_a_run: Request::PutNote(Topic::Requests, _), |requests| requests.request("job", &manual_run());
+}
+
+async fn announce(requests: &Requests<'_>) -> Result<(), StoreError> {
+    requests.announce("server", "{}".into(), WITHIN).await.map(drop)
+}
+
+fn manual_run() -> RunRequest {
+    RunRequest { id: "request".to_owned(), by: "server".to_owned(), ttl: WITHIN }
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_is_ready_again_with_the_heartbeat_after_a_refused_one() {
+    let server = refused_once(|request| matches!(request, Request::PutNote(..)));
+    let jobs = vec![job("24h", 30).run(|_| std::future::ready(()))];
+    let clock = TestClock::new();
+    let server = Arc::new(Server::new(Setup {
+        jobs,
+        store: server.store.clone(),
+        ..setup("server", &Link::new(clock.clone()), clock)
+    }));
+    tokio::spawn(crate::presence::announce(server.clone()));
+    seconds(1).await;
+    assert!(is_refused(&server), "{:?}", server.health.get());
+    seconds(20).await;
+    assert_eq!(server.health.get(), Health::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_of_a_refused_step_outlasts_the_success_of_another() {
+    let server = refused_once(|request| matches!(request, Request::PutNote(..)));
+    let requests = server.requests(WITHIN);
+    assert!(announce(&requests).await.is_err());
+    requests.history("job").await.unwrap();
+    assert!(is_refused(&server), "{:?}", server.health.get());
+}

@@ -1,0 +1,85 @@
+//! A shutdown, and the end of a server that failed, wait for nothing that the application would have to do.
+
+use super::*;
+use crate::store::Unfinished;
+use crate::{Closed, by_hand, host, takeover};
+
+/// An application that polls no task, and one whose runtime has ended.
+fn applications() -> [Place; 2] {
+    let blocked = Arc::<Stage>::default();
+    blocked.stop();
+    let ended = std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().handle().clone());
+    [
+        Place::staged(tokio::runtime::Handle::current(), blocked),
+        Place::runtime(ended.join().expect("a handle of a runtime that is dropped")),
+    ]
+}
+
+fn server_with_application(app: Place) -> Arc<Server> {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let jobs = vec![job("24h", 30).retry_on_crash(1).run(|_| std::future::ready(()))];
+    Arc::new(Server::new(Setup { jobs, app, ..setup("server", &link, clock) }))
+}
+
+/// Serves until the server is stopped, or has failed, and must be at its end soon after that.
+async fn ends_soon(server: &Arc<Server>) -> Closed {
+    let serving = tokio::spawn({
+        let server = server.clone();
+        async move { host::serve(&server, Duration::from_secs(25)).await }
+    });
+    seconds(100).await;
+    server.stop.raise();
+    let ended = tokio::time::timeout(Duration::from_secs(1), serving).await;
+    ended.expect("nothing is waited for that cannot come").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_does_not_wait_for_a_manual_run_that_waits_for_the_application() {
+    for (app, closed) in applications().into_iter().zip([Closed::ShutDown, Closed::Failed]) {
+        let server = server_with_application(app);
+        let refused = Arc::new(Mutex::new(None));
+        let (asking, answer) = (server.clone(), refused.clone());
+        server.spawn(async move {
+            let job = asking.jobs["job"].clone();
+            *answer.lock().unwrap() = by_hand::run_here(&asking, &job).await.err();
+        });
+        assert_eq!(ends_soon(&server).await, closed);
+        let refused = refused.lock().unwrap().take().expect("the caller gets an error");
+        assert!(refused.to_string().contains("shutting down"), "{refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_does_not_wait_for_a_takeover_that_waits_for_the_application() {
+    for (app, closed) in applications().into_iter().zip([Closed::ShutDown, Closed::Failed]) {
+        let server = server_with_application(app);
+        let waiting = server.clone();
+        server.spawn(async move {
+            let unfinished = Unfinished { tick: NOON, remaining: Some(Duration::ZERO) };
+            takeover::wait(&waiting, &waiting.jobs["job"], unfinished).await;
+        });
+        assert_eq!(ends_soon(&server).await, closed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_does_not_wait_for_a_queued_tick_that_waits_for_the_application() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let (stage, here) = (Arc::<Stage>::default(), tokio::runtime::Handle::current());
+    let app = Place::staged(here, stage.clone());
+    let waiting = Arc::new(Server::new(Setup { app, ..setup("waiting", &link, clock.clone()) }));
+    let queued = job("1h", 30).overlap(crate::Overlap::Queue).grace(Duration::from_secs(3000));
+    let other = server("other", &link, clock);
+    schedule(&other, queued.clone().run(|_| seconds(5000)));
+    seconds(3601).await;
+    schedule(&waiting, queued.run(|_| std::future::ready(())));
+    seconds(3600).await;
+    stage.stop();
+    seconds(60).await;
+    assert!(!waiting.ticks.is_empty(), "its tick is queued");
+    waiting.stop.raise();
+    let finished = host::finish(&waiting, Duration::from_secs(25));
+    tokio::time::timeout(Duration::from_secs(1), finished).await.expect("it ends without the application");
+}
