@@ -1,7 +1,6 @@
 //! Runs that no schedule asked for: here, or on a server that has the job.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -89,12 +88,15 @@ async fn claim_and_run(
     // Why a lease that was won is not used yet.
     let mut unused: Option<StoreError> = None;
     loop {
-        if job.here.astray.load(Ordering::SeqCst) > 0 {
-            // Its lease is gone, so the store would let this server in beside its own run.
-            let holder = Holder { server: Some(server.id.to_string()), since: None, remaining: None };
-            return Ok(Some(RunNow::Held(holder)));
+        if job.here.has_astray_run() {
+            return Ok(Some(held_here(server)));
         }
         let (lease, late) = match pending.ask().await {
+            // A run here has lost its lease while the claim was under way.
+            Ok(Asked::Won(lease, _)) if job.here.has_astray_run() => {
+                lease.release(server, None, &Ending::not_started(server.remember)).await;
+                return Ok(Some(held_here(server)));
+            }
             Ok(Asked::Won(lease, Won { usual, .. })) if !server.stop.is_raised() => {
                 let win = Win { lease, slot, missed: Vec::new(), usual };
                 return match run_under_lease(server, job, win).await {
@@ -125,6 +127,10 @@ async fn claim_and_run(
         lease.release(server, None, &Ending::not_started(server.remember)).await;
         return Err(if late { too_late(server) } else { stopping(server) });
     }
+}
+
+fn held_here(server: &Server) -> RunNow {
+    RunNow::Held(Holder { server: Some(server.id.to_string()), since: None, remaining: None })
 }
 
 /// Asks the servers that have the job, and waits for the record of the run.

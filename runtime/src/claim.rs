@@ -111,6 +111,11 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
                 lease.give_up(server);
                 return Err(SkipReason::Stopping.into());
             }
+            // A run here has lost its lease while the claim was under way.
+            Ok(Asked::Won(lease, _)) if job.here.has_astray_run() => {
+                lease.give_up(server);
+                return Err(SkipReason::StillRunning.into());
+            }
             Ok(Asked::Won(lease, Won { missed, usual, .. })) => {
                 return Ok(Win { lease, slot, missed, usual });
             }

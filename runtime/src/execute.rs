@@ -6,7 +6,6 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use tokio::time::sleep;
 use crate::current;
 use crate::event::EventKind;
 use crate::extract::States;
-use crate::job::Job;
+use crate::job::{Astray, Job};
 use crate::lease::HeldLease;
 use crate::outcome::{cut, describe_error};
 use crate::polls::Polls;
@@ -221,22 +220,6 @@ async fn sleep_or_not(duration: Option<Duration>) {
     match duration {
         Some(duration) => sleep(duration).await,
         None => std::future::pending().await,
-    }
-}
-
-/// While a run without a lease may still go on, its job is not claimed here.
-struct Astray<'a>(&'a Job);
-
-impl<'a> Astray<'a> {
-    fn new(job: &'a Job) -> Self {
-        job.here.astray.fetch_add(1, Ordering::SeqCst);
-        Self(job)
-    }
-}
-
-impl Drop for Astray<'_> {
-    fn drop(&mut self) {
-        self.0.here.astray.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicI64, AtomicUsize};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -55,14 +55,37 @@ pub(crate) struct Here {
     pub(crate) newest: Watched,
     /// How many runs were released.
     pub(crate) released: Watched,
-    /// How many runs go on although their lease is lost: because they block, or were told to.
-    pub(crate) astray: AtomicUsize,
+    /// How many runs go on although their lease is lost: because they block, or were told to. The store would let this
+    /// server in beside them.
+    astray: AtomicUsize,
     /// Whether somebody waits for the end of a run, to take its tick over.
     pub(crate) watch: Watch,
     /// The last tick that was said to be overdue, in microseconds.
     pub(crate) overdue: AtomicI64,
     /// The last schedule of another server that was told of.
     pub(crate) other_schedule: Mutex<String>,
+}
+
+impl Here {
+    pub(crate) fn has_astray_run(&self) -> bool {
+        self.astray.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// While a run without a lease may still go on, its job is not claimed here.
+pub(crate) struct Astray<'a>(&'a Job);
+
+impl<'a> Astray<'a> {
+    pub(crate) fn new(job: &'a Job) -> Self {
+        job.here.astray.fetch_add(1, Ordering::SeqCst);
+        Self(job)
+    }
+}
+
+impl Drop for Astray<'_> {
+    fn drop(&mut self) {
+        self.0.here.astray.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Job {

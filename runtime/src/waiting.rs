@@ -1,6 +1,5 @@
 //! For how long a claim is worth repeating.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use singleton_jobs_policy::timing::slack;
@@ -91,9 +90,7 @@ impl<'a> Waiting<'a> {
         if newest > self.ask.tick && self.ask.purpose == Purpose::Due {
             return Some(SkipReason::Superseded(newest));
         }
-        // Its lease is gone, so the store would let this server in beside its own run.
-        let astray = self.job.here.astray.load(Ordering::SeqCst) > 0;
-        astray.then_some(SkipReason::StillRunning)
+        self.job.here.has_astray_run().then_some(SkipReason::StillRunning)
     }
 
     /// How long until the holder may be gone; `None` if this tick does not wait for it.

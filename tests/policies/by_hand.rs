@@ -175,6 +175,41 @@ async fn a_job_does_not_run_by_hand_beside_a_run_of_this_server_that_lost_its_le
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_win_beside_a_run_of_this_server_that_lost_its_lease_during_the_claim_is_given_back() {
+    let notes = Notes::new();
+    let plan = job("1h", 30).keep_alive(false).on_lost(OnLost::Continue);
+    let fleet = Fleet::of(1).job(notes.lasting(plan, 120)).start().await.unwrap();
+    let server = fleet.server(0);
+    // The claim is sent while the run has its lease, and arrives when that is over.
+    fleet.run_for(secs(HOUR + 26)).await;
+    server.set_latency(Duration::from_millis(4500));
+    let asked = server.run_now("job").await;
+    let Ok(RunNow::Held(holder)) = asked else { panic!("{asked:?}") };
+    assert_eq!(holder.server.as_deref(), Some(server.server()));
+    assert_eq!((notes.starts().len(), notes.most_at_once()), (1, 1));
+    let runs = fleet.history("job").await.runs;
+    assert!(
+        runs.iter().any(|run| run.outcome == RunOutcome::NotStarted),
+        "it was won and given back: {runs:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_is_won_beside_such_a_run_is_given_back_too() {
+    let notes = Notes::new();
+    let plan = job("26s", 30).grace(secs(20)).keep_alive(false).on_lost(OnLost::Continue);
+    let fleet = Fleet::of(1).job(notes.lasting(plan, 50)).start().await.unwrap();
+    while notes.starts().is_empty() {
+        fleet.run_for(secs(1)).await;
+    }
+    fleet.server(0).set_latency(Duration::from_millis(4500));
+    fleet.run_for(secs(45)).await;
+    assert_eq!((notes.starts().len(), notes.most_at_once()), (1, 1));
+    let runs = fleet.history("job").await.runs;
+    assert!(runs.iter().any(|run| run.outcome == RunOutcome::NotStarted), "{runs:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_that_nobody_takes_up_expires() {
     let notes = Notes::new();
     let mut fleet = fleet_with_one_expert(&notes, 2).await;
