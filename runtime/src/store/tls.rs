@@ -7,7 +7,7 @@
 mod certificates;
 #[cfg(feature = "tls")]
 mod trouble;
-#[cfg(all(feature = "tls", feature = "postgres"))]
+#[cfg(feature = "tls")]
 mod verifier;
 
 #[cfg(not(feature = "tls"))]

@@ -2,7 +2,7 @@
 //! on a lock.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -49,12 +49,12 @@ impl KeyFiles {
 
     /// The whole record.
     pub(super) fn whole(&self, key: &str) -> Result<Option<Record>, Failure> {
-        self.of_key(key, self.read(|mut file, text| file.read_to_string(text), Record::from_text)?)
+        self.of_key(key, self.read(Record::from_text)?)
     }
 
     /// The key that the file names, and its record without run and skip records.
     pub(super) fn found(&self) -> Result<Option<(String, Record)>, Failure> {
-        self.read(|file, text| BufReader::new(file).read_line(text), Record::from_first_line)
+        self.read(|text| Record::from_first_line(first_line_of(text)))
     }
 
     /// Swaps the record under the key's lock; `None` if another process has the lock, and nothing was done.
@@ -77,17 +77,17 @@ impl KeyFiles {
         Ok(Some(reply))
     }
 
-    /// Whether there is no record, or an expired one.
-    pub(super) fn is_expired(&self) -> Result<bool, Failure> {
-        Ok(self.found()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())))
-    }
-
-    /// Removes both files of an expired key, unless another process has the lock.
+    /// Removes both files of a key that has expired, or that has a lock and no record; unless another process has the lock.
     ///
     /// Flushes nothing: a record that comes back after a power cut is still expired.
     pub(super) fn remove_if_expired(&self) -> Result<(), Failure> {
+        let is_expired = || Ok(self.found()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())));
+        // Most are in use, and that takes no lock to see.
+        if !is_expired()? {
+            return Ok(());
+        }
         let Some(_lock) = self.try_lock()? else { return Ok(()) };
-        if self.is_expired()? {
+        if is_expired()? {
             disk::remove(&self.record)?;
             // A process that has opened the lock file by now finds, once it has the lock, that the file is gone.
             if cfg!(unix) {
@@ -111,20 +111,18 @@ impl KeyFiles {
 
     fn read(
         &self,
-        read: impl FnOnce(File, &mut String) -> io::Result<usize>,
         parse: impl FnOnce(&str) -> Result<Record, UnreadableState>,
     ) -> Result<Option<(String, Record)>, Failure> {
         let unreadable = |why: &str| Failure::unreadable(&self.record, why);
-        let mut text = String::new();
-        match File::open(&self.record).and_then(|file| read(file, &mut text)) {
-            Ok(0) => return Err(unreadable("is empty")),
-            Ok(_) => {}
+        let text = match fs::read_to_string(&self.record) {
+            Ok(text) if text.is_empty() => return Err(unreadable("is empty")),
+            Ok(text) => text,
             Err(error) => match error.kind() {
                 ErrorKind::NotFound => return disk::check_folder(&self.folder).map(|()| None),
                 ErrorKind::InvalidData => return Err(unreadable("is not text")),
                 _ => return Err(Failure::io("read", &self.record, &error)),
             },
-        }
+        };
         let record = parse(&text).map_err(|why| unreadable(&why.to_string()))?;
         let key = named_key(&text).filter(|key| name::encode(key) == self.name);
         let key = key.ok_or_else(|| unreadable("does not name a key of this file name"))?;
@@ -154,8 +152,12 @@ fn named_key(text: &str) -> Option<String> {
     struct Named {
         key: String,
     }
-    let named: Named = serde_json::from_str(text.lines().next()?).ok()?;
+    let named: Named = serde_json::from_str(first_line_of(text)).ok()?;
     Some(named.key)
+}
+
+fn first_line_of(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 /// The lock of a key while it is held.

@@ -19,13 +19,9 @@ use super::connection::Server;
 use super::route::Dialer;
 
 /// The connection of all subscriptions: opened by the first, and after an error by the next.
-pub(super) struct Subscriptions(Shared<Listening>);
+pub(super) type Subscriptions = Shared<Listening>;
 
 impl Subscriptions {
-    pub(super) fn new() -> Self {
-        Self(Shared::new())
-    }
-
     /// Subscribes to a channel.
     pub(super) async fn listen(
         &self,
@@ -33,16 +29,14 @@ impl Subscriptions {
         timeouts: Timeouts,
         channel: String,
     ) -> RedisResult<Listener> {
-        let dial = Listening { dialer, timeouts };
-        self.0
-            .exchange(&dial, |line: Arc<Line>| async move { line.listen(channel, timeouts.response).await })
-            .await
+        let talk = |line: Arc<Line>| async move { line.listen(channel, timeouts.response).await };
+        self.exchange(&Listening { dialer, timeouts }, talk).await
     }
 }
 
 /// How to open the connection.
 #[derive(Clone)]
-struct Listening {
+pub(super) struct Listening {
     dialer: Dialer,
     timeouts: Timeouts,
 }
@@ -84,7 +78,7 @@ impl Dial for Listening {
 }
 
 /// The connection, and the listeners of each channel.
-struct Line {
+pub(super) struct Line {
     /// One at a time: a channel without listeners must not be left while the next one subscribes to it.
     commands: Mutex<PubSubSink>,
     bells: Arc<Bells>,
