@@ -1,12 +1,16 @@
 //! Whom to tell of what is heard over a connection that listens.
+//!
+//! What reads from the connection owns the bells: when it ends they are gone, and those who listen know that they hear
+//! nothing any more.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Bell, Listener};
 
-/// The bells that ring for what is listened for, by name; none any longer once the connection has ended.
-pub(super) struct Bells(Mutex<Option<Hanging>>);
+/// The bells that ring for what is listened for, by name.
+#[derive(Default)]
+pub(super) struct Bells(Mutex<Hanging>);
 
 #[derive(Default)]
 struct Hanging {
@@ -15,17 +19,11 @@ struct Hanging {
     room: usize,
 }
 
-impl Default for Bells {
-    fn default() -> Self {
-        Self(Mutex::new(Some(Hanging::default())))
-    }
-}
-
 impl Bells {
     /// Begins to listen for a name. Returns the names that nobody listens for any more, too.
-    pub(super) fn hang(&self, name: String) -> Option<(Listener, Vec<String>)> {
+    pub(super) fn hang(&self, name: String) -> (Listener, Vec<String>) {
         let mut hanging = self.hanging();
-        let Hanging { bells, room } = hanging.as_mut()?;
+        let Hanging { bells, room } = &mut *hanging;
         let mut unheard = Vec::new();
         if bells.len() >= *room {
             let removed = bells.extract_if(|other, bell| *other != name && bell.is_unheard());
@@ -33,38 +31,17 @@ impl Bells {
             *room = 64.max(2 * bells.len());
         }
         let bell = bells.entry(name).or_insert_with(|| Listener::new().0);
-        Some((bell.listener(), unheard))
+        (bell.listener(), unheard)
     }
 
-    /// Whether the connection has ended.
-    #[cfg(feature = "redis")]
-    pub(super) fn are_down(&self) -> bool {
-        self.hanging().is_none()
-    }
-
-    fn ring(&self, name: &str) {
-        if let Some(bell) = self.hanging().as_ref().and_then(|hanging| hanging.bells.get(name)) {
+    pub(super) fn ring(&self, name: &str) {
+        if let Some(bell) = self.hanging().bells.get(name) {
             bell.ring();
         }
     }
 
-    fn hanging(&self) -> MutexGuard<'_, Option<Hanging>> {
+    fn hanging(&self) -> MutexGuard<'_, Hanging> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Takes the bells down at the connection's end: then those who listen know that they hear nothing any more.
-pub(super) struct Hung(pub(super) Arc<Bells>);
-
-impl Hung {
-    pub(super) fn ring(&self, name: &str) {
-        self.0.ring(name);
-    }
-}
-
-impl Drop for Hung {
-    fn drop(&mut self) {
-        *self.0.hanging() = None;
     }
 }
 

@@ -10,8 +10,6 @@ mod trouble;
 #[cfg(feature = "tls")]
 mod verifier;
 
-#[cfg(not(feature = "tls"))]
-pub(super) use absent::Certificates;
 #[cfg(feature = "tls")]
 pub use certificates::Certificates;
 #[cfg(all(feature = "tls", feature = "postgres"))]
@@ -47,23 +45,18 @@ impl Files {
 
 /// What is left of certificates in a build without TLS: there are none.
 #[cfg(not(feature = "tls"))]
-mod absent {
-    #[derive(Default)]
-    pub(in crate::store) struct Certificates(());
+#[derive(Default)]
+pub(super) struct Certificates(());
 
-    impl Certificates {
-        pub(in crate::store) fn and_those_in(self, files: &super::Files) -> Result<Self, String> {
-            if *files == super::Files::default() {
-                Ok(self)
-            } else {
-                Err(super::needs_feature("a certificate in the URL"))
-            }
-        }
+#[cfg(not(feature = "tls"))]
+impl Certificates {
+    pub(super) fn and_those_in(self, files: &Files) -> Result<Self, String> {
+        if *files == Files::default() { Ok(self) } else { Err(needs_feature("a certificate in the URL")) }
+    }
 
-        #[allow(clippy::unused_self, reason = "as in a build with TLS")]
-        pub(in crate::store) fn is_empty(&self) -> bool {
-            true
-        }
+    #[allow(clippy::unused_self, reason = "as in a build with TLS")]
+    pub(super) fn is_empty(&self) -> bool {
+        true
     }
 }
 

@@ -11,7 +11,7 @@ use super::key_files::KeyFiles;
 pub(super) fn look(folder: &Path, jobs: &[String]) -> Vec<Finding> {
     let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
     let is_unreadable = |job: &&String| {
-        let record = KeyFiles::new(folder, job).whole(job);
+        let record = KeyFiles::new(folder, job).whole();
         record.is_err_and(|failure| failure.kind == StoreErrorKind::Unreadable)
     };
     let unreadable: Vec<_> = looked_at.iter().filter(is_unreadable).cloned().collect();

@@ -58,13 +58,13 @@ impl Folder {
     }
 
     pub(super) fn look(&self, key: &str) -> Result<Look, Failure> {
-        let record = self.key(key).first_line(key)?;
-        Ok(Record::look(record.as_ref(), Timestamp::now()))
+        let found = self.key(key).first_line()?;
+        Ok(Record::look(found.as_ref().map(|(_, record)| record), Timestamp::now()))
     }
 
     /// `None` if another process has the lock. Each new key pays for the removal of expired ones.
     pub(super) fn swap(&self, key: &str, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
-        let reply = self.key(key).swap(key, swap)?;
+        let reply = self.key(key).swap(swap)?;
         if swap.expected.is_none() && matches!(reply, Some(SwapReply::Swapped(_))) {
             for path in self.sweep.next_files(&self.path) {
                 let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
@@ -78,7 +78,7 @@ impl Folder {
     }
 
     pub(super) fn records(&self, key: &str) -> Result<JobRecords, Failure> {
-        Ok(self.key(key).whole(key)?.map(|record| record.records()).unwrap_or_default())
+        Ok(self.key(key).whole()?.map(|record| record.records()).unwrap_or_default())
     }
 
     /// A page begins after the file name that the previous one ended with.
@@ -90,7 +90,7 @@ impl Folder {
         files.sort_by(|a, b| a.name.cmp(&b.name));
         let next = (files.len() > PAGE).then(|| files[PAGE - 1].name.clone());
         // A record that cannot be read does not hide the others.
-        let found = files.iter().take(PAGE).filter_map(|files| files.found().ok()?);
+        let found = files.iter().take(PAGE).filter_map(|files| files.first_line().ok()?);
         let looks = found.map(|(key, record)| (key, Record::look(Some(&record), Timestamp::now())));
         Ok(Page { keys: looks.collect(), next })
     }

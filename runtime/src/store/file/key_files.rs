@@ -18,6 +18,8 @@ pub(super) const LOCK: &str = ".lock";
 
 pub(super) struct KeyFiles {
     folder: PathBuf,
+    /// Unknown if the files were found by their name.
+    pub(super) key: Option<String>,
     /// Without a suffix.
     pub(super) name: String,
     pub(super) record: PathBuf,
@@ -26,7 +28,7 @@ pub(super) struct KeyFiles {
 
 impl KeyFiles {
     pub(super) fn new(folder: &Path, key: &str) -> Self {
-        Self::named(folder, name::encode(key))
+        Self { key: Some(key.to_owned()), ..Self::named(folder, name::encode(key)) }
     }
 
     /// By the name of a file that ends in `suffix`.
@@ -36,39 +38,35 @@ impl KeyFiles {
 
     fn named(folder: &Path, name: String) -> Self {
         let file = |suffix: &str| folder.join(format!("{name}{suffix}"));
-        Self { folder: folder.to_owned(), record: file(RECORD), lock: file(LOCK), name }
+        Self { folder: folder.to_owned(), key: None, record: file(RECORD), lock: file(LOCK), name }
     }
 
-    /// The record as a look shows it, without its run and skip records. Needs no lock: the file is replaced, never changed.
+    /// The key that the file names, and its record as a look shows it, without its run and skip records. Needs no lock: the
+    /// file is replaced, never changed.
     ///
     /// This may be a rename that is not flushed yet, and that a power cut would undo. Nothing starts because of what a look
     /// shows: that takes a swap, which flushes.
-    pub(super) fn first_line(&self, key: &str) -> Result<Option<Record>, Failure> {
-        self.of_key(key, self.found()?)
+    pub(super) fn first_line(&self) -> Result<Option<(String, Record)>, Failure> {
+        self.read(|text| Record::from_first_line(first_line_of(text)))
     }
 
     /// The whole record.
-    pub(super) fn whole(&self, key: &str) -> Result<Option<Record>, Failure> {
-        self.of_key(key, self.read(Record::from_text)?)
-    }
-
-    /// The key that the file names, and its record without run and skip records.
-    pub(super) fn found(&self) -> Result<Option<(String, Record)>, Failure> {
-        self.read(|text| Record::from_first_line(first_line_of(text)))
+    pub(super) fn whole(&self) -> Result<Option<Record>, Failure> {
+        Ok(self.read(Record::from_text)?.map(|(_, record)| record))
     }
 
     /// Swaps the record under the key's lock; `None` if another process has the lock, and nothing was done.
     ///
     /// A refused swap flushes nothing, even if the write that it met was not flushed: its caller decides anew, and relies
     /// only on a swap that was applied.
-    pub(super) fn swap(&self, key: &str, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
+    pub(super) fn swap(&self, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
         let Some(_lock) = self.try_lock()? else { return Ok(None) };
-        let mut record = self.whole(key)?;
+        let mut record = self.whole()?;
         // The clock after the lock: the time that the swap waited counts.
         let reply = Record::swap(&mut record, Timestamp::now(), swap);
         if let SwapReply::Swapped(_) = reply {
             match record {
-                Some(record) => disk::replace(&self.record, &to_text(key, &record), Flush::Yes)?,
+                Some(record) => disk::replace(&self.record, &self.to_text(&record), Flush::Yes)?,
                 // The lock file stays: other processes may have it open. It is swept later.
                 None => disk::remove(&self.record)?,
             }
@@ -81,7 +79,8 @@ impl KeyFiles {
     ///
     /// Flushes nothing: a record that comes back after a power cut is still expired.
     pub(super) fn remove_if_expired(&self) -> Result<(), Failure> {
-        let is_expired = || Ok(self.found()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())));
+        let is_expired =
+            || Ok(self.first_line()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())));
         // Most are in use, and that takes no lock to see.
         if !is_expired()? {
             return Ok(());
@@ -126,25 +125,19 @@ impl KeyFiles {
         let record = parse(&text).map_err(|why| unreadable(&why.to_string()))?;
         let key = named_key(&text).filter(|key| name::encode(key) == self.name);
         let key = key.ok_or_else(|| unreadable("does not name a key of this file name"))?;
+        // Long keys with the same hash share their files.
+        if self.key.as_ref().is_some_and(|expected| *expected != key) {
+            return Err(unreadable(&format!("is the record of another key, {key:?}")));
+        }
         Ok(Some((key, record)))
     }
 
-    /// Long keys with the same hash share their files.
-    fn of_key(&self, key: &str, found: Option<(String, Record)>) -> Result<Option<Record>, Failure> {
-        match found {
-            Some((other, _)) if other != key => {
-                Err(Failure::unreadable(&self.record, &format!("is the record of another key, {other:?}")))
-            }
-            found => Ok(found.map(|(_, record)| record)),
-        }
+    /// The record's text, with the key in front of what its first line says.
+    fn to_text(&self, record: &Record) -> String {
+        let text = record.to_text();
+        let rest = text.strip_prefix('{').expect("a record's first line is a JSON object");
+        format!("{{\"key\":{},{rest}", to_ascii_json(&self.key))
     }
-}
-
-/// The record's text, with the key in front of what its first line says.
-fn to_text(key: &str, record: &Record) -> String {
-    let text = record.to_text();
-    let rest = text.strip_prefix('{').expect("a record's first line is a JSON object");
-    format!("{{\"key\":{},{rest}", to_ascii_json(&key))
 }
 
 fn named_key(text: &str) -> Option<String> {

@@ -58,7 +58,6 @@ pub(super) fn node_of(info: &ConnectionInfo) -> Option<Node> {
 }
 
 /// How to connect to every server of a deployment, wherever it is.
-#[derive(Clone)]
 pub(super) struct Access {
     info: ConnectionInfo,
     certificates: Arc<Certificates>,

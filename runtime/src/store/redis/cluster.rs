@@ -35,7 +35,7 @@ pub(super) struct Cluster {
 pub(super) struct Nodes {
     /// The nodes that the URL names.
     named: Arc<BTreeSet<Node>>,
-    access: Access,
+    access: Arc<Access>,
     timeouts: Timeouts,
     open: Arc<Mutex<HashMap<Node, Arc<Connection>>>>,
 }
@@ -46,7 +46,7 @@ impl Cluster {
         timeouts: Timeouts,
         certificates: &Arc<Certificates>,
     ) -> Result<Self, String> {
-        let access = Access::like(&named[0], certificates)?;
+        let access = Arc::new(Access::like(&named[0], certificates)?);
         let named = Arc::new(named.iter().filter_map(address::node_of).collect());
         Ok(Self { nodes: Nodes { named, access, timeouts, open: Arc::default() }, slots: Shared::new() })
     }

@@ -103,16 +103,15 @@ impl Certificates {
     /// Reads what a URL names.
     pub(in crate::store) fn and_those_in(mut self, files: &Files) -> Result<Self, String> {
         let twice = |what: &str| Err(format!("{what} is handed over, and named in the URL as well"));
-        if let Some(path) = files.root.as_deref().filter(|root| *root != "system") {
-            if self.roots.replace(Pem::read("sslrootcert", path)?).is_some() {
-                return twice("a root certificate");
-            }
+        if let Some(path) = files.root.as_deref().filter(|root| *root != "system")
+            && self.roots.replace(Pem::read("sslrootcert", path)?).is_some()
+        {
+            return twice("a root certificate");
         }
-        if let (Some(certificate), Some(key)) = (&files.certificate, &files.key) {
-            let own = (Pem::read("sslcert", certificate)?, Pem::read("sslkey", key)?);
-            if self.own.replace(own).is_some() {
-                return twice("a client certificate");
-            }
+        if let (Some(certificate), Some(key)) = (&files.certificate, &files.key)
+            && self.own.replace((Pem::read("sslcert", certificate)?, Pem::read("sslkey", key)?)).is_some()
+        {
+            return twice("a client certificate");
         }
         Ok(self)
     }

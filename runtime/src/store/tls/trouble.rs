@@ -77,9 +77,7 @@ fn refusal(alert: AlertDescription) -> String {
         | Alert::CertificateExpired
         | Alert::CertificateRevoked
         | Alert::CertificateUnknown
-        | Alert::UnsupportedCertificate
-        | Alert::DecryptError
-        | Alert::AccessDenied => format!(
+        | Alert::UnsupportedCertificate => format!(
             "the store does not accept this server's certificate ({alert:?}): name one that its CA has signed in sslcert"
         ),
         _ => format!(
