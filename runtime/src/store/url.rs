@@ -8,22 +8,22 @@ use percent_encoding::percent_decode_str;
 pub(super) const COMMON: [&str; 5] =
     ["connect_timeout", "response_timeout", "sslrootcert", "sslcert", "sslkey"];
 
-/// What follows the `?`: names and values, not decoded yet.
-pub(super) struct Parameters<'a>(Vec<(&'a str, &'a str)>);
+/// What follows the `?`, not decoded yet.
+pub(super) struct Parameters<'a>(Vec<&'a str>);
 
 impl<'a> Parameters<'a> {
     pub(super) fn of(query: &'a str) -> Self {
-        let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
-        Self(parameters.map(|parameter| parameter.split_once('=').unwrap_or((parameter, ""))).collect())
+        Self(query.split('&').filter(|parameter| !parameter.is_empty()).collect())
     }
 
     /// The decoded value of a parameter that may be given once. A plus is a plus: it means a space only in forms.
     pub(super) fn get(&self, name: &str) -> Result<Option<String>, String> {
-        let mut values = self.0.iter().filter(|(given, _)| *given == name).map(|(_, value)| value);
-        let Some(value) = values.next() else { return Ok(None) };
-        if values.next().is_some() {
+        let mut given = self.0.iter().filter(|parameter| name_of(parameter) == name);
+        let Some(parameter) = given.next() else { return Ok(None) };
+        if given.next().is_some() {
             return Err(format!("`{name}` is given twice"));
         }
+        let value = parameter.split_once('=').map_or("", |(_, value)| value);
         let value = percent_decode_str(value).decode_utf8();
         value.map(|value| Some(value.into_owned())).map_err(|_| format!("`{name}` is not UTF-8"))
     }
@@ -31,7 +31,7 @@ impl<'a> Parameters<'a> {
     /// Refuses any parameter but these, and these if they are given twice.
     #[cfg(feature = "redis")]
     pub(super) fn allow(&self, known: &[&str]) -> Result<(), String> {
-        if let Some(index) = self.0.iter().position(|(name, _)| !known.contains(name)) {
+        if let Some(index) = self.0.iter().position(|parameter| !known.contains(&name_of(parameter))) {
             let (number, known) = (index + 1, known.join(", "));
             return Err(format!("parameter number {number} is not known here; known are {known}"));
         }
@@ -41,9 +41,13 @@ impl<'a> Parameters<'a> {
     /// The query again, without these parameters.
     #[cfg(feature = "postgres")]
     pub(super) fn without(&self, names: &[&str]) -> String {
-        let others = self.0.iter().filter(|(name, _)| !names.contains(name));
-        others.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
+        let others = self.0.iter().filter(|parameter| !names.contains(&name_of(parameter)));
+        others.copied().collect::<Vec<_>>().join("&")
     }
+}
+
+fn name_of(parameter: &str) -> &str {
+    parameter.split('=').next().unwrap_or_default()
 }
 
 /// A host as it stands before a port.

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
+use uuid::fmt::Simple;
 
 /// Files looked at for each write: more than a key has, so that the sweep is faster than the growth.
 const AT_A_TIME: usize = 8;
@@ -48,5 +49,6 @@ pub(super) fn remove_abandoned(folder: &Path) {
 /// Only names that [`temporary`](super::disk::temporary) makes: the folder may hold other people's files.
 fn is_temporary(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".tmp"));
-    name.and_then(|name| name.rsplit('.').next()).is_some_and(|id| Uuid::try_parse(id).is_ok())
+    let id = name.and_then(|name| name.rsplit('.').next());
+    id.is_some_and(|id| id.len() == Simple::LENGTH && Uuid::try_parse(id).is_ok())
 }

@@ -18,7 +18,7 @@ pub(super) const LOCK: &str = ".lock";
 
 pub(super) struct KeyFiles {
     folder: PathBuf,
-    /// Unknown if the files were found by their name.
+    /// Unknown if the files were found by their name; such a key is never swapped.
     pub(super) key: Option<String>,
     /// Without a suffix.
     pub(super) name: String,

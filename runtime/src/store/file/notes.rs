@@ -12,14 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::clean_up::Sweep;
 use super::disk::{self, Failure, Flush};
 use super::name;
-
 use crate::Timestamp;
 use crate::store::{Note, Notes, Topic};
 
 const SUFFIX: &str = "json";
-
-/// Bounds the clean-up of one listing, so that what a thousand killed servers left does not delay it.
-const MOST_REMOVED: usize = 100;
 
 /// The notes of one topic.
 pub(super) struct NoteFolder {
@@ -60,7 +56,7 @@ impl NoteFolder {
         Ok(now)
     }
 
-    /// The notes that have not expired, in the order of their names. Removes some of the others.
+    /// The notes that have not expired, in the order of their names. Removes the others.
     ///
     /// A file that cannot be read, as from a newer version, does not hide the others.
     pub(super) fn list(&self) -> Result<Notes, Failure> {
@@ -73,17 +69,14 @@ impl NoteFolder {
             }
             Err(error) => return Err(Failure::io("open", &self.path, &error)),
         };
-        let (mut notes, mut left) = (Vec::new(), MOST_REMOVED);
+        let mut notes = Vec::new();
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_note(path)) {
             match read(&path) {
                 Some(file) if file.until > now => {
                     notes.push(Note { name: file.name, text: file.text.into() });
                 }
-                Some(_) if left > 0 => {
-                    left -= 1;
-                    remove_expired(&path, now);
-                }
-                _ => {}
+                Some(_) => remove_expired(&path, now),
+                None => {}
             }
         }
         notes.sort_by(|a, b| a.name.cmp(&b.name));

@@ -176,7 +176,8 @@ impl Dial for Nodes {
         let known: BTreeSet<_> = self.open().keys().chain(&*self.named).cloned().collect();
         let asked = known.into_iter().map(|node| self.clone().ask(node)).collect();
         let slots = agree(asked).await.unwrap_or_else(|| Err(Self::abandoned()))?;
-        self.open().retain(|node, _| self.named.contains(node) || slots.nodes().contains(node));
+        let nodes = slots.nodes();
+        self.open().retain(|node, _| self.named.contains(node) || nodes.contains(node));
         Ok(Arc::new(slots))
     }
 

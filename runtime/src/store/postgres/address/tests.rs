@@ -46,6 +46,7 @@ fn malformed_url_is_not_repeated() {
         "postgres:secret@host",
         "postgres://u:secret@host:first/db",
         "postgres://u:secret",
+        "postgres://u:p?secret",
         "postgres://u:secret@host/db?pool=3",
         "postgres://u:secret@",
         "postgres://u:p@secret@host/db",
