@@ -17,6 +17,9 @@ use crate::store::{Note, Notes, Topic};
 
 const SUFFIX: &str = "json";
 
+/// Bounds the clean-up of one listing, so that what a thousand killed servers left does not delay it.
+const MOST_REMOVED: usize = 100;
+
 /// The notes of one topic.
 pub(super) struct NoteFolder {
     pub(super) path: PathBuf,
@@ -56,7 +59,7 @@ impl NoteFolder {
         Ok(now)
     }
 
-    /// The notes that have not expired, in the order of their names. Removes the others.
+    /// The notes that have not expired, in the order of their names. Removes some of the others.
     ///
     /// A file that cannot be read, as from a newer version, does not hide the others.
     pub(super) fn list(&self) -> Result<Notes, Failure> {
@@ -69,16 +72,17 @@ impl NoteFolder {
             }
             Err(error) => return Err(Failure::io("open", &self.path, &error)),
         };
-        let mut notes = Vec::new();
+        let (mut notes, mut expired) = (Vec::new(), Vec::new());
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_note(path)) {
             match read(&path) {
                 Some(file) if file.until > now => {
                     notes.push(Note { name: file.name, text: file.text.into() });
                 }
-                Some(_) => remove_expired(&path, now),
+                Some(_) => expired.push(path),
                 None => {}
             }
         }
+        expired.iter().take(MOST_REMOVED).for_each(|path| remove_expired(path, now));
         notes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Notes { now, notes })
     }
