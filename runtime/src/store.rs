@@ -34,6 +34,8 @@ mod state;
 mod timeouts;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod tls;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod url;
 
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use finding::names;

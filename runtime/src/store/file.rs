@@ -16,15 +16,14 @@ use super::{
 };
 use crate::Timestamp;
 
+mod clean_up;
 mod diagnosis;
 mod disk;
 mod folder;
 mod key_files;
 mod name;
 mod notes;
-mod prepare;
 mod queue;
-mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -61,7 +60,7 @@ impl FileStore {
         }
         let folder = Arc::new(Folder::new(path.into()));
         let store = Self { folder, lock_timeout: LOCK_TIMEOUT, queue: Arc::new(Queue::new()) };
-        match prepare::prepare(&store.folder.path) {
+        match store.folder.prepare() {
             Ok(()) => Ok(store),
             Err(failure) => Err(store.error("open", failure)),
         }
@@ -104,24 +103,22 @@ impl FileStore {
     async fn locked(&self, key: &str, swap: &Swap) -> Result<SwapReply, Failure> {
         let (lane, lock) = (Lane::of(swap), self.folder.key(key).lock);
         let mut deadline = Instant::now() + self.lock_timeout;
-        let turn = self.queue.turn(lane, key, self.lock_timeout).await;
-        // What goes along to the thread, and comes back with "busy". If the caller is gone, the turn lasts as long as the
-        // work.
-        let mut work = (key.to_owned(), swap.clone(), turn.ok_or_else(|| still_locked(&lock))?);
+        let turn = self.queue.turn(lane, key, self.lock_timeout).await.ok_or_else(|| still_locked(&lock))?;
+        // If the caller is gone, the turn lasts as long as the work.
+        let work = Arc::new((key.to_owned(), swap.clone(), turn));
         let mut pause = SHORTEST_PAUSE;
         loop {
             let queued = Instant::now();
             let room = self.queue.room(lane).await;
             // A crowd on this server's disk says nothing about the lock.
             deadline += queued.elapsed();
-            let folder = Arc::clone(&self.folder);
+            let (folder, work) = (Arc::clone(&self.folder), Arc::clone(&work));
             let attempt = move || {
                 let _room = room;
-                Ok((folder.swap(&work.0, &work.1)?, work))
+                folder.swap(&work.0, &work.1)
             };
-            match on_a_thread(attempt).await? {
-                (Some(reply), _) => return Ok(reply),
-                (None, back) => work = back,
+            if let Some(reply) = on_a_thread(attempt).await? {
+                return Ok(reply);
             }
             if Instant::now() >= deadline {
                 return Err(still_locked(&lock));

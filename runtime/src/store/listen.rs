@@ -25,6 +25,12 @@ impl Listener {
 }
 
 impl Bell {
+    /// Another listener that hears this bell, from now on.
+    #[cfg(any(feature = "postgres", feature = "redis"))]
+    pub(super) fn listener(&self) -> Listener {
+        Listener(self.0.subscribe())
+    }
+
     /// Tells the listener; at once, and without waiting for it.
     pub fn ring(&self) {
         self.0.send_modify(|rung| *rung += 1);

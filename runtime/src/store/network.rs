@@ -6,18 +6,16 @@ use std::sync::Arc;
 
 /// The operating system's part of an error, if there is one.
 pub(super) fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        next = inside(error);
-    }
-    None
+    find_in(error)
+}
+
+/// The error of this type that an error is, or wraps.
+pub(super) fn find_in<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    std::iter::successors(Some(error), |error| inside(*error)).find_map(|error| error.downcast_ref())
 }
 
 /// What an error wraps. Not every one names it as its source.
-pub(super) fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     if let Some(shared) = error.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
         return Some(shared.as_ref());
     }

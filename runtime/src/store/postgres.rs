@@ -72,7 +72,6 @@ mod diagnosis;
 mod encryption;
 mod listen;
 mod opening;
-mod parameters;
 mod reply;
 mod request;
 mod schema;

@@ -31,7 +31,6 @@ mod list;
 mod listen;
 mod look;
 mod notes;
-mod parameters;
 mod quorum;
 mod route;
 mod script;

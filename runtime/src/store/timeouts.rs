@@ -1,8 +1,14 @@
 //! How long a store may take to answer, the same for every store that is reached over a network.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use singleton_jobs_policy::parse_duration;
+
+use super::url::Parameters;
+
+/// Below, no server answers in time; above, every caller has given up long before.
+const SENSIBLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// How long to wait for a connection, and for the answer to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,69 +24,27 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    pub(super) const NAMES: [&'static str; 2] = ["connect_timeout", "response_timeout"];
-
-    /// Reads one of `connect_timeout=2s` and `response_timeout=500ms`.
-    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let read = sensible(name, value)?;
-        if name == Self::NAMES[0] {
-            self.connect = read;
-        } else {
-            self.response = read;
-        }
-        Ok(())
+    /// Reads `connect_timeout=2s` and `response_timeout=500ms`. A bare number of the former is in `unit`, if there is one.
+    pub(super) fn read(parameters: &Parameters<'_>, unit: &str) -> Result<Self, String> {
+        let read = |name: &str, unit: &str, default: Duration| {
+            let Some(mut value) = parameters.get(name)? else { return Ok(default) };
+            if value.parse::<u64>().is_ok() {
+                value.push_str(unit);
+            }
+            let expected = match parse_duration(&value) {
+                Ok(duration) if SENSIBLE.contains(&duration) => return Ok(duration),
+                Ok(_) => "from 10ms to 60s",
+                Err(_) => "a number with a unit, as in 2s or 500ms",
+            };
+            Err(format!("invalid `{name}`: expected {expected}"))
+        };
+        let Self { connect, response } = Self::default();
+        Ok(Self {
+            connect: read("connect_timeout", unit, connect)?,
+            response: read("response_timeout", "", response)?,
+        })
     }
-}
-
-/// Below, no server answers in time; above, whoever waits has given up long before.
-const SENSIBLE: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
-
-fn sensible(name: &str, value: &str) -> Result<Duration, String> {
-    let expected = match parse_duration(value) {
-        Ok(duration) if SENSIBLE.contains(&duration) => return Ok(duration),
-        Ok(_) => "from 10ms to 60s",
-        Err(_) => "a number with a unit, as in 2s or 500ms",
-    };
-    Err(format!("invalid `{name}`: expected {expected}"))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn timeouts(parameters: &str) -> Result<Timeouts, String> {
-        let mut timeouts = Timeouts::default();
-        for (name, value) in parameters.split('&').filter_map(|parameter| parameter.split_once('=')) {
-            timeouts.set(name, value)?;
-        }
-        Ok(timeouts)
-    }
-
-    #[test]
-    fn time_outs_are_read_and_each_has_a_default() {
-        let (two, half) = (Duration::from_secs(2), Duration::from_millis(500));
-        assert_eq!(timeouts("response_timeout=500ms"), Ok(Timeouts { connect: two, response: half }));
-        let both = timeouts("connect_timeout=60s&response_timeout=10ms").unwrap();
-        assert_eq!(both.connect, Duration::from_secs(60));
-        assert_eq!(timeouts(""), Ok(Timeouts::default()));
-    }
-
-    #[test]
-    fn time_outs_that_make_no_sense_are_refused_by_name_and_not_repeated() {
-        for (parameters, says) in [
-            ("connect_timeout=0s", "invalid `connect_timeout`: expected from 10ms to 60s"),
-            ("response_timeout=9ms", "invalid `response_timeout`: expected from 10ms to 60s"),
-            ("response_timeout=61s", "invalid `response_timeout`: expected from 10ms to 60s"),
-            (
-                "connect_timeout=3",
-                "invalid `connect_timeout`: expected a number with a unit, as in 2s or 500ms",
-            ),
-            (
-                "connect_timeout=se@cret",
-                "invalid `connect_timeout`: expected a number with a unit, as in 2s or 500ms",
-            ),
-        ] {
-            assert_eq!(timeouts(parameters).unwrap_err(), says, "{parameters}");
-        }
-    }
-}
+mod tests;

@@ -1,13 +1,13 @@
 //! The steps of the store on its folder. Everything here blocks, but never on a lock.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::disk::Failure;
-use super::key_files::{KeyFiles, RECORD};
+use super::clean_up::{Sweep, remove_abandoned};
+use super::disk::{Failure, sync_folder, temporary};
+use super::key_files::{KeyFiles, LOCK, RECORD};
 use super::notes::NoteFolder;
-use super::sweep::Sweep;
 use crate::Timestamp;
 use crate::store::{JobRecords, Look, Page, Record, Swap, SwapReply, Topic};
 
@@ -16,16 +16,37 @@ const PAGE: usize = 1_000;
 
 pub(super) struct Folder {
     pub(super) path: Arc<Path>,
-    servers: NoteFolder,
-    requests: NoteFolder,
+    /// By topic.
+    notes: [NoteFolder; 2],
     sweep: Sweep,
 }
 
 impl Folder {
     pub(super) fn new(path: Arc<Path>) -> Self {
-        let [servers, requests] =
-            [Topic::Servers, Topic::Requests].map(|topic| NoteFolder::new(&path, topic));
-        Self { path, servers, requests, sweep: Sweep::default() }
+        let notes = [Topic::Servers, Topic::Requests].map(|topic| NoteFolder::new(&path, topic));
+        Self { path, notes, sweep: Sweep::default() }
+    }
+
+    /// Creates the folder if it is missing, and finds out now, not at the first tick, whether it can be used.
+    pub(super) fn prepare(&self) -> Result<(), Failure> {
+        let path = &*self.path;
+        let missing: Vec<_> = path.ancestors().take_while(|path| !path.exists()).collect();
+        fs::create_dir_all(path).map_err(|error| Failure::io("create the folder", path, &error))?;
+        for parent in missing.iter().filter_map(|made| made.parent()) {
+            // Only a folder that may be listed can be flushed, and a parent need not be.
+            let _ = sync_folder(parent);
+        }
+        let probe = temporary(&path.join("probe"));
+        let usable = File::create_new(&probe).and_then(|file| {
+            let locked = file.try_lock();
+            fs::remove_file(&probe)?;
+            locked?;
+            sync_folder(path)
+        });
+        usable.map_err(|error| Failure::io("write to and lock files in the folder", path, &error))?;
+        remove_abandoned(path);
+        self.notes.iter().for_each(|notes| remove_abandoned(&notes.path));
+        Ok(())
     }
 
     pub(super) fn key(&self, key: &str) -> KeyFiles {
@@ -33,28 +54,31 @@ impl Folder {
     }
 
     pub(super) fn notes(&self, topic: Topic) -> &NoteFolder {
-        match topic {
-            Topic::Servers => &self.servers,
-            Topic::Requests => &self.requests,
-        }
+        &self.notes[topic as usize]
     }
 
     pub(super) fn look(&self, key: &str) -> Result<Look, Failure> {
-        let record = self.key(key).first_line(key)?;
-        Ok(Record::look(record.as_ref(), Timestamp::now()))
+        let found = self.key(key).first_line()?;
+        Ok(Record::look(found.as_ref().map(|(_, record)| record), Timestamp::now()))
     }
 
     /// `None` if another process has the lock. Each new key pays for the removal of expired ones.
     pub(super) fn swap(&self, key: &str, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
-        let reply = self.key(key).swap(key, swap)?;
+        let reply = self.key(key).swap(swap)?;
         if swap.expected.is_none() && matches!(reply, Some(SwapReply::Swapped(_))) {
-            self.sweep.remove_expired_keys(&self.path);
+            for path in self.sweep.next_files(&self.path) {
+                let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
+                let mut suffixes = [RECORD, LOCK].into_iter();
+                let files = suffixes.find_map(|suffix| KeyFiles::of_file(&self.path, file, suffix));
+                // What fails is left for the next round.
+                let _ = files.map(|files| files.remove_if_expired());
+            }
         }
         Ok(reply)
     }
 
     pub(super) fn records(&self, key: &str) -> Result<JobRecords, Failure> {
-        Ok(self.key(key).whole(key)?.map(|record| record.records()).unwrap_or_default())
+        Ok(self.key(key).whole()?.map(|record| record.records()).unwrap_or_default())
     }
 
     /// A page begins after the file name that the previous one ended with.
@@ -66,7 +90,7 @@ impl Folder {
         files.sort_by(|a, b| a.name.cmp(&b.name));
         let next = (files.len() > PAGE).then(|| files[PAGE - 1].name.clone());
         // A record that cannot be read does not hide the others.
-        let found = files.iter().take(PAGE).filter_map(|files| files.found().ok()?);
+        let found = files.iter().take(PAGE).filter_map(|files| files.first_line().ok()?);
         let looks = found.map(|(key, record)| (key, Record::look(Some(&record), Timestamp::now())));
         Ok(Page { keys: looks.collect(), next })
     }

@@ -2,7 +2,7 @@
 //! on a lock.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -18,6 +18,8 @@ pub(super) const LOCK: &str = ".lock";
 
 pub(super) struct KeyFiles {
     folder: PathBuf,
+    /// Unknown if the files were found by their name; such a key is never swapped.
+    pub(super) key: Option<String>,
     /// Without a suffix.
     pub(super) name: String,
     pub(super) record: PathBuf,
@@ -26,7 +28,7 @@ pub(super) struct KeyFiles {
 
 impl KeyFiles {
     pub(super) fn new(folder: &Path, key: &str) -> Self {
-        Self::named(folder, name::encode(key))
+        Self { key: Some(key.to_owned()), ..Self::named(folder, name::encode(key)) }
     }
 
     /// By the name of a file that ends in `suffix`.
@@ -36,39 +38,35 @@ impl KeyFiles {
 
     fn named(folder: &Path, name: String) -> Self {
         let file = |suffix: &str| folder.join(format!("{name}{suffix}"));
-        Self { folder: folder.to_owned(), record: file(RECORD), lock: file(LOCK), name }
+        Self { folder: folder.to_owned(), key: None, record: file(RECORD), lock: file(LOCK), name }
     }
 
-    /// The record as a look shows it, without its run and skip records. Needs no lock: the file is replaced, never changed.
+    /// The key that the file names, and its record as a look shows it, without its run and skip records. Needs no lock: the
+    /// file is replaced, never changed.
     ///
     /// This may be a rename that is not flushed yet, and that a power cut would undo. Nothing starts because of what a look
     /// shows: that takes a swap, which flushes.
-    pub(super) fn first_line(&self, key: &str) -> Result<Option<Record>, Failure> {
-        self.of_key(key, self.found()?)
+    pub(super) fn first_line(&self) -> Result<Option<(String, Record)>, Failure> {
+        self.read(|text| Record::from_first_line(first_line_of(text)))
     }
 
     /// The whole record.
-    pub(super) fn whole(&self, key: &str) -> Result<Option<Record>, Failure> {
-        self.of_key(key, self.read(|mut file, text| file.read_to_string(text), Record::from_text)?)
-    }
-
-    /// The key that the file names, and its record without run and skip records.
-    pub(super) fn found(&self) -> Result<Option<(String, Record)>, Failure> {
-        self.read(|file, text| BufReader::new(file).read_line(text), |line| Record::from_first_line(line))
+    pub(super) fn whole(&self) -> Result<Option<Record>, Failure> {
+        Ok(self.read(Record::from_text)?.map(|(_, record)| record))
     }
 
     /// Swaps the record under the key's lock; `None` if another process has the lock, and nothing was done.
     ///
     /// A refused swap flushes nothing, even if the write that it met was not flushed: its caller decides anew, and relies
     /// only on a swap that was applied.
-    pub(super) fn swap(&self, key: &str, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
+    pub(super) fn swap(&self, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
         let Some(_lock) = self.try_lock()? else { return Ok(None) };
-        let mut record = self.whole(key)?;
+        let mut record = self.whole()?;
         // The clock after the lock: the time that the swap waited counts.
         let reply = Record::swap(&mut record, Timestamp::now(), swap);
         if let SwapReply::Swapped(_) = reply {
             match record {
-                Some(record) => disk::replace(&self.record, &to_text(key, &record), Flush::Yes)?,
+                Some(record) => disk::replace(&self.record, &self.to_text(&record), Flush::Yes)?,
                 // The lock file stays: other processes may have it open. It is swept later.
                 None => disk::remove(&self.record)?,
             }
@@ -77,17 +75,18 @@ impl KeyFiles {
         Ok(Some(reply))
     }
 
-    /// Whether there is no record, or an expired one.
-    pub(super) fn is_expired(&self) -> Result<bool, Failure> {
-        Ok(self.found()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())))
-    }
-
-    /// Removes both files of an expired key, unless another process has the lock.
+    /// Removes both files of a key that has expired, or that has a lock and no record; unless another process has the lock.
     ///
     /// Flushes nothing: a record that comes back after a power cut is still expired.
     pub(super) fn remove_if_expired(&self) -> Result<(), Failure> {
+        let is_expired =
+            || Ok(self.first_line()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())));
+        // Most are in use, and that takes no lock to see.
+        if !is_expired()? {
+            return Ok(());
+        }
         let Some(_lock) = self.try_lock()? else { return Ok(()) };
-        if self.is_expired()? {
+        if is_expired()? {
             disk::remove(&self.record)?;
             // A process that has opened the lock file by now finds, once it has the lock, that the file is gone.
             if cfg!(unix) {
@@ -111,42 +110,34 @@ impl KeyFiles {
 
     fn read(
         &self,
-        read: impl FnOnce(File, &mut String) -> io::Result<usize>,
         parse: impl FnOnce(&str) -> Result<Record, UnreadableState>,
     ) -> Result<Option<(String, Record)>, Failure> {
         let unreadable = |why: &str| Failure::unreadable(&self.record, why);
-        let mut text = String::new();
-        match File::open(&self.record).and_then(|file| read(file, &mut text)) {
-            Ok(0) => return Err(unreadable("is empty")),
-            Ok(_) => {}
+        let text = match fs::read_to_string(&self.record) {
+            Ok(text) if text.is_empty() => return Err(unreadable("is empty")),
+            Ok(text) => text,
             Err(error) => match error.kind() {
                 ErrorKind::NotFound => return disk::check_folder(&self.folder).map(|()| None),
                 ErrorKind::InvalidData => return Err(unreadable("is not text")),
                 _ => return Err(Failure::io("read", &self.record, &error)),
             },
-        }
+        };
         let record = parse(&text).map_err(|why| unreadable(&why.to_string()))?;
         let key = named_key(&text).filter(|key| name::encode(key) == self.name);
         let key = key.ok_or_else(|| unreadable("does not name a key of this file name"))?;
+        // Long keys with the same hash share their files.
+        if self.key.as_ref().is_some_and(|expected| *expected != key) {
+            return Err(unreadable(&format!("is the record of another key, {key:?}")));
+        }
         Ok(Some((key, record)))
     }
 
-    /// Long keys with the same hash share their files.
-    fn of_key(&self, key: &str, found: Option<(String, Record)>) -> Result<Option<Record>, Failure> {
-        match found {
-            Some((other, _)) if other != key => {
-                Err(Failure::unreadable(&self.record, &format!("is the record of another key, {other:?}")))
-            }
-            found => Ok(found.map(|(_, record)| record)),
-        }
+    /// The record's text, with the key in front of what its first line says.
+    fn to_text(&self, record: &Record) -> String {
+        let text = record.to_text();
+        let rest = text.strip_prefix('{').expect("a record's first line is a JSON object");
+        format!("{{\"key\":{},{rest}", to_ascii_json(&self.key))
     }
-}
-
-/// The record's text, with the key in front of what its first line says.
-fn to_text(key: &str, record: &Record) -> String {
-    let text = record.to_text();
-    let rest = text.strip_prefix('{').expect("a record's first line is a JSON object");
-    format!("{{\"key\":{},{rest}", to_ascii_json(&key))
 }
 
 fn named_key(text: &str) -> Option<String> {
@@ -154,8 +145,12 @@ fn named_key(text: &str) -> Option<String> {
     struct Named {
         key: String,
     }
-    let named: Named = serde_json::from_str(text.lines().next()?).ok()?;
+    let named: Named = serde_json::from_str(first_line_of(text)).ok()?;
     Some(named.key)
+}
+
+fn first_line_of(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 /// The lock of a key while it is held.

@@ -5,14 +5,13 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::clean_up::Sweep;
 use super::disk::{self, Failure, Flush};
 use super::name;
-use super::sweep::Sweep;
 use crate::Timestamp;
 use crate::store::{Note, Notes, Topic};
 
@@ -23,8 +22,7 @@ const MOST_REMOVED: usize = 100;
 
 /// The notes of one topic.
 pub(super) struct NoteFolder {
-    store: Arc<Path>,
-    topic: PathBuf,
+    pub(super) path: PathBuf,
     sweep: Sweep,
 }
 
@@ -36,36 +34,29 @@ struct NoteFile {
 }
 
 impl NoteFolder {
-    pub(super) fn new(store: &Arc<Path>, topic: Topic) -> Self {
-        Self { store: Arc::clone(store), topic: store.join(topic.as_str()), sweep: Sweep::default() }
+    pub(super) fn new(store: &Path, topic: Topic) -> Self {
+        Self { path: store.join(topic.as_str()), sweep: Sweep::default() }
     }
 
     /// Puts a note, or removes it if `ttl` is zero; and removes a few others that have expired.
     pub(super) fn put(&self, note: Note, ttl: Duration) -> Result<Timestamp, Failure> {
         let now = Timestamp::now();
-        let path = self.topic.join(format!("{}.{SUFFIX}", name::encode(&note.name)));
+        let path = self.path.join(format!("{}.{SUFFIX}", name::encode(&note.name)));
         if ttl.is_zero() {
             disk::remove(&path)?;
         } else {
-            self.create()?;
+            // Not its parents: a store whose folder is gone must not come back empty.
+            if let Err(error) = fs::create_dir(&self.path)
+                && error.kind() != ErrorKind::AlreadyExists
+            {
+                return Err(Failure::io("create the folder", &self.path, &error));
+            }
             let file = NoteFile { name: note.name, text: note.text.to_string(), until: now.plus(ttl) };
             let json = serde_json::to_string(&file).expect("a note is plain data");
             disk::replace(&path, &json, Flush::No)?;
         }
-        for path in self.sweep.next_files(&self.topic) {
-            remove_expired(&path, now);
-        }
+        self.sweep.next_files(&self.path).iter().for_each(|path| remove_expired(path, now));
         Ok(now)
-    }
-
-    fn create(&self) -> Result<(), Failure> {
-        // Not its parents: a store whose folder is gone must not come back empty.
-        match fs::create_dir(&self.topic) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                Err(Failure::io("create the folder", &self.topic, &error))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The notes that have not expired, in the order of their names. Removes some of the others.
@@ -73,21 +64,25 @@ impl NoteFolder {
     /// A file that cannot be read, as from a newer version, does not hide the others.
     pub(super) fn list(&self) -> Result<Notes, Failure> {
         let now = Timestamp::now();
-        let entries = match fs::read_dir(&self.topic) {
+        let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return disk::check_folder(&self.store).map(|()| Notes { now, notes: Vec::new() });
+                return disk::check_folder(self.path.parent().unwrap_or(&self.path))
+                    .map(|()| Notes { now, notes: Vec::new() });
             }
-            Err(error) => return Err(Failure::io("open", &self.topic, &error)),
+            Err(error) => return Err(Failure::io("open", &self.path, &error)),
         };
-        let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_note(path));
-        let files = paths.filter_map(|path| Some((read(&path)?, path)));
-        let (valid, expired): (Vec<_>, Vec<_>) = files.partition(|(file, _)| file.until > now);
-        for (_, path) in expired.iter().take(MOST_REMOVED) {
-            remove_expired(path, now);
+        let (mut notes, mut expired) = (Vec::new(), Vec::new());
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_note(path)) {
+            match read(&path) {
+                Some(file) if file.until > now => {
+                    notes.push(Note { name: file.name, text: file.text.into() });
+                }
+                Some(_) => expired.push(path),
+                None => {}
+            }
         }
-        let note = |(file, _): (NoteFile, _)| Note { name: file.name, text: file.text.into() };
-        let mut notes: Vec<_> = valid.into_iter().map(note).collect();
+        expired.iter().take(MOST_REMOVED).for_each(|path| remove_expired(path, now));
         notes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Notes { now, notes })
     }

@@ -110,8 +110,9 @@ async fn record_of_another_key_is_an_error() {
     assert_eq!(store.0.list(None).await.unwrap().keys.len(), 1);
 
     // As if their hashes were equal.
-    let files = KeyFiles::new(&store.0.folder.path, "import");
-    let failure = files.whole("export").unwrap_err();
+    let mut files = KeyFiles::new(&store.0.folder.path, "import");
+    files.key = Some("export".to_owned());
+    let failure = files.whole().unwrap_err();
     assert_eq!(failure.kind, StoreErrorKind::Unreadable);
     assert!(failure.cause.contains("is the record of another key, \"import\""), "{}", failure.cause);
 }

@@ -1,11 +1,11 @@
 //! Subscriptions to keys, over one connection that all of them share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use super::super::bells::{Bells, Hung};
+use super::super::bells::Bells;
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::{Listener, StoreErrorKind};
 use super::connection::{Connection, Server};
@@ -47,9 +47,9 @@ impl Dial for Listening {
 
     async fn dial(self) -> Result<Arc<Line>, Trouble> {
         let bells = Arc::<Bells>::default();
-        let heard = Hung(Arc::clone(&bells));
-        let client = self.0.open(move |notification| heard.ring(notification.payload())).await?;
-        Ok(Arc::new(Line { client, bells }))
+        let line = Arc::downgrade(&bells);
+        let client = self.0.open(move |notification| bells.ring(notification.payload())).await?;
+        Ok(Arc::new(Line { client, bells: line }))
     }
 
     fn abandoned() -> Trouble {
@@ -68,7 +68,7 @@ impl Dial for Listening {
 /// The connection, and those to notify of what comes over it.
 struct Line {
     client: Client,
-    bells: Arc<Bells>,
+    bells: Weak<Bells>,
 }
 
 impl Line {
@@ -79,6 +79,6 @@ impl Line {
             Err(_) => return Err(Trouble::timed_out("no answer", patience)),
         }
         let ended = || Trouble::new(StoreErrorKind::Unreachable, "the connection that listens has ended");
-        self.bells.hang(payload).map(|(listener, _)| listener).ok_or_else(ended)
+        Ok(self.bells.upgrade().ok_or_else(ended)?.hang(payload).0)
     }
 }

@@ -1,9 +1,16 @@
-//! Redis URLs, and how to speak of them without their passwords.
+//! Addresses of Redis servers.
+
+use std::sync::Arc;
 
 use redis::io::tcp::TcpSettings;
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
 
-/// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
+use super::super::tls::Certificates;
+use super::super::url::bracketed;
+use super::connection::client;
+use super::slots::Node;
+
+/// Reads the URL of one server. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
     #[cfg(not(feature = "tls"))]
     if url.starts_with("rediss://") {
@@ -26,40 +33,22 @@ pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
     Ok(info.set_redis_settings(redis).set_tcp_settings(tcp))
 }
 
-/// The URL again, without the password.
-pub(super) fn without_password(info: &ConnectionInfo) -> String {
-    let user = user(info);
-    let db = info.redis_settings().db();
-    match info.addr() {
-        ConnectionAddr::Tcp(host, port) => format!("redis://{user}{}:{port}/{db}", bracketed(host)),
-        ConnectionAddr::TcpTls { host, port, .. } => {
-            format!("rediss://{user}{}:{port}/{db}", bracketed(host))
-        }
-        ConnectionAddr::Unix(path) => format!("redis+unix://{}?db={db}", path.display()),
-        _ => "redis".to_owned(),
-    }
-}
-
-/// With an `@`, if there is one. A user without a password is not shown: it is most likely the password, as in
-/// `redis://PASSWORD@host`.
-pub(super) fn user(info: &ConnectionInfo) -> String {
-    let settings = info.redis_settings();
+/// The user with an `@`, if there is one, and hosts and ports. Never the password.
+///
+/// A user without a password is not shown: it is most likely the password, as in `redis://PASSWORD@host`.
+pub(super) fn user_and_hosts(infos: &[ConnectionInfo]) -> String {
+    let settings = infos[0].redis_settings();
     let user = settings.username().filter(|_| settings.password().is_some());
-    user.map(|user| format!("{user}@")).unwrap_or_default()
-}
-
-/// Hosts and ports, separated by commas.
-pub(super) fn hosts(infos: &[ConnectionInfo]) -> String {
-    let hosts = infos.iter().map(|info| match info.addr() {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            format!("{}:{port}", bracketed(host))
-        }
-        other => other.to_string(),
+    let user = user.map(|user| format!("{user}@")).unwrap_or_default();
+    let hosts = infos.iter().map(|info| match node_of(info) {
+        Some((host, port)) => format!("{}:{port}", bracketed(&host)),
+        None => info.addr().to_string(),
     });
-    hosts.collect::<Vec<_>>().join(",")
+    user + &hosts.collect::<Vec<_>>().join(",")
 }
 
-pub(super) fn host_and_port(info: &ConnectionInfo) -> Option<(String, u16)> {
+/// `None` for a socket in the file system.
+pub(super) fn node_of(info: &ConnectionInfo) -> Option<Node> {
     match info.addr() {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
             Some((host.clone(), *port))
@@ -68,58 +57,31 @@ pub(super) fn host_and_port(info: &ConnectionInfo) -> Option<(String, u16)> {
     }
 }
 
-/// The same way in, at another host.
-pub(super) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
-    let addr = match info.addr().clone() {
-        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-            ConnectionAddr::TcpTls { host: host.to_owned(), port, insecure, tls_params }
-        }
-        _ => ConnectionAddr::Tcp(host.to_owned(), port),
-    };
-    info.clone().set_addr(addr)
+/// How to connect to every server of a deployment, wherever it is.
+pub(super) struct Access {
+    info: ConnectionInfo,
+    certificates: Arc<Certificates>,
 }
 
-fn bracketed(host: &str) -> String {
-    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+impl Access {
+    /// As to this server. Fails if the certificates cannot be used.
+    pub(super) fn like(info: &ConnectionInfo, certificates: &Arc<Certificates>) -> Result<Self, String> {
+        client(info.clone(), certificates)?;
+        Ok(Self { info: info.clone(), certificates: certificates.clone() })
+    }
+
+    pub(super) fn client(&self, (host, port): &Node) -> RedisResult<Client> {
+        let (host, port) = (host.clone(), *port);
+        let addr = match self.info.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        let client = client(self.info.clone().set_addr(addr), &self.certificates);
+        Ok(client.map_err(std::io::Error::other)?)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_location_is_the_url_without_its_password() {
-        for (url, location) in [
-            ("redis://localhost", "redis://localhost:6379/0"),
-            ("redis://:secret@10.0.0.1:7000/3", "redis://10.0.0.1:7000/3"),
-            ("redis://jobs:secret@cache.internal/", "redis://jobs@cache.internal:6379/0"),
-            ("redis://secret@cache.internal/", "redis://cache.internal:6379/0"),
-            ("redis://[::1]:6380", "redis://[::1]:6380/0"),
-            ("redis+unix:///run/redis.sock?db=2&pass=secret", "redis+unix:///run/redis.sock?db=2"),
-        ] {
-            assert_eq!(without_password(&parse(url).unwrap()), location);
-        }
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[test]
-    fn tls_that_is_asked_for_is_not_silently_left_out() {
-        let error = parse("rediss://:secret@host").unwrap_err();
-        assert!(error.contains("the feature `tls`") && !error.contains("secret"), "{error}");
-    }
-
-    #[cfg(feature = "tls")]
-    #[test]
-    fn certificates_are_always_verified() {
-        let error = parse("rediss://:secret@host#insecure").unwrap_err();
-        assert!(error.contains("always verified") && !error.contains("secret"), "{error}");
-    }
-
-    #[test]
-    fn a_malformed_url_is_not_repeated() {
-        for url in ["redis:secret@host", "http://:secret@host", "redis://:secret@host/first", "secret"] {
-            let error = parse(url).unwrap_err();
-            assert!(!error.contains("secret") && error.contains("redis://"), "{url}: {error}");
-        }
-    }
-}
+mod tests;

@@ -14,8 +14,8 @@ use super::super::Finding;
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
 use super::super::tls::Certificates;
-use super::address;
-use super::connection::{Connection, client};
+use super::address::{self, Access};
+use super::connection::Connection;
 use super::diagnosis::{self, Usage};
 use super::keys::Keys;
 use super::quorum::agree;
@@ -34,9 +34,9 @@ pub(super) struct Cluster {
 #[derive(Clone)]
 pub(super) struct Nodes {
     /// The nodes that the URL names.
-    named: Arc<[ConnectionInfo]>,
+    named: Arc<BTreeSet<Node>>,
+    access: Arc<Access>,
     timeouts: Timeouts,
-    certificates: Arc<Certificates>,
     open: Arc<Mutex<HashMap<Node, Arc<Connection>>>>,
 }
 
@@ -46,10 +46,9 @@ impl Cluster {
         timeouts: Timeouts,
         certificates: &Arc<Certificates>,
     ) -> Result<Self, String> {
-        client(named[0].clone(), certificates)?; // what is wrong with certificates is told at once
-        let certificates = certificates.clone();
-        let nodes = Nodes { named: named.into(), timeouts, certificates, open: Arc::default() };
-        Ok(Self { nodes, slots: Shared::new() })
+        let access = Arc::new(Access::like(&named[0], certificates)?);
+        let named = Arc::new(named.iter().filter_map(address::node_of).collect());
+        Ok(Self { nodes: Nodes { named, access, timeouts, open: Arc::default() }, slots: Shared::new() })
     }
 
     pub(super) fn with_timeouts(self, timeouts: Timeouts) -> Self {
@@ -101,14 +100,13 @@ impl Cluster {
         jobs: &[String],
         usage: Usage,
     ) -> RedisResult<Vec<Finding>> {
+        let slots = self.slots().await?;
         let mut findings = Vec::new();
-        for (node, connection) in self.masters().await? {
-            let there = |slots: &Slots, job: &String| slots.node_of(slot_of(&keys.lock(job))) == Some(&node);
-            let talk =
-                async |slots: Arc<Slots>| Ok(jobs.iter().filter(|job| there(&slots, job)).cloned().collect());
-            let jobs: Vec<String> = self.slots.exchange(&self.nodes, talk).await?;
+        for node in slots.nodes() {
+            let is_there = |job: &&String| slots.node_of(slot_of(&keys.lock(job))) == Some(node);
+            let jobs: Vec<_> = jobs.iter().filter(is_there).cloned().collect();
             let diagnose = |connection| diagnosis::diagnose(connection, keys, &jobs, usage);
-            for finding in connection.exchange(diagnose).await? {
+            for finding in self.nodes.connection(node)?.exchange(diagnose).await? {
                 if !findings.contains(&finding) {
                     findings.push(finding);
                 }
@@ -123,9 +121,12 @@ impl Cluster {
 
     /// The nodes that have slots, each with its connection.
     pub(super) async fn masters(&self) -> RedisResult<Vec<(Node, Arc<Connection>)>> {
-        let talk = async |slots: Arc<Slots>| Ok(slots.nodes().cloned().collect::<BTreeSet<_>>());
-        let nodes = self.slots.exchange(&self.nodes, talk).await?;
-        nodes.into_iter().map(|node| Ok((node.clone(), self.nodes.connection(&node)?))).collect()
+        let slots = self.slots().await?;
+        slots.nodes().into_iter().map(|node| Ok((node.clone(), self.nodes.connection(node)?))).collect()
+    }
+
+    async fn slots(&self) -> RedisResult<Arc<Slots>> {
+        self.slots.exchange(&self.nodes, async |slots| Ok(slots)).await
     }
 }
 
@@ -133,20 +134,16 @@ impl Nodes {
     /// What connects to some node; to another one the next time, since this one may hang.
     pub(super) async fn client_of_any(&self) -> RedisResult<Client> {
         let slots = self.clone().dial().await?;
-        let nodes: Vec<_> = slots.nodes().collect();
+        let nodes = slots.nodes();
         let any = usize::from(uuid::Uuid::new_v4().as_bytes()[0]) % nodes.len().max(1);
-        let (host, port) = nodes.get(any).ok_or_else(|| no_node(0))?;
-        let client = client(address::at(&self.named[0], host, *port), &self.certificates);
-        Ok(client.map_err(std::io::Error::other)?)
+        self.access.client(nodes.into_iter().nth(any).ok_or_else(|| no_node(0))?)
     }
 
     fn connection(&self, node: &Node) -> RedisResult<Arc<Connection>> {
         if let Some(connection) = self.open().get(node) {
             return Ok(connection.clone());
         }
-        let client = client(address::at(&self.named[0], &node.0, node.1), &self.certificates);
-        let client = client.map_err(std::io::Error::other)?;
-        let new = Arc::new(Connection::to_server(client, self.timeouts));
+        let new = Arc::new(Connection::to_server(self.access.client(node)?, self.timeouts));
         Ok(self.open().entry(node.clone()).or_insert(new).clone())
     }
 
@@ -154,25 +151,15 @@ impl Nodes {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks those nodes for the slots.
-    async fn ask(&self, nodes: BTreeSet<Node>) -> Option<RedisResult<Slots>> {
-        let asked = nodes.into_iter().map(|node| {
-            let nodes = self.clone();
-            async move {
-                let talk = async |mut connection: MultiplexedConnection| {
-                    redis::cmd("CLUSTER").arg("SLOTS").query_async::<Value>(&mut connection).await
-                };
-                let answer = nodes.connection(&node)?.exchange(talk).await?;
-                Slots::read(&answer, &node.0).ok_or_else(|| {
-                    std::io::Error::other(format!(
-                        "{}:{} lists its slots in a way of its own",
-                        node.0, node.1
-                    ))
-                    .into()
-                })
-            }
-        });
-        agree(asked.collect()).await
+    /// The slots as this node knows them.
+    async fn ask(self, node: Node) -> RedisResult<Slots> {
+        let talk = async |mut connection: MultiplexedConnection| {
+            redis::cmd("CLUSTER").arg("SLOTS").query_async::<Value>(&mut connection).await
+        };
+        let answer = self.connection(&node)?.exchange(talk).await?;
+        let (host, port) = node;
+        let unknown = || std::io::Error::other(format!("{host}:{port} lists its slots in a way of its own"));
+        Ok(Slots::read(&answer, &host).ok_or_else(unknown)?)
     }
 }
 
@@ -186,10 +173,11 @@ impl Dial for Nodes {
 
     async fn dial(self) -> RedisResult<Arc<Slots>> {
         // Those that the URL names may have been replaced since, and any of them may hang: what most say counts.
-        let named: BTreeSet<_> = self.named.iter().filter_map(address::host_and_port).collect();
-        let known = self.open().keys().cloned().chain(named.clone()).collect();
-        let slots = self.ask(known).await.unwrap_or_else(|| Err(Self::abandoned()))?;
-        self.open().retain(|node, _| named.contains(node) || slots.nodes().any(|known| known == node));
+        let known: BTreeSet<_> = self.open().keys().chain(&*self.named).cloned().collect();
+        let asked = known.into_iter().map(|node| self.clone().ask(node)).collect();
+        let slots = agree(asked).await.unwrap_or_else(|| Err(Self::abandoned()))?;
+        let nodes = slots.nodes();
+        self.open().retain(|node, _| self.named.contains(node) || nodes.contains(node));
         Ok(Arc::new(slots))
     }
 

@@ -86,7 +86,7 @@ impl Server {
     pub(super) async fn client(&self) -> RedisResult<Client> {
         match &self.place {
             Place::Fixed(client) => Ok(client.as_ref().clone()),
-            Place::Named(sentinels) => Ok(sentinels.find(&self.config).await?.0),
+            Place::Named(sentinels) => sentinels.find(&self.config).await,
         }
     }
 }

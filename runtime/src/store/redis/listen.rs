@@ -1,7 +1,7 @@
 //! Subscriptions to keys that may come free, over one connection that all listeners share.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -12,20 +12,16 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::Listener;
-use super::super::bells::{Bells, Hung};
+use super::super::bells::Bells;
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
 use super::connection::Server;
 use super::route::Dialer;
 
 /// The connection of all subscriptions: opened by the first, and after an error by the next.
-pub(super) struct Subscriptions(Shared<Listening>);
+pub(super) type Subscriptions = Shared<Listening>;
 
 impl Subscriptions {
-    pub(super) fn new() -> Self {
-        Self(Shared::new())
-    }
-
     /// Subscribes to a channel.
     pub(super) async fn listen(
         &self,
@@ -33,16 +29,14 @@ impl Subscriptions {
         timeouts: Timeouts,
         channel: String,
     ) -> RedisResult<Listener> {
-        let dial = Listening { dialer, timeouts };
-        self.0
-            .exchange(&dial, |line: Arc<Line>| async move { line.listen(channel, timeouts.response).await })
-            .await
+        let talk = |line: Arc<Line>| async move { line.listen(channel, timeouts.response).await };
+        self.exchange(&Listening { dialer, timeouts }, talk).await
     }
 }
 
 /// How to open the connection.
 #[derive(Clone)]
-struct Listening {
+pub(super) struct Listening {
     dialer: Dialer,
     timeouts: Timeouts,
 }
@@ -56,18 +50,15 @@ impl Dial for Listening {
         let (commands, heard) =
             timeout(self.timeouts.connect, opening).await.map_err(|_| too_late())??.split();
         let bells = Arc::<Bells>::default();
-        let hung = Hung(Arc::clone(&bells));
+        let line = Arc::downgrade(&bells);
         let reading = tokio::spawn(async move {
             let mut heard = Box::pin(heard);
             while let Some(message) = poll_fn(|polling| heard.as_mut().poll_next(polling)).await {
-                hung.ring(message.get_channel_name());
+                bells.ring(message.get_channel_name());
             }
         });
-        Ok(Arc::new(Line {
-            commands: Mutex::new(commands),
-            bells,
-            _reading: AbortOnDropHandle::new(reading),
-        }))
+        let (commands, reading) = (Mutex::new(commands), AbortOnDropHandle::new(reading));
+        Ok(Arc::new(Line { commands, bells: line, _reading: reading }))
     }
 
     fn abandoned() -> RedisError {
@@ -79,15 +70,15 @@ impl Dial for Listening {
     }
 
     fn is_closed(line: &Arc<Line>) -> bool {
-        line.bells.are_down()
+        line.bells.strong_count() == 0
     }
 }
 
 /// The connection, and the listeners of each channel.
-struct Line {
+pub(super) struct Line {
     /// One at a time: a channel without listeners must not be left while the next one subscribes to it.
     commands: Mutex<PubSubSink>,
-    bells: Arc<Bells>,
+    bells: Weak<Bells>,
     /// The connection stays open for as long as this task reads from it.
     _reading: AbortOnDropHandle<()>,
 }
@@ -96,7 +87,8 @@ impl Line {
     async fn listen(&self, channel: String, patience: Duration) -> RedisResult<Listener> {
         let talk = async {
             let mut commands = self.commands.lock().await;
-            let (listener, unheard) = self.bells.hang(channel.clone()).ok_or_else(Server::abandoned)?;
+            let bells = self.bells.upgrade().ok_or_else(Server::abandoned)?;
+            let (listener, unheard) = bells.hang(channel.clone());
             if !unheard.is_empty() {
                 commands.unsubscribe(unheard).await?;
             }

@@ -12,6 +12,7 @@ use super::cluster::{Cluster, Nodes};
 use super::connection::{Connection, Server, client};
 use super::diagnosis::{self, Usage};
 use super::keys::Keys;
+use super::sentinel::Sentinels;
 use super::topology::Topology;
 
 pub(super) enum Route {
@@ -47,8 +48,8 @@ impl Route {
                 let client = client(info.as_ref().clone(), certificates)?;
                 Self::One(Box::new(Connection::to_server(client, timeouts)))
             }
-            Topology::Sentinel(sentinels) => {
-                let sentinels = sentinels.with_certificates(certificates)?;
+            Topology::Sentinel { sentinels, name, master } => {
+                let sentinels = Sentinels::new(sentinels, name, master, certificates)?;
                 Self::One(Box::new(Connection::to_master(sentinels, timeouts)))
             }
             Topology::Cluster(named) => Self::Many(Cluster::new(named, timeouts, certificates)?),

@@ -1,5 +1,7 @@
 //! Which node of a cluster has which keys.
 
+use std::collections::BTreeSet;
+
 use redis::Value;
 
 const SLOTS: u16 = 16384;
@@ -7,7 +9,7 @@ const SLOTS: u16 = 16384;
 /// A node's host and port.
 pub(super) type Node = (String, u16);
 
-/// The slots as some node of the cluster knows them.
+/// The slots as some node of the cluster knows them: first, last, and the node that has them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Slots(Vec<(u16, u16, Node)>);
 
@@ -15,19 +17,20 @@ impl Slots {
     /// Reads the answer to `CLUSTER SLOTS` of a node that was reached at `asked`.
     pub(super) fn read(answer: &Value, asked: &str) -> Option<Self> {
         let Value::Array(ranges) = answer else { return None };
+        let number = |value: &Value| match value {
+            Value::Int(number) => u16::try_from(*number).ok(),
+            _ => None,
+        };
         let read = |range: &Value| {
-            let Value::Array(parts) = range else { return None };
-            let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = parts.as_slice() else {
-                return None;
-            };
-            let [host, Value::Int(port), ..] = master.as_slice() else { return None };
+            let [first, last, Value::Array(master), ..] = range.as_sequence()? else { return None };
+            let [host, port, ..] = master.as_slice() else { return None };
             let host = match host {
-                Value::BulkString(host) => String::from_utf8(host.clone()).ok()?,
-                _ => String::new(),
+                Value::BulkString(host) => str::from_utf8(host).ok()?,
+                _ => "",
             };
             // A node that does not know its own name means the one by which it was asked.
-            let host = if host.is_empty() || host == "?" { asked.to_owned() } else { host };
-            Some(((*first).try_into().ok()?, (*last).try_into().ok()?, (host, (*port).try_into().ok()?)))
+            let host = if host.is_empty() || host == "?" { asked } else { host };
+            Some((number(first)?, number(last)?, (host.to_owned(), number(port)?)))
         };
         let mut ranges = ranges.iter().map(read).collect::<Option<Vec<_>>>()?;
         ranges.sort();
@@ -39,8 +42,8 @@ impl Slots {
         range.map(|(_, _, node)| node)
     }
 
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.0.iter().map(|(_, _, node)| node)
+    pub(super) fn nodes(&self) -> BTreeSet<&Node> {
+        self.0.iter().map(|(_, _, node)| node).collect()
     }
 }
 
@@ -67,35 +70,4 @@ fn crc16(text: &str) -> u16 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_are_those_of_the_specification() {
-        assert_eq!(crc16("123456789"), 0x31c3);
-        assert_eq!([slot_of("foo"), slot_of("somekey"), slot_of("")], [12182, 11058, 0]);
-    }
-
-    #[test]
-    fn the_keys_of_a_job_are_in_one_slot() {
-        let slot = slot_of("shop:lock:import");
-        for key in ["{shop:lock:import}:state", "{shop:lock:import}:runs"] {
-            assert_eq!(slot_of(key), slot);
-        }
-        assert_eq!(slot_of("{}:a"), crc16("{}:a") % SLOTS);
-    }
-
-    #[test]
-    fn a_node_without_a_name_is_the_one_that_was_asked() {
-        let node = |host, port| Value::Array(vec![host, Value::Int(port), Value::Int(0)]);
-        let range = |first, last, node| Value::Array(vec![Value::Int(first), Value::Int(last), node]);
-        let named = node(Value::BulkString(b"b".to_vec()), 2);
-        let answer = Value::Array(vec![range(10, 20, named), range(0, 9, node(Value::Nil, 1))]);
-        let slots = Slots::read(&answer, "a").unwrap();
-        assert_eq!(slots.node_of(9), Some(&("a".to_owned(), 1)));
-        assert_eq!(slots.node_of(10), Some(&("b".to_owned(), 2)));
-        assert_eq!(slots.node_of(21), None);
-        assert_eq!(redirected(":7", &("a".to_owned(), 1)), Some(("a".to_owned(), 7)));
-        assert_eq!(redirected("::1:7", &("a".to_owned(), 1)), Some(("::1".to_owned(), 7)));
-    }
-}
+mod tests;

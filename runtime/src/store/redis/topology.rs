@@ -1,18 +1,22 @@
 //! What a URL leads to: one server, the master that sentinels name, or a cluster.
 
-use std::borrow::Cow;
+use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
-use redis::ConnectionInfo;
-
+use super::super::timeouts::Timeouts;
+use super::super::tls::Files;
+use super::super::url::{self, COMMON};
 use super::address;
-use super::parameters::{self, Parameters};
-use super::sentinel::Sentinels;
 
 /// How the store is deployed, and how to reach it.
-#[derive(Clone)]
 pub(super) enum Topology {
     Server(Box<ConnectionInfo>),
-    Sentinel(Sentinels),
+    Sentinel {
+        sentinels: Vec<ConnectionInfo>,
+        /// The name by which they know the master.
+        name: String,
+        /// The master's user, password and database, at any address.
+        master: Box<ConnectionInfo>,
+    },
     /// Some of its nodes; they know the others.
     Cluster(Vec<ConnectionInfo>),
 }
@@ -25,9 +29,35 @@ pub(super) struct Target {
     pub(super) location: String,
 }
 
+/// What a URL asks for beside an address.
+#[derive(Debug)]
+pub(super) struct Parameters {
+    /// So many replicas must have a claim before its run starts.
+    pub(super) wait_replicas: usize,
+    pub(super) timeouts: Timeouts,
+    /// Certificates and a key.
+    pub(super) files: Files,
+}
+
+impl Parameters {
+    fn read(query: &url::Parameters<'_>, also_known: &[&str]) -> Result<Self, String> {
+        query.allow(&[&["wait_replicas"], &COMMON[..], also_known].concat())?;
+        let replicas = query.get("wait_replicas")?.map_or(Ok(0), |replicas| replicas.parse());
+        Ok(Self {
+            wait_replicas: replicas.map_err(|_| "wait_replicas is not a number, as in wait_replicas=1")?,
+            timeouts: Timeouts::read(query, "")?,
+            files: Files::named_in(query)?,
+        })
+    }
+}
+
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<Target, String> {
-    let url = &as_redis(url);
+    // `valkey://`, `valkeys+cluster://` and so on mean the same with `redis`.
+    let url = &match url.strip_prefix("valkey") {
+        Some(rest) if rest.starts_with([':', 's', '+']) => format!("redis{rest}"),
+        _ => url.to_owned(),
+    };
     match url.split_once("://") {
         Some((scheme @ ("redis+sentinel" | "rediss+sentinel"), rest)) => sentinel(scheme, rest),
         Some((scheme @ ("redis+cluster" | "rediss+cluster"), rest)) => cluster(scheme, rest),
@@ -35,25 +65,61 @@ pub(super) fn parse(url: &str) -> Result<Target, String> {
     }
 }
 
-/// `valkey://`, `valkeys+cluster://` and so on mean the same with `redis`.
-fn as_redis(url: &str) -> Cow<'_, str> {
-    match url.strip_prefix("valkey") {
-        Some(rest) if rest.starts_with([':', 's', '+']) => format!("redis{rest}").into(),
-        _ => url.into(),
-    }
-}
-
 fn server(url: &str) -> Result<Target, String> {
     let info = address::parse(url)?;
-    let also_known = if url.starts_with("redis") && !url.contains("unix:") {
-        parameters::SERVER
-    } else {
-        parameters::SOCKET
+    let (scheme, also_known): (_, &[_]) = match info.addr() {
+        // The client's own.
+        ConnectionAddr::Unix(_) => ("redis+unix", &["db", "user", "pass", "protocol"]),
+        // Programs that share the URL may choose a protocol; this store always speaks the older one.
+        ConnectionAddr::TcpTls { .. } => ("rediss", &["protocol"]),
+        _ => ("redis", &["protocol"]),
     };
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    let parameters = Parameters::read(query, also_known)?;
-    let location = address::without_password(&info);
+    let parameters = Parameters::read(&url::Parameters::of(query), also_known)?;
+    let db = info.redis_settings().db();
+    let location = match info.addr() {
+        ConnectionAddr::Unix(path) => format!("{scheme}://{}?db={db}", path.display()),
+        _ => format!("{scheme}://{}/{db}", address::user_and_hosts(std::slice::from_ref(&info))),
+    };
     Ok(Target { topology: Topology::Server(Box::new(info)), parameters, location })
+}
+
+fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
+    const EXPECTED: &str =
+        "expected `redis+sentinel://user:password@host1:26379,host2:26379/mastername/database`";
+    let parts = Parts::split(scheme, rest, EXPECTED)?;
+    let parameters = Parameters::read(&parts.query, &["sentinel_username", "sentinel_password"])?;
+    let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
+    if name.is_empty() {
+        return Err(format!("the name of the master is missing; {EXPECTED}"));
+    }
+    // With the master's user, password and database; the sentinels have their own.
+    let addresses = parts.addresses(database, 26379, EXPECTED)?;
+    let mut own = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
+    if let Some(user) = parts.query.get("sentinel_username")? {
+        own = own.set_username(user);
+    }
+    if let Some(password) = parts.query.get("sentinel_password")? {
+        own = own.set_password(password);
+    }
+    let sentinels = addresses.iter().map(|info| info.clone().set_redis_settings(own.clone())).collect();
+    let master = Box::new(addresses[0].clone());
+    let database = master.redis_settings().db();
+    let location = format!("{scheme}://{}/{name}/{database}", address::user_and_hosts(&addresses));
+    let topology = Topology::Sentinel { sentinels, name: name.to_owned(), master };
+    Ok(Target { topology, parameters, location })
+}
+
+fn cluster(scheme: &str, rest: &str) -> Result<Target, String> {
+    const EXPECTED: &str = "expected `redis+cluster://user:password@host1:6379,host2:6379`";
+    let parts = Parts::split(scheme, rest, EXPECTED)?;
+    let parameters = Parameters::read(&parts.query, &[])?;
+    if !["", "0"].contains(&parts.path) {
+        return Err(format!("a cluster has no databases; {EXPECTED}"));
+    }
+    let addresses = parts.addresses("", 6379, EXPECTED)?;
+    let location = format!("{scheme}://{}", address::user_and_hosts(&addresses));
+    Ok(Target { topology: Topology::Cluster(addresses), parameters, location })
 }
 
 /// A URL with several hosts, taken apart.
@@ -62,159 +128,39 @@ struct Parts<'a> {
     scheme: &'a str,
     /// With its `@`.
     credentials: &'a str,
-    hosts: Vec<String>,
+    hosts: &'a str,
     path: &'a str,
-    query: &'a str,
+    query: url::Parameters<'a>,
 }
 
 impl<'a> Parts<'a> {
-    fn split(scheme: &'a str, rest: &'a str, default_port: u16, expected: &str) -> Result<Self, String> {
+    fn split(scheme: &'a str, rest: &'a str, expected: &str) -> Result<Self, String> {
         let scheme = scheme.split('+').next().unwrap_or(scheme);
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, rest) = rest.split_at(end);
-        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         // A password with a slash in it would end up in what is shown.
         if rest.contains(['@', '#']) {
             return Err(format!(
                 "write `/`, `?`, `#` and `@` in a password as %2F, %3F, %23 and %40; {expected}"
             ));
         }
-        let after = authority.rfind('@').map_or(0, |at| at + 1);
-        let (credentials, hosts) = authority.split_at(after);
-        let with_port = |host: &str| {
-            let has_port = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
-            if has_port { host.to_owned() } else { format!("{host}:{default_port}") }
-        };
-        let hosts = hosts.split(',').map(with_port).collect();
-        Ok(Self { scheme, credentials, hosts, path: path.trim_matches('/'), query })
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (credentials, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+        let (path, query) = (path.trim_matches('/'), url::Parameters::of(query));
+        Ok(Self { scheme, credentials, hosts, path, query })
     }
 
     /// One address per host.
-    fn addresses(&self, database: &str, expected: &str) -> Result<Vec<ConnectionInfo>, String> {
-        let url = |host: &String| format!("{}://{}{host}/{database}", self.scheme, self.credentials);
-        let parse = |host| {
-            let parsed = address::parse(&url(host));
+    fn addresses(&self, db: &str, default_port: u16, expected: &str) -> Result<Vec<ConnectionInfo>, String> {
+        let address = |host: &str| {
+            let has_port = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+            let port = if has_port { String::new() } else { format!(":{default_port}") };
+            let parsed = address::parse(&format!("{}://{}{host}{port}/{db}", self.scheme, self.credentials));
             parsed
                 .map_err(|problem| format!("{}; {expected}", problem.split("; ").next().unwrap_or_default()))
         };
-        self.hosts.iter().map(parse).collect()
+        self.hosts.split(',').map(address).collect()
     }
-}
-
-fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
-    const EXPECTED: &str =
-        "expected `redis+sentinel://user:password@host1:26379,host2:26379/mastername/database`";
-    let parts = Parts::split(scheme, rest, 26379, EXPECTED)?;
-    let parameters = Parameters::read(parts.query, parameters::SENTINEL)?;
-    let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
-    if name.is_empty() {
-        return Err(format!("the name of the master is missing; {EXPECTED}"));
-    }
-    let addresses = parts.addresses(database, EXPECTED)?;
-    let sentinels = Sentinels::new(&addresses, name, &parameters);
-    let master = &addresses[0];
-    let user = address::user(master);
-    let database = master.redis_settings().db();
-    let location = format!("{scheme}://{user}{}/{name}/{database}", address::hosts(&addresses));
-    Ok(Target { topology: Topology::Sentinel(sentinels), parameters, location })
-}
-
-fn cluster(scheme: &str, rest: &str) -> Result<Target, String> {
-    const EXPECTED: &str = "expected `redis+cluster://user:password@host1:6379,host2:6379`";
-    let parts = Parts::split(scheme, rest, 6379, EXPECTED)?;
-    let parameters = Parameters::read(parts.query, &[])?;
-    if !["", "0"].contains(&parts.path) {
-        return Err(format!("a cluster has no databases; {EXPECTED}"));
-    }
-    let addresses = parts.addresses("", EXPECTED)?;
-    let user = address::user(&addresses[0]);
-    let location = format!("{scheme}://{user}{}", address::hosts(&addresses));
-    Ok(Target { topology: Topology::Cluster(addresses), parameters, location })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn location(url: &str) -> String {
-        parse(url).map_or_else(|error| panic!("{url}: {error}"), |target| target.location)
-    }
-
-    fn refused(url: &str) -> String {
-        parse(url).err().unwrap_or_else(|| panic!("{url} was read"))
-    }
-
-    #[test]
-    fn one_server_is_reached_by_its_own_url() {
-        assert_eq!(location("redis://:secret@host/3?wait_replicas=1"), "redis://host:6379/3");
-        assert_eq!(location("redis+unix:///r.sock?db=2&pass=secret&user=u"), "redis+unix:///r.sock?db=2");
-        for (url, expected) in [
-            ("valkey://:secret@host/3", "redis://host:6379/3"),
-            ("valkey+unix:///r.sock?db=2", "redis+unix:///r.sock?db=2"),
-            ("valkey+sentinel://a/m", "redis+sentinel://a:26379/m/0"),
-            ("valkey+cluster://a", "redis+cluster://a:6379"),
-            #[cfg(feature = "tls")]
-            ("valkeys://host", "rediss://host:6379/0"),
-        ] {
-            assert_eq!(location(url), expected);
-        }
-        let error = refused("redis://host/?db=3");
-        assert!(error.contains("known are wait_replicas"), "{error}");
-        let error = refused("redis+unix:///r.sock?secret=1");
-        assert!(error.contains("sslkey, db, user, pass") && !error.contains("secret"), "{error}");
-    }
-
-    #[test]
-    fn sentinels_are_listed_with_the_masters_name() {
-        for (url, expected) in [
-            ("redis+sentinel://a/m", "redis+sentinel://a:26379/m/0"),
-            ("redis+sentinel://secret@a/m", "redis+sentinel://a:26379/m/0"),
-            (
-                "redis+sentinel://u:secret@a:1,[::1],c:3/m/4?sentinel_password=secret",
-                "redis+sentinel://u@a:1,[::1]:26379,c:3/m/4",
-            ),
-        ] {
-            assert_eq!(location(url), expected);
-        }
-        let Topology::Sentinel(_) = parse("redis+sentinel://a/m").ok().unwrap().topology else {
-            panic!("not sentinels");
-        };
-    }
-
-    #[test]
-    fn some_nodes_of_a_cluster_are_listed() {
-        for (url, expected) in [
-            ("redis+cluster://a", "redis+cluster://a:6379"),
-            ("redis+cluster://secret@a", "redis+cluster://a:6379"),
-            ("redis+cluster://u:secret@a:1,b/?wait_replicas=1", "redis+cluster://u@a:1,b:6379"),
-        ] {
-            assert_eq!(location(url), expected);
-        }
-        assert!(refused("redis+cluster://a/1").contains("no databases"));
-    }
-
-    #[test]
-    fn a_malformed_url_is_not_repeated() {
-        for url in [
-            "redis+sentinel://:secret@a,b",
-            "redis+sentinel://:secret@a,b/",
-            "redis+sentinel://:secret@/m",
-            "redis+sentinel://:secret@a:first,b/m",
-            "redis+sentinel://:secret@a/m/first",
-            "redis+sentinel://user:12/secret@a/m",
-            "redis+sentinel://user:12?secret@a/m",
-            "redis+sentinel://:p@a/m?sentinel_password=1&secret=2",
-            "redis+sentinel://:p@a/m?wait_replicas=secret",
-            "redis+cluster://:secret@a,,b",
-            "redis+cluster://user:12/secret@a",
-            "redis+cluster://user:12#secret@a",
-            "redis+cluster://:secret@a?sentinel_password=secret",
-        ] {
-            let error = refused(url);
-            let helps = error.contains("expected `redis+")
-                || error.contains("known are")
-                || error.contains("wait_replicas=1");
-            assert!(!error.contains("secret") && helps, "{url}: {error}");
-        }
-    }
-}
+mod tests;

@@ -9,23 +9,33 @@ use super::super::shared::Blame;
 use super::super::tls;
 use super::super::{StoreErrorKind, network};
 use super::script::Script;
+use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable};
 
 /// What a script is told of a command that the user may not run: by Redis up to 7.0, and by Redis from 7.2 on and Valkey.
 const FORBIDDEN_IN_A_SCRIPT: [&str; 2] = ["The user executing the script can't", "ACL failure in script"];
 
-/// The codes that mean something to this store, and may be wrapped.
-const CODES: [&str; 10] = [
-    "READONLY",
-    "LOADING",
-    "MASTERDOWN",
-    "CLUSTERDOWN",
-    "NOREPLICAS",
-    "OOM",
-    "NOPERM",
-    "MISCONF",
-    "WRONGTYPE",
-    "BUSY",
+/// The codes that mean something to this store: what kind of error, and what it says about the connection. A server that is
+/// no longer, or not yet, the primary, or was cut off from its replicas, is left.
+const CODES: [(&str, StoreErrorKind, Blame); 14] = [
+    ("READONLY", Refused, Blame::Broken),
+    ("NOREPLICAS", Refused, Blame::Broken),
+    ("NOAUTH", Refused, Blame::Broken),
+    ("LOADING", Unreachable, Blame::Broken),
+    ("MASTERDOWN", Unreachable, Blame::Broken),
+    ("CLUSTERDOWN", Unreachable, Blame::None),
+    ("TRYAGAIN", Unreachable, Blame::None),
+    ("MOVED", Unreachable, Blame::None),
+    ("ASK", Unreachable, Blame::None),
+    ("OOM", Full, Blame::None),
+    ("BUSY", TimedOut, Blame::None),
+    ("WRONGTYPE", Unreadable, Blame::None),
+    ("NOPERM", Refused, Blame::None),
+    ("MISCONF", Refused, Blame::None),
 ];
+
+fn meaning(code: Option<&str>) -> Option<(StoreErrorKind, Blame)> {
+    CODES.iter().find(|(known, ..)| code == Some(known)).map(|(_, kind, blame)| (*kind, *blame))
+}
 
 /// The code of the server's error; of an error inside a script, the code that the script met.
 ///
@@ -47,10 +57,10 @@ pub(super) fn code_of(error: &RedisError) -> Option<&str> {
 fn wrapped(detail: &str) -> Option<(&str, &str)> {
     let mut rest = detail;
     loop {
-        let word = rest.split(' ').next().unwrap_or_default();
+        let (word, words) = rest.split_once(' ').unwrap_or((rest, ""));
         let code = word.trim_start_matches('-');
-        if CODES.contains(&code) {
-            return Some((code, rest[word.len()..].trim_start()));
+        if meaning(Some(code)).is_some() {
+            return Some((code, words));
         }
         rest = rest.split_once(' ')?.1;
     }
@@ -58,13 +68,10 @@ fn wrapped(detail: &str) -> Option<(&str, &str)> {
 
 /// What an error says about the connection that it came over.
 pub(super) fn blame(error: &RedisError) -> Blame {
-    if error.is_timeout() {
-        return Blame::Silent;
-    }
-    match (error.kind(), code_of(error)) {
-        // It leads to a server that is no longer, or not yet, the primary, or was cut off from its replicas.
-        (_, Some("READONLY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "NOAUTH")) => Blame::Broken,
-        (ErrorKind::Server(_) | ErrorKind::Extension, _) => Blame::None,
+    match (meaning(code_of(error)), error.kind()) {
+        _ if error.is_timeout() => Blame::Silent,
+        (Some((_, blame)), _) => blame,
+        (None, ErrorKind::Server(_) | ErrorKind::Extension) => Blame::None,
         _ => Blame::Broken,
     }
 }
@@ -75,28 +82,14 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
         return StoreErrorKind::Untrusted;
     }
     match (error.kind(), code_of(error)) {
-        _ if error.is_timeout() => StoreErrorKind::TimedOut,
-        _ if is_no_database(error) => StoreErrorKind::Misconfigured,
-        (ErrorKind::Io, _) => StoreErrorKind::Unreachable,
-        (_, Some("LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK")) => {
-            StoreErrorKind::Unreachable
-        }
-        (_, Some("OOM")) => StoreErrorKind::Full,
-        (_, Some("BUSY")) => StoreErrorKind::TimedOut,
-        (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) | (_, Some("WRONGTYPE")) => {
-            StoreErrorKind::Unreadable
-        }
+        _ if error.is_timeout() => TimedOut,
+        _ if is_no_database(error) => Misconfigured,
+        (ErrorKind::Io, _) => Unreachable,
+        (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) => Unreadable,
         // The script met a value that no version of this crate writes.
-        (_, Some("ERR")) if error.detail().is_some_and(|detail| detail.contains("user_script")) => {
-            StoreErrorKind::Unreadable
-        }
-        _ => StoreErrorKind::Refused,
+        (_, Some("ERR")) if error.detail().is_some_and(|detail| detail.contains("user_script")) => Unreadable,
+        (_, code) => meaning(code).map_or(Refused, |(kind, _)| kind),
     }
-}
-
-/// Whether it may pass without anybody doing anything.
-pub(super) fn is_transient(error: &RedisError) -> bool {
-    kind_of(error).may_pass()
 }
 
 /// What happened, in the words of the server where it answered. Never with a password: the client keeps it out of its
@@ -148,21 +141,16 @@ fn is_no_database(error: &RedisError) -> bool {
 
 /// The same error, told with what it means while a connection is opened.
 pub(super) fn of_dialling(error: RedisError, address: &ConnectionAddr) -> RedisError {
-    let encrypted = matches!(address, ConnectionAddr::TcpTls { .. });
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
     let Some(cause) = network::find(&error) else { return error };
-    let words = match (cause.kind(), encrypted) {
+    let words = match (cause.kind(), matches!(address, ConnectionAddr::TcpTls { .. })) {
         // A server that does not speak TLS waits for the end of what it takes for a command.
-        (io::ErrorKind::TimedOut, true) => {
+        (TimedOut, true) => {
             "no connection in time: check host and port, and that TLS is spoken there, because without it the URL begins \
              with redis://"
         }
-        (io::ErrorKind::TimedOut, false) => {
-            "no connection in time: check host and port, and that no firewall is between"
-        }
-        (
-            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof,
-            false,
-        ) => {
+        (TimedOut, false) => "no connection in time: check host and port, and that no firewall is between",
+        (ConnectionReset | BrokenPipe | UnexpectedEof, false) => {
             "the server closed the connection without a word: if it speaks TLS, the URL begins with rediss://"
         }
         _ => return error,
@@ -171,113 +159,4 @@ pub(super) fn of_dialling(error: RedisError, address: &ConnectionAddr) -> RedisE
 }
 
 #[cfg(test)]
-mod tests {
-    use redis::{ServerError, Value, parse_redis_value};
-
-    use super::super::script::SWAP;
-    use super::*;
-
-    /// The error as it comes over the connection.
-    fn error(line: &str) -> RedisError {
-        match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
-            Ok(Value::ServerError(error)) => ServerError::into(error),
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    /// An error of a script as Redis before 7.0 words it, and as 7.0 does.
-    fn both(code: &str, words: &str) -> [RedisError; 2] {
-        let digest = "f_1e8b589ccf5dd852352ba15e63f22b8a9c302e71";
-        [
-            error(&format!(
-                "ERR Error running script (call to {digest}): @user_script:17: @user_script: 17: -{code} {words}"
-            )),
-            error(&format!(
-                "{code} {words} script: 1e8b589ccf5dd852352ba15e63f22b8a9c302e71, on @user_script:17."
-            )),
-        ]
-    }
-
-    #[test]
-    fn wrapped_error_counts_like_the_one_inside() {
-        use StoreErrorKind::{Full, Refused, Unreachable, Unreadable};
-        for (code, words, kind, is_broken) in [
-            ("READONLY", "You can't write against a read only replica.", Refused, true),
-            ("LOADING", "Redis is loading the dataset in memory", Unreachable, true),
-            (
-                "MASTERDOWN",
-                "Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-                Unreachable,
-                true,
-            ),
-            ("NOREPLICAS", "Not enough good replicas to write.", Refused, true),
-            ("OOM", "command not allowed when used memory > 'maxmemory'.", Full, false),
-            ("MISCONF", "Redis is configured to save RDB snapshots, but …", Refused, false),
-            ("NOPERM", "this user has no permissions to run the 'hset' command", Refused, false),
-            ("WRONGTYPE", "Operation against a key holding the wrong kind of value", Unreadable, false),
-        ] {
-            for error in both(code, words) {
-                assert_eq!(kind_of(&error), kind, "{error}");
-                assert_eq!(blame(&error) == Blame::Broken, is_broken, "{error}");
-                assert_eq!(
-                    describe(&error, None),
-                    format!("{code} {}", words.trim_end_matches('.')),
-                    "{error}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn other_error_of_a_script_is_unreadable_data() {
-        let compared =
-            "ERR user_script:33: attempt to compare nil with number script: 1e8b, on @user_script:33.";
-        assert_eq!(kind_of(&error(compared)), StoreErrorKind::Unreadable);
-        assert_eq!(kind_of(&error("ERR unknown command 'EVALSHA'")), StoreErrorKind::Refused);
-    }
-
-    #[test]
-    fn missing_permission_names_the_command() {
-        let line = 1 + include_str!("swap.lua").lines().position(|line| line.contains("'LPUSH'")).unwrap();
-        let digest = "1e8b589ccf5dd852352ba15e63f22b8a9c302e71";
-        for words in [
-            // Redis 6.2.
-            format!(
-                "ERR Error running script (call to f_{digest}): @user_script:{line}: @user_script: {line}: The user \
-                 executing the script can't run this command or subcommand"
-            ),
-            // Redis 7.0.
-            format!(
-                "ERR The user executing the script can't run this command or subcommand script: {digest}, on \
-                 @user_script:{line}."
-            ),
-            // Redis 7.2 to 8, Redict, Valkey.
-            format!(
-                "ERR ACL failure in script: User app has no permissions to run the 'hset' command script: {digest}, on \
-                 @user_script:{line}."
-            ),
-            // Valkey 9.1.
-            format!(
-                "ERR ACL failure in script: User app has no permissions to run the 'hset' command, on \
-                 @user_script:{line}."
-            ),
-        ] {
-            let error = error(&words);
-            assert_eq!(kind_of(&error), StoreErrorKind::Refused, "{words}");
-            assert!(blame(&error) == Blame::None, "{words}");
-            assert_eq!(
-                describe(&error, Some(&SWAP)),
-                "NOPERM this user has no permission to run LPUSH in a script: grant +lpush",
-                "{words}"
-            );
-        }
-        let key = format!(
-            "ERR ACL failure in script: User app has no permissions to access the 'lock:a' key script: {digest}, on \
-             @user_script:{line}."
-        );
-        assert_eq!(
-            describe(&error(&key), Some(&SWAP)),
-            "NOPERM User app has no permissions to access the 'lock:a' key"
-        );
-    }
-}
+mod tests;

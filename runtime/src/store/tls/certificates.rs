@@ -10,19 +10,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{Error, InconsistentKeys, RootCertStore};
 
 use super::Files;
-#[cfg(feature = "postgres")]
 use super::verifier::AnyName;
 
 /// How much a server at the other end has to prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "Redis always proves all"))]
 pub(in crate::store) enum Trust {
     /// That a trusted certificate names the host it was looked for at.
     Host,
     /// That a trusted authority knows it, under whatever name.
-    #[cfg(feature = "postgres")]
     Authority,
     /// Nothing: listeners are kept out, impostors are not.
-    #[cfg(feature = "postgres")]
     Nothing,
 }
 
@@ -56,10 +54,8 @@ struct Pem {
 impl Pem {
     fn read(parameter: &str, path: &str) -> Result<Self, String> {
         let name = format!("{path} ({parameter})");
-        match std::fs::read(path) {
-            Ok(bytes) => Ok(Self { bytes, name }),
-            Err(error) => Err(format!("cannot read {name}: {error}")),
-        }
+        let bytes = std::fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+        Ok(Self { bytes, name })
     }
 
     fn handed_over(bytes: &[u8], what: &str) -> Self {
@@ -69,11 +65,11 @@ impl Pem {
     fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let name = &self.name;
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.bytes).collect();
-        let found = found.map_err(|error| format!("{name} is not PEM: {error}"))?;
-        if found.is_empty() {
-            return Err(format!("{name} holds no certificate: PEM has one after `BEGIN CERTIFICATE`"));
+        match found {
+            Ok(found) if !found.is_empty() => Ok(found),
+            Ok(_) => Err(format!("{name} holds no certificate: PEM has one after `BEGIN CERTIFICATE`")),
+            Err(error) => Err(format!("{name} is not PEM: {error}")),
         }
-        Ok(found)
     }
 
     fn key(&self) -> Result<PrivateKeyDer<'static>, String> {
@@ -107,17 +103,15 @@ impl Certificates {
     /// Reads what a URL names.
     pub(in crate::store) fn and_those_in(mut self, files: &Files) -> Result<Self, String> {
         let twice = |what: &str| Err(format!("{what} is handed over, and named in the URL as well"));
-        if let Some(path) = files.root.as_deref().filter(|root| *root != "system") {
-            if self.roots.is_some() {
-                return twice("a root certificate");
-            }
-            self.roots = Some(Pem::read("sslrootcert", path)?);
+        if let Some(path) = files.root.as_deref().filter(|root| *root != "system")
+            && self.roots.replace(Pem::read("sslrootcert", path)?).is_some()
+        {
+            return twice("a root certificate");
         }
-        if let (Some(certificate), Some(key)) = (&files.certificate, &files.key) {
-            if self.own.is_some() {
-                return twice("a client certificate");
-            }
-            self.own = Some((Pem::read("sslcert", certificate)?, Pem::read("sslkey", key)?));
+        if let (Some(certificate), Some(key)) = (&files.certificate, &files.key)
+            && self.own.replace((Pem::read("sslcert", certificate)?, Pem::read("sslkey", key)?)).is_some()
+        {
+            return twice("a client certificate");
         }
         Ok(self)
     }
@@ -134,20 +128,19 @@ impl Certificates {
 
     /// Checks all of them, and that certificate and key belong together.
     pub(in crate::store) fn client_config(&self, trust: Trust) -> Result<ClientConfig, String> {
-        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        // The application's choice, if it has made one.
+        let chosen = CryptoProvider::get_default().cloned();
+        let provider = chosen.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
+        let algorithms = provider.signature_verification_algorithms;
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let builder = builder.map_err(|error| error.to_string())?;
+        let any_name = |roots| Arc::new(AnyName { roots, algorithms });
         let builder = match trust {
             Trust::Host => builder.with_root_certificates(self.roots()?),
-            #[cfg(feature = "postgres")]
             Trust::Authority => {
-                let verifier = AnyName::vouched_for_by(self.roots()?, &provider());
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+                builder.dangerous().with_custom_certificate_verifier(any_name(Some(self.roots()?)))
             }
-            #[cfg(feature = "postgres")]
-            Trust::Nothing => {
-                let verifier = AnyName::of_anybody(&provider());
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
-            }
+            Trust::Nothing => builder.dangerous().with_custom_certificate_verifier(any_name(None)),
         };
         let Some((certificate, key)) = &self.own else { return Ok(builder.with_no_client_auth()) };
         let made = builder.with_client_auth_cert(certificate.certificates()?, key.key()?);
@@ -161,29 +154,27 @@ impl Certificates {
 
     fn roots(&self) -> Result<RootCertStore, String> {
         let mut roots = RootCertStore::empty();
-        let Some(pem) = &self.roots else {
-            let found = rustls_native_certs::load_native_certs();
-            roots.add_parsable_certificates(found.certs);
-            if roots.is_empty() {
-                let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
-                return Err(format!(
-                    "this machine has no root certificates{why}: install `ca-certificates`, or name the store's with \
-                     sslrootcert=/path/to/ca.pem"
-                ));
+        if let Some(pem) = &self.roots {
+            for certificate in pem.certificates()? {
+                let added = roots.add(certificate);
+                added.map_err(|error| format!("{} holds an unusable certificate: {error}", pem.name))?;
             }
             return Ok(roots);
-        };
-        for certificate in pem.certificates()? {
-            let added = roots.add(certificate);
-            added.map_err(|error| format!("{} holds an unusable certificate: {error}", pem.name))?;
+        }
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+            return Err(format!(
+                "this machine has no root certificates{why}: install `ca-certificates`, or name the store's with \
+                 sslrootcert=/path/to/ca.pem"
+            ));
         }
         Ok(roots)
     }
-}
 
-#[cfg(feature = "redis")]
-impl Certificates {
     /// The same in the words of the Redis client, which makes its configuration for each connection.
+    #[cfg(feature = "redis")]
     pub(in crate::store) fn for_redis(&self) -> Result<redis::TlsCertificates, String> {
         self.client_config(Trust::Host)?;
         // It reads all of the system's root certificates each time, also if it is given others.
@@ -194,12 +185,12 @@ impl Certificates {
         if CryptoProvider::get_default().is_none() {
             let _somebody_was_faster = rustls::crypto::ring::default_provider().install_default();
         }
-        let own = self.own.as_ref().map(|(certificate, key)| redis::ClientTlsConfig {
+        let client_tls = self.own.as_ref().map(|(certificate, key)| redis::ClientTlsConfig {
             client_cert: certificate.bytes.clone(),
             client_key: key.bytes.clone(),
         });
         let root_cert = self.roots.as_ref().map(|pem| pem.bytes.clone());
-        Ok(redis::TlsCertificates { client_tls: own, root_cert })
+        Ok(redis::TlsCertificates { client_tls, root_cert })
     }
 }
 
@@ -210,9 +201,4 @@ impl fmt::Debug for Certificates {
         let own = self.own.as_ref().map(|(certificate, _)| &certificate.name);
         f.debug_struct("Certificates").field("root", &roots).field("client", &own).finish()
     }
-}
-
-fn provider() -> Arc<CryptoProvider> {
-    let chosen = CryptoProvider::get_default().cloned();
-    chosen.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()))
 }

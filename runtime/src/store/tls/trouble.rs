@@ -4,22 +4,12 @@ use std::error::Error;
 
 use rustls::{AlertDescription, CertificateError};
 
-use super::super::network::inside;
+use super::super::network;
 
 /// What to say of an error whose reason is TLS; nothing if it has another reason.
 pub(in crate::store) fn explain(error: &(dyn Error + 'static)) -> Option<String> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            return Some(words(tls));
-        }
-        next = inside(error);
-    }
-    None
-}
-
-fn words(error: &rustls::Error) -> String {
-    match error {
+    let error = network::find_in::<rustls::Error>(error)?;
+    Some(match error {
         rustls::Error::InvalidCertificate(problem) => certificate(problem),
         rustls::Error::AlertReceived(alert) => refusal(*alert),
         rustls::Error::InvalidMessage(_) => {
@@ -29,39 +19,37 @@ fn words(error: &rustls::Error) -> String {
             format!("the store speaks no TLS that this server does ({error}): allow TLS 1.2 or 1.3 there")
         }
         _ => format!("TLS failed: {error}"),
-    }
+    })
 }
 
 fn certificate(problem: &CertificateError) -> String {
-    use CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
-        UnknownIssuer,
+    use CertificateError as Problem;
+    let (what, remedy) = match problem {
+        Problem::UnknownIssuer => (
+            "nobody whom this server trusts vouches for the store's certificate".to_owned(),
+            "name the file with its CA's certificate, sslrootcert=/path/to/ca.pem",
+        ),
+        Problem::NotValidForNameContext { presented, .. } => (
+            format!("the store's certificate is not for this host name, but for {}", names(presented)),
+            "use a name that it is for",
+        ),
+        Problem::Expired
+        | Problem::ExpiredContext { .. }
+        | Problem::NotValidYet
+        | Problem::NotValidYetContext { .. } => (
+            "the store's certificate is not valid at this time".to_owned(),
+            "renew it, or correct this machine's clock",
+        ),
+        other if format!("{other:?}").contains("CaUsedAsEndEntity") => (
+            "the store's certificate is that of a CA".to_owned(),
+            "give the store one of its own, which the CA has signed",
+        ),
+        other => (
+            format!("the store's certificate cannot be trusted ({other:?})"),
+            "give the store another one, which is for this host name",
+        ),
     };
-    match problem {
-        UnknownIssuer => {
-            "nobody whom this server trusts vouches for the store's certificate: name the file with its \
-                          CA's certificate, sslrootcert=/path/to/ca.pem"
-                .to_owned()
-        }
-        NotValidForNameContext { presented, .. } => {
-            format!(
-                "the store's certificate is not for this host name, but for {}: use a name that it is for",
-                names(presented)
-            )
-        }
-        NotValidForName => {
-            "the store's certificate is not for this host name: use a name that it is for".to_owned()
-        }
-        Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. } => {
-            "the store's certificate is not valid at this time: renew it, or correct this machine's clock"
-                .to_owned()
-        }
-        other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "the store's certificate is that of a CA: give the store one of its own, which the CA has signed"
-                .to_owned()
-        }
-        other => format!("the store's certificate cannot be trusted ({other:?}): give the store another one"),
-    }
+    format!("{what}: {remedy}")
 }
 
 /// The names in a certificate, which come as `DnsName("db.internal")`.
@@ -74,28 +62,24 @@ fn names(presented: &[String]) -> String {
 }
 
 fn refusal(alert: AlertDescription) -> String {
+    use AlertDescription as Alert;
     match alert {
-        AlertDescription::CertificateRequired | AlertDescription::NoCertificate => {
+        Alert::CertificateRequired | Alert::NoCertificate => {
             "the store wants to see a certificate of this server: name it, and the key to it, with \
              sslcert=/path/to/client.pem&sslkey=/path/to/client.key"
                 .to_owned()
         }
-        AlertDescription::UnknownCA
-        | AlertDescription::BadCertificate
-        | AlertDescription::CertificateExpired
-        | AlertDescription::CertificateRevoked
-        | AlertDescription::CertificateUnknown
-        | AlertDescription::UnsupportedCertificate
-        | AlertDescription::DecryptError
-        | AlertDescription::AccessDenied => {
-            format!(
-                "the store does not accept this server's certificate ({alert:?}): name one that its CA has signed in \
-                 sslcert"
-            )
-        }
-        AlertDescription::ProtocolVersion => {
+        Alert::ProtocolVersion => {
             "the store speaks no TLS that this server does: allow TLS 1.2 or 1.3 there".to_owned()
         }
+        Alert::UnknownCA
+        | Alert::BadCertificate
+        | Alert::CertificateExpired
+        | Alert::CertificateRevoked
+        | Alert::CertificateUnknown
+        | Alert::UnsupportedCertificate => format!(
+            "the store does not accept this server's certificate ({alert:?}): name one that its CA has signed in sslcert"
+        ),
         _ => format!(
             "the store broke the TLS handshake off ({alert:?}): see its log; it may want to see a certificate of this \
              server, sslcert=/path/to/client.pem&sslkey=/path/to/client.key"

@@ -2,9 +2,7 @@
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
@@ -12,20 +10,10 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 /// Takes a certificate for any host name.
 #[derive(Debug)]
 pub(super) struct AnyName {
-    roots: Option<RootCertStore>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl AnyName {
-    /// One that these vouch for: what `sslmode=verify-ca` asks for.
-    pub(super) fn vouched_for_by(roots: RootCertStore, provider: &CryptoProvider) -> Self {
-        Self { roots: Some(roots), algorithms: provider.signature_verification_algorithms }
-    }
-
-    /// One that nobody vouches for: what `sslmode=prefer` asks for, which would do without encryption as well.
-    pub(super) fn of_anybody(provider: &CryptoProvider) -> Self {
-        Self { roots: None, algorithms: provider.signature_verification_algorithms }
-    }
+    /// The authorities that may have signed it, as `sslmode=verify-ca` asks for; `None` if that does not matter, as for
+    /// `sslmode=prefer`, which would do without encryption as well.
+    pub(super) roots: Option<RootCertStore>,
+    pub(super) algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ServerCertVerifier for AnyName {

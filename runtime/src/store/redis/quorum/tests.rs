@@ -1,0 +1,39 @@
+use super::*;
+use std::time::Duration;
+
+/// Who is silent, and who says what after how long.
+async fn answers(said: &[Option<(u64, &'static str)>]) -> Option<RedisResult<&'static str>> {
+    let asked = said.iter().copied().map(|said| async move {
+        match said {
+            Some((seconds, word)) => {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                Ok(word)
+            }
+            None => Err(std::io::Error::other("gone").into()),
+        }
+    });
+    agree(asked.collect()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_quick_and_alone_does_not_decide() {
+    let begun = tokio::time::Instant::now();
+    let said = answers(&[Some((0, "old")), Some((1, "new")), Some((2, "new")), Some((3600, "new"))]).await;
+    assert_eq!((said.unwrap().unwrap(), begun.elapsed().as_secs()), ("new", 3600));
+    let said = answers(&[Some((0, "old")), Some((1, "new")), Some((1, "new"))]).await;
+    assert_eq!(said.unwrap().unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_the_slow_once_most_agree() {
+    let begun = tokio::time::Instant::now();
+    let said = answers(&[Some((3600, "new")), Some((1, "new")), Some((1, "new"))]).await;
+    assert_eq!((said.unwrap().unwrap(), begun.elapsed().as_secs()), ("new", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_is_left_is_believed() {
+    assert_eq!(answers(&[None, Some((1, "new")), None]).await.unwrap().unwrap(), "new");
+    assert!(answers(&[None, None]).await.unwrap().is_err());
+    assert!(answers(&[]).await.is_none());
+}
