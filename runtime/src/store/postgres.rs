@@ -58,7 +58,6 @@ use super::{
     Topic, to_ascii_json,
 };
 use crate::Timestamp;
-use listen::Subscriptions;
 use request::{Statement, Tables, number, text};
 pub use source::{Lending, Session, Source};
 use statements::Statements;
@@ -70,7 +69,6 @@ mod connection;
 mod deadpool;
 mod diagnosis;
 mod encryption;
-mod listen;
 mod opening;
 mod parameters;
 mod reply;
@@ -98,7 +96,6 @@ pub struct PostgresStore {
     namespace: String,
     tables: Tables,
     statements: Statements,
-    subscriptions: Subscriptions,
     /// How many keys that expire this store has added.
     added: AtomicU32,
 }
@@ -168,7 +165,7 @@ impl PostgresStore {
     }
 
     async fn listen_for(&self, key: &str) -> Result<Option<Listener>, Trouble> {
-        let listener = self.subscriptions.listen(&self.tables.connection, self.payload(key)).await?;
+        let listener = self.tables.connection.listen(self.payload(key)).await?;
         if listener.is_some() {
             let statement = Statement {
                 sql: &self.statements.await_key,

@@ -96,7 +96,6 @@ impl PostgresStore {
             namespace: namespace.unwrap_or_default().to_owned(),
             tables: Tables::new(connection, DEFAULT_SCHEMA),
             statements: Statements::of(DEFAULT_SCHEMA),
-            subscriptions: super::listen::Subscriptions::new(),
             added: AtomicU32::new(0),
         })
     }

@@ -1,5 +1,6 @@
 //! One request: a statement, sent until it is answered by a server that has the tables.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
@@ -7,9 +8,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
-use super::connection::Connection;
+use super::connection::{Connection, Line};
 use super::schema;
-use super::source::Open;
 use super::trouble::Trouble;
 
 /// How long the tables may take to make, while other servers wait to find them made.
@@ -53,20 +53,21 @@ pub(super) struct Statement<'a> {
 impl Statement<'_> {
     /// The rows are there only once the server has committed: an error at the very end counts.
     async fn send(self, client: &Client) -> Result<Vec<Row>, Trouble> {
-        client.query_typed(self.sql, self.parameters).await.map_err(|error| Trouble::from(&error))
+        client.query_typed(self.sql, self.parameters).await.map_err(Trouble::from)
     }
 }
 
 /// A server's tables, made when they are first needed.
+#[derive(Clone)]
 pub(super) struct Tables {
     pub(super) connection: Connection,
     pub(super) schema: String,
-    making: Mutex<()>,
+    making: Arc<Mutex<()>>,
 }
 
 impl Tables {
     pub(super) fn new(connection: Connection, schema: &str) -> Self {
-        Self { connection, schema: schema.to_owned(), making: Mutex::default() }
+        Self { connection, schema: schema.to_owned(), making: Arc::default() }
     }
 
     /// Sends a statement, again if another session was in the way, and reads its rows.
@@ -84,7 +85,16 @@ impl Tables {
         }
     }
 
-    /// The same without a repetition.
+    /// Sends a statement whose answer no caller waits for. It is lost with the connection, or with the runtime.
+    pub(super) fn send_afterwards(&self, sql: &str, texts: Vec<String>) {
+        let (tables, sql) = (self.clone(), sql.to_owned());
+        tokio::spawn(async move {
+            let parameters: Vec<_> = texts.iter().map(|value| text(value)).collect();
+            drop(tables.ask(Statement { sql: &sql, parameters: &parameters }, |_| Ok(())).await);
+        });
+    }
+
+    /// As [`ask`](Self::ask), without a repetition.
     pub(super) async fn ask_once<T>(
         &self,
         statement: Statement<'_>,
@@ -108,15 +118,14 @@ impl Tables {
         statement: Statement<'_>,
         read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
-        let talk = async |client: Open| read(statement.send(&client).await?);
+        let talk = async |line: Arc<Line>| read(statement.send(line.client()).await?);
         self.connection.exchange(self.connection.response(), talk).await
     }
 
     async fn make(&self) -> Result<(), Trouble> {
         let definitions = schema::definitions(&self.schema);
-        let send = async |client: Open| {
-            client.batch_execute(&definitions).await.map_err(|error| Trouble::from(&error))
-        };
+        let send =
+            async |line: Arc<Line>| line.client().batch_execute(&definitions).await.map_err(Trouble::from);
         let made = self.connection.exchange(MAKING, send).await;
         made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))
     }

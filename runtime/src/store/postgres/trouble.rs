@@ -51,6 +51,7 @@ impl Trouble {
             SqlState::T_R_DEADLOCK_DETECTED,
             SqlState::LOCK_NOT_AVAILABLE,
             SqlState::UNIQUE_VIOLATION,
+            SqlState::QUERY_CANCELED,
         ])
     }
 
@@ -76,6 +77,12 @@ impl Trouble {
 
     fn is_one_of(&self, codes: &[SqlState]) -> bool {
         self.code.as_ref().is_some_and(|code| codes.contains(code))
+    }
+}
+
+impl From<tokio_postgres::Error> for Trouble {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::from(&error)
     }
 }
 
