@@ -160,7 +160,7 @@ impl PostgresStore {
             Statement { sql: &self.statements.put_note, parameters: &parameters }
         };
         let now = self.tables.ask(statement, |rows| reply::now(&rows)).await?;
-        self.sweep().await;
+        self.sweep();
         Ok(now)
     }
 

@@ -53,9 +53,8 @@ pub(super) fn tables(schema: &str) -> String {
 const UPDATE: &str = include_str!("sql/update.sql");
 const INSERT: &str = include_str!("sql/insert.sql");
 const APPEND: &str = include_str!("sql/append.sql");
-/// Also whether a caller waits for the key.
-const SWAPPED: &str = "SELECT now, fence, $4, EXISTS (SELECT FROM $schema.job_note n
-  WHERE n.namespace = $1 AND n.topic = 'waiting' AND n.name = $2 AND n.until > now()) FROM swapped";
+/// One row, whether the swap was applied or not.
+const SWAPPED: &str = "SELECT $4, s.now, s.fence FROM (VALUES (1)) AS one LEFT JOIN swapped s ON true";
 
 /// Keys per page: $3.
 const LIST: &str = "SELECT pg_is_in_recovery(), $clock, version, fence, state, job_name FROM $schema.job_lock
@@ -85,7 +84,8 @@ SELECT $1, 'waiting', $2, '\"\"', now() + interval '2 minutes' WHERE $brief_wait
   WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now() + interval '1 minute')
 ON CONFLICT (namespace, topic, name) DO UPDATE SET until = excluded.until";
 
-/// Notifies those who wait for a key, if there are any: commits that notify are made one after the other.
+/// Notifies those who wait for a key, if there are any: commits that notify are made one after the other. Sent when the
+/// swap has been answered, so that it sees everybody who looked before the swap was committed.
 const NOTIFY: &str = "SELECT pg_notify('jobs_freed', $3) FROM $schema.job_note
 WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now()";
 

@@ -45,7 +45,7 @@ impl PostgresStore {
 
     async fn send_swap(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>, Trouble> {
         let values = Values::of(swap);
-        let Statements { update, update_and_append, insert, insert_and_append, delete, notify, .. } =
+        let Statements { update, update_and_append, insert, insert_and_append, delete, .. } =
             &self.statements;
         let sql = match (swap.expected, &swap.change.state) {
             (Some(_), Some(_)) if values.appends() => update_and_append,
@@ -58,20 +58,19 @@ impl PostgresStore {
         let statement = Statement { sql, parameters: &values.parameters(&self.namespace, &key) };
         let applied =
             self.tables.ask_once(statement, |rows| applied(&rows, &values.nonce, swap.nonce)).await?;
-        let Some(Applied { swapped, is_awaited }) = applied else { return Ok(None) };
-        // What follows is sent only now: some poolers take an answer to the first of two pipelined statements for the end of
-        // what a client waits for.
-        if swap.change.notify && is_awaited {
-            let payload = self.payload(key);
-            let parameters = [text(&self.namespace), text(&key), text(&payload)];
-            let notified =
-                self.tables.ask_once(Statement { sql: notify, parameters: &parameters }, |_| Ok(()));
-            drop(notified.await); // those who wait look again by themselves
+        if applied.is_some() && swap.change.notify {
+            // Whether somebody waits is looked up only now: the swap does not see who began to wait while it was applied.
+            // Who waits also looks from time to time, should this get lost.
+            let texts = vec![self.namespace.clone(), key.to_owned(), self.payload(key)];
+            self.tables.send_afterwards(&self.statements.notify, texts);
         }
-        if swap.expected.is_none() && values.expires.is_some() {
-            self.sweep_now_and_then().await;
+        if applied.is_some() && swap.expected.is_none() && values.expires.is_some() {
+            let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
+            if added.is_multiple_of(SWEPT_AFTER) {
+                self.sweep();
+            }
         }
-        Ok(Some(swapped))
+        Ok(applied)
     }
 
     /// Deletes a record that is expected not to be there: only the limits count.
@@ -83,17 +82,9 @@ impl PostgresStore {
         })
     }
 
-    async fn sweep_now_and_then(&self) {
-        let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
-        if added.is_multiple_of(SWEPT_AFTER) {
-            self.sweep().await;
-        }
-    }
-
     /// Removes what has expired, a limited number at a time. What is left is removed the next time.
-    pub(super) async fn sweep(&self) {
-        let sweep = Statement { sql: &self.statements.sweep, parameters: &[] };
-        drop(self.tables.ask_once(sweep, |_| Ok(())).await);
+    pub(super) fn sweep(&self) {
+        self.tables.send_afterwards(&self.statements.sweep, Vec::new());
     }
 }
 
@@ -186,22 +177,17 @@ fn applies(swap: &Swap, look: &Look) -> bool {
         && not_after.is_none_or(|limit| look.now <= limit)
 }
 
-/// A swap that was applied.
-struct Applied {
-    swapped: Swapped,
-    /// Whether a caller waits for the key.
-    is_awaited: bool,
-}
-
-/// The answer has the nonce of the swap that it is for: a pooler that mixed up two answers must not grant a lease.
-fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Applied>, Trouble> {
-    let Some(row) = rows.first() else { return Ok(None) };
-    if reply::column::<&str>(row, 2)? != sent {
+/// What an answer says of a swap; `None` if it was refused. The answer has the nonce of the swap that it is for: a pooler
+/// that mixed up two answers must neither grant a lease nor deny one.
+fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Swapped>, Trouble> {
+    let row = rows.first().ok_or_else(reply::mixed_up)?;
+    if reply::column::<&str>(row, 0)? != sent {
         return Err(reply::mixed_up());
     }
-    let now = reply::clock(row, 0)?;
-    let swapped = Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 1)? };
-    Ok(Some(Applied { swapped, is_awaited: reply::column(row, 3)? }))
+    let Some(now) = reply::column::<Option<i64>>(row, 1)?.map(Timestamp::from_micros) else {
+        return Ok(None);
+    };
+    Ok(Some(Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 2)? }))
 }
 
 #[cfg(test)]
