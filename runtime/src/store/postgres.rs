@@ -53,14 +53,17 @@ use std::fmt;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use tokio_postgres::Row;
+
 use super::{
     Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply,
     Topic, to_ascii_json,
 };
 use crate::Timestamp;
-use request::{Statement, Tables, number, text};
+use prepared::Prepared;
 pub use source::{Lending, Session, Source};
 use statements::Statements;
+use tables::{Parameter, Statement, Tables, number, text};
 use trouble::Trouble;
 
 mod address;
@@ -71,12 +74,13 @@ mod diagnosis;
 mod encryption;
 mod opening;
 mod parameters;
+mod prepared;
 mod reply;
-mod request;
 mod schema;
 mod source;
 mod statements;
 mod swap;
+mod tables;
 #[cfg(feature = "tls")]
 mod tls;
 mod trouble;
@@ -117,36 +121,16 @@ impl PostgresStore {
     }
 
     async fn look_at(&self, key: &str) -> Result<Look, Trouble> {
-        let statement =
-            Statement { sql: &self.statements.look, parameters: &[text(&self.namespace), text(&key)] };
-        let read = |rows: Vec<_>| match rows.first() {
-            Some(row) => reply::look_at(row, key),
-            None => Err(reply::mixed_up()),
-        };
-        self.tables.ask(statement, read).await
+        let sql = &self.statements.look;
+        let prepared = Prepared { sql, values: [&self.namespace, key] };
+        let parameters = [text(&self.namespace), text(&key)];
+        let statement = Statement { sql, parameters: &parameters, prepared: Some(&prepared) };
+        self.tables.ask(statement, |rows| reply::look_at(rows, key)).await
     }
 
     async fn page_after(&self, key: &str) -> Result<Page, Trouble> {
-        let statement = Statement {
-            sql: &self.statements.list,
-            parameters: &[text(&self.namespace), text(&key), number(&PAGE)],
-        };
-        let read = |rows: Vec<_>| {
-            let mut page = Page::default();
-            for row in &rows {
-                let key: String = reply::column(row, 5)?;
-                if i64::try_from(rows.len()) == Ok(PAGE) {
-                    page.next = Some(key.clone());
-                }
-                match reply::look(row) {
-                    Ok(look) => page.keys.push((key, look)),
-                    Err(trouble) if trouble.is_unreadable() => {}
-                    Err(trouble) => return Err(trouble),
-                }
-            }
-            Ok(page)
-        };
-        self.tables.ask(statement, read).await
+        let parameters = [text(&self.namespace), text(&key), number(&PAGE)];
+        self.ask(&self.statements.list, &parameters, reply::page).await
     }
 
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp, Trouble> {
@@ -154,12 +138,11 @@ impl PostgresStore {
         let micros = i64::try_from(ttl.min(LONGEST).as_micros()).unwrap_or(i64::MAX);
         let parameters =
             [text(&self.namespace), text(&topic), text(&note.name), text(&content), number(&micros)];
-        let statement = if ttl.is_zero() {
-            Statement { sql: &self.statements.remove_note, parameters: &parameters[..3] }
+        let now = if ttl.is_zero() {
+            self.ask(&self.statements.remove_note, &parameters[..3], reply::now).await?
         } else {
-            Statement { sql: &self.statements.put_note, parameters: &parameters }
+            self.ask(&self.statements.put_note, &parameters, reply::now).await?
         };
-        let now = self.tables.ask(statement, |rows| reply::now(&rows)).await?;
         self.sweep();
         Ok(now)
     }
@@ -167,13 +150,19 @@ impl PostgresStore {
     async fn listen_for(&self, key: &str) -> Result<Option<Listener>, Trouble> {
         let listener = self.tables.connection.listen(self.payload(key)).await?;
         if listener.is_some() {
-            let statement = Statement {
-                sql: &self.statements.await_key,
-                parameters: &[text(&self.namespace), text(&key)],
-            };
-            self.tables.ask(statement, |_| Ok(())).await?;
+            let parameters = [text(&self.namespace), text(&key)];
+            self.ask(&self.statements.await_key, &parameters, |_| Ok(())).await?;
         }
         Ok(listener)
+    }
+
+    async fn ask<T>(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        read: impl Fn(&[Row]) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        self.tables.ask(Statement::new(sql, parameters), read).await
     }
 
     /// What a notification says: of which key it is.
@@ -214,9 +203,8 @@ impl Store for PostgresStore {
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         Box::pin(async move {
-            let statement =
-                Statement { sql: &self.statements.records, parameters: &[text(&self.namespace), text(&key)] };
-            let records = self.tables.ask(statement, |rows| reply::records(&rows)).await;
+            let parameters = [text(&self.namespace), text(&key)];
+            let records = self.ask(&self.statements.records, &parameters, reply::records).await;
             records.map_err(self.error("records"))
         })
     }
@@ -228,9 +216,8 @@ impl Store for PostgresStore {
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
         Box::pin(async move {
             let topic = topic.as_str();
-            let statement =
-                Statement { sql: &self.statements.notes, parameters: &[text(&self.namespace), text(&topic)] };
-            let notes = self.tables.ask(statement, |rows| reply::notes(&rows)).await;
+            let parameters = [text(&self.namespace), text(&topic)];
+            let notes = self.ask(&self.statements.notes, &parameters, reply::notes).await;
             notes.map_err(self.error("notes"))
         })
     }

@@ -14,6 +14,7 @@ use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
 use super::super::{Listener, StoreErrorKind};
 use super::encryption::Encryption;
+use super::prepared::Preparation;
 use super::source::{Session, Source};
 use super::trouble::Trouble;
 
@@ -133,6 +134,7 @@ pub(super) struct Line {
     bells: Arc<Bells>,
     /// Where it leads, if it is the store's own.
     server: Option<Server>,
+    preparation: Preparation,
     answers: AtomicU64,
     is_broken: AtomicBool,
 }
@@ -140,7 +142,13 @@ pub(super) struct Line {
 impl Line {
     fn new(session: Box<dyn Session>, bells: Arc<Bells>, server: Option<Server>) -> Arc<Self> {
         let (answers, is_broken) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Self { session: Some(session), bells, server, answers, is_broken })
+        let preparation = Preparation::default();
+        Arc::new(Self { session: Some(session), bells, server, preparation, answers, is_broken })
+    }
+
+    /// Nothing is left in a session that is lent.
+    pub(super) fn preparation(&self) -> Option<&Preparation> {
+        self.server.as_ref().map(|_| &self.preparation)
     }
 
     pub(super) fn client(&self) -> &Client {

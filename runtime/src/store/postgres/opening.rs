@@ -7,9 +7,9 @@ use singleton_jobs_policy::check_name;
 use super::super::tls::Certificates;
 use super::super::{StoreError, StoreErrorKind};
 use super::connection::Connection;
-use super::request::Tables;
 use super::source::Source;
 use super::statements::Statements;
+use super::tables::Tables;
 use super::{PostgresStore, address, encryption};
 
 const DEFAULT_SCHEMA: &str = "public";

@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use super::super::{JobRecords, Look, Note, Notes, State, StoreErrorKind, UnreadableState, Version};
+use super::super::{JobRecords, Look, Note, Notes, Page, State, StoreErrorKind, UnreadableState, Version};
+use super::PAGE;
 use super::trouble::{OTHER_TABLES, Trouble};
 use super::values::RUN;
 use crate::Timestamp;
@@ -28,8 +29,26 @@ pub(super) fn look(row: &Row) -> Result<Look, Trouble> {
 }
 
 /// The same with the key that was asked for in a sixth column: a pooler may mix up answers.
-pub(super) fn look_at(row: &Row, key: &str) -> Result<Look, Trouble> {
+pub(super) fn look_at(rows: &[Row], key: &str) -> Result<Look, Trouble> {
+    let row = rows.first().ok_or_else(mixed_up)?;
     if column::<&str>(row, 5)? == key { look(row) } else { Err(mixed_up()) }
+}
+
+/// The same for every key, without those that cannot be read.
+pub(super) fn page(rows: &[Row]) -> Result<Page, Trouble> {
+    let mut page = Page::default();
+    for row in rows {
+        let key: String = column(row, 5)?;
+        if i64::try_from(rows.len()) == Ok(PAGE) {
+            page.next = Some(key.clone());
+        }
+        match look(row) {
+            Ok(look) => page.keys.push((key, look)),
+            Err(trouble) if trouble.is_unreadable() => {}
+            Err(trouble) => return Err(trouble),
+        }
+    }
+    Ok(page)
 }
 
 /// An answer to another statement than the one that was sent.

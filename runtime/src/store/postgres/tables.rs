@@ -1,46 +1,30 @@
-//! One request: a statement, sent until it is answered by a server that has the tables.
+//! A server's tables: made when they are first needed, and asked until they answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::connection::{Connection, Line};
+use super::prepared::Prepared;
 use super::schema;
 use super::trouble::Trouble;
 
 /// How long the tables may take to make, while other servers wait to find them made.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// A parameter and its type: with the types the statement needs no preparation, so that any connection of a pooler will
-/// do.
+/// A parameter and its type: with the types a statement needs no preparation, so that any connection of a pooler will do.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 pub(super) fn text(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
     (value, Type::TEXT)
 }
 
-pub(super) fn texts(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::TEXT_ARRAY)
-}
-
 pub(super) fn number(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
     (value, Type::INT8)
-}
-
-pub(super) fn flag(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::BOOL)
-}
-
-pub(super) fn instant(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::TIMESTAMPTZ)
-}
-
-pub(super) fn instants(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::TIMESTAMPTZ_ARRAY)
 }
 
 /// A statement with its parameters.
@@ -48,16 +32,25 @@ pub(super) fn instants(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
 pub(super) struct Statement<'a> {
     pub(super) sql: &'a str,
     pub(super) parameters: &'a [Parameter<'a>],
+    pub(super) prepared: Option<&'a Prepared<'a>>,
 }
 
-impl Statement<'_> {
+impl<'a> Statement<'a> {
+    pub(super) fn new(sql: &'a str, parameters: &'a [Parameter<'a>]) -> Self {
+        Self { sql, parameters, prepared: None }
+    }
+
     /// The rows are there only once the server has committed: an error at the very end counts.
-    async fn send(self, client: &Client) -> Result<Vec<Row>, Trouble> {
-        client.query_typed(self.sql, self.parameters).await.map_err(Trouble::from)
+    async fn send(self, line: &Line) -> Result<Vec<Row>, Error> {
+        if let Some(prepared) = self.prepared
+            && let Some(rows) = prepared.send(line).await?
+        {
+            return Ok(rows);
+        }
+        line.client().query_typed(self.sql, self.parameters).await
     }
 }
 
-/// A server's tables, made when they are first needed.
 #[derive(Clone)]
 pub(super) struct Tables {
     pub(super) connection: Connection,
@@ -74,7 +67,7 @@ impl Tables {
     pub(super) async fn ask<T>(
         &self,
         statement: Statement<'_>,
-        read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
+        read: impl Fn(&[Row]) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
         let attempts = Attempts::new(self.connection.response());
         loop {
@@ -85,47 +78,41 @@ impl Tables {
         }
     }
 
+    /// The same without a repetition.
+    pub(super) async fn ask_once<T>(
+        &self,
+        statement: Statement<'_>,
+        read: impl Fn(&[Row]) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let send = async || {
+            let talk = async |line: Arc<Line>| read(&statement.send(&line).await?);
+            self.connection.exchange(self.connection.response(), talk).await
+        };
+        let is_missing = |result: &Result<_, Trouble>| result.as_ref().is_err_and(Trouble::is_missing);
+        let mut result = send().await;
+        if is_missing(&result) {
+            let _one_at_a_time = self.making.lock().await;
+            result = send().await;
+            if is_missing(&result) {
+                self.make().await?;
+                result = send().await;
+            }
+        }
+        result
+    }
+
     /// Sends a statement whose answer no caller waits for. It is lost with the connection, or with the runtime.
     pub(super) fn send_afterwards(&self, sql: &str, texts: Vec<String>) {
         let (tables, sql) = (self.clone(), sql.to_owned());
         tokio::spawn(async move {
             let parameters: Vec<_> = texts.iter().map(|value| text(value)).collect();
-            drop(tables.ask(Statement { sql: &sql, parameters: &parameters }, |_| Ok(())).await);
+            drop(tables.ask(Statement::new(&sql, &parameters), |_| Ok(())).await);
         });
-    }
-
-    /// As [`ask`](Self::ask), without a repetition.
-    pub(super) async fn ask_once<T>(
-        &self,
-        statement: Statement<'_>,
-        read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
-        let result = self.send(statement, &read).await;
-        if !result.as_ref().is_err_and(Trouble::is_missing) {
-            return result;
-        }
-        let _one_at_a_time = self.making.lock().await;
-        let result = self.send(statement, &read).await;
-        if !result.as_ref().is_err_and(Trouble::is_missing) {
-            return result;
-        }
-        self.make().await?;
-        self.send(statement, &read).await
-    }
-
-    async fn send<T>(
-        &self,
-        statement: Statement<'_>,
-        read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
-        let talk = async |line: Arc<Line>| read(statement.send(line.client()).await?);
-        self.connection.exchange(self.connection.response(), talk).await
     }
 
     async fn make(&self) -> Result<(), Trouble> {
         let definitions = schema::definitions(&self.schema);
-        let send =
-            async |line: Arc<Line>| line.client().batch_execute(&definitions).await.map_err(Trouble::from);
+        let send = async |line: Arc<Line>| Ok(line.client().batch_execute(&definitions).await?);
         let made = self.connection.exchange(MAKING, send).await;
         made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))
     }
