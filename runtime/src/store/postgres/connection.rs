@@ -28,7 +28,8 @@ const LONG: Duration = Duration::from_millis(100);
 pub(super) struct Connection {
     way: Way,
     connect: Duration,
-    response: Duration,
+    /// How long the answer to a statement may take.
+    pub(super) response: Duration,
 }
 
 #[derive(Clone)]
@@ -63,11 +64,6 @@ impl Connection {
             server.patience = connect;
         }
         self
-    }
-
-    /// How long the answer to a statement may take.
-    pub(super) fn response(&self) -> Duration {
-        self.response
     }
 
     /// Runs one exchange, for which the server has this long once the connection is open.

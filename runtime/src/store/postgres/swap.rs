@@ -22,7 +22,7 @@ impl PostgresStore {
     /// A statement that failed because of another session was not applied. It is sent again while the key is as
     /// expected: then the other session has changed nothing either.
     pub(super) async fn swap_or_look(&self, key: &str, swap: &Swap) -> Result<SwapReply, Trouble> {
-        let attempts = Attempts::new(self.tables.connection.response());
+        let attempts = Attempts::new(self.tables.connection.response);
         loop {
             let conflict = match self.send_swap(key, swap).await {
                 Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),

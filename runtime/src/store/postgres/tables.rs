@@ -16,6 +16,9 @@ use super::trouble::Trouble;
 /// How long the tables may take to make, while other servers wait to find them made.
 const MAKING: Duration = Duration::from_secs(10);
 
+/// How long a statement may take that no caller waits for: others wait behind it.
+const AFTERWARDS: Duration = Duration::from_millis(250);
+
 /// A parameter and its type: with the types a statement needs no preparation, so that any connection of a pooler will do.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -69,7 +72,7 @@ impl Tables {
         statement: Statement<'_>,
         read: impl Fn(&[Row]) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
-        let attempts = Attempts::new(self.connection.response());
+        let attempts = Attempts::new(self.connection.response);
         loop {
             match self.ask_once(statement, &read).await {
                 Err(trouble) if trouble.is_conflict() && attempts.pause().await => {}
@@ -86,7 +89,7 @@ impl Tables {
     ) -> Result<T, Trouble> {
         let send = async || {
             let talk = async |line: Arc<Line>| read(&statement.send(&line).await?);
-            self.connection.exchange(self.connection.response(), talk).await
+            self.connection.exchange(self.connection.response, talk).await
         };
         let is_missing = |result: &Result<_, Trouble>| result.as_ref().is_err_and(Trouble::is_missing);
         let mut result = send().await;
@@ -103,7 +106,8 @@ impl Tables {
 
     /// Sends a statement whose answer no caller waits for. It is lost with the connection, or with the runtime.
     pub(super) fn send_afterwards(&self, sql: &str, texts: Vec<String>) {
-        let (tables, sql) = (self.clone(), sql.to_owned());
+        let (mut tables, sql) = (self.clone(), sql.to_owned());
+        tables.connection.response = tables.connection.response.min(AFTERWARDS);
         tokio::spawn(async move {
             let parameters: Vec<_> = texts.iter().map(|value| text(value)).collect();
             drop(tables.ask(Statement::new(&sql, &parameters), |_| Ok(())).await);
