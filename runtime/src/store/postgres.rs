@@ -128,11 +128,6 @@ impl PostgresStore {
         self.tables.ask(statement, |rows| reply::look_at(rows, key)).await
     }
 
-    async fn page_after(&self, key: &str) -> Result<Page, Trouble> {
-        let parameters = [text(&self.namespace), text(&key), number(&PAGE)];
-        self.ask(&self.statements.list, &parameters, reply::page).await
-    }
-
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp, Trouble> {
         let (topic, content) = (topic.as_str(), to_ascii_json(&&*note.text));
         let micros = i64::try_from(ttl.min(LONGEST).as_micros()).unwrap_or(i64::MAX);
@@ -170,19 +165,24 @@ impl PostgresStore {
         format!("{}/{}/{key}", self.tables.schema, self.namespace)
     }
 
-    fn error(&self, step: &'static str) -> impl FnOnce(Trouble) -> StoreError {
-        move |trouble| {
-            let advice = if trouble.is_forbidden() {
-                "; have an administrator run what `PostgresStore::setup_sql` returns: it makes what is missing, and \
-                 grants what is needed"
-            } else {
-                ""
-            };
-            let Trouble { kind, words, .. } = trouble;
-            StoreError::new(kind, step, &self.location, format!("{words}{advice}"))
-        }
+    /// A step of the trait, with what there is to say about its failure.
+    fn step<'a, T>(
+        &'a self,
+        step: &'static str,
+        asking: impl Future<Output = Result<T, Trouble>> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            asking.await.map_err(|trouble| {
+                let advice = if trouble.is_forbidden() { ADVICE } else { "" };
+                let Trouble { kind, words, .. } = trouble;
+                StoreError::new(kind, step, &self.location, format!("{words}{advice}"))
+            })
+        })
     }
 }
+
+const ADVICE: &str = "; have an administrator run what `PostgresStore::setup_sql` returns: it makes what is missing, and \
+                      grants what is needed";
 
 impl Store for PostgresStore {
     fn location(&self) -> String {
@@ -190,44 +190,46 @@ impl Store for PostgresStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        Box::pin(async move { self.look_at(key).await.map_err(self.error("look")) })
+        self.step("look", self.look_at(key))
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
-        Box::pin(async move { self.swap_or_look(key, swap).await.map_err(self.error("swap")) })
+        self.step("swap", self.swap_or_look(key, swap))
     }
 
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
-        Box::pin(async move { self.page_after(page.unwrap_or("")).await.map_err(self.error("list")) })
+        self.step("list", async move {
+            let after = page.unwrap_or_default();
+            let parameters = [text(&self.namespace), text(&after), number(&PAGE)];
+            self.ask(&self.statements.list, &parameters, reply::page).await
+        })
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        Box::pin(async move {
+        self.step("records", async move {
             let parameters = [text(&self.namespace), text(&key)];
-            let records = self.ask(&self.statements.records, &parameters, reply::records).await;
-            records.map_err(self.error("records"))
+            self.ask(&self.statements.records, &parameters, reply::records).await
         })
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
-        Box::pin(async move { self.write_note(topic, note, ttl).await.map_err(self.error("put_note")) })
+        self.step("put_note", self.write_note(topic, note, ttl))
     }
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
-        Box::pin(async move {
+        self.step("notes", async move {
             let topic = topic.as_str();
             let parameters = [text(&self.namespace), text(&topic)];
-            let notes = self.ask(&self.statements.notes, &parameters, reply::notes).await;
-            notes.map_err(self.error("notes"))
+            self.ask(&self.statements.notes, &parameters, reply::notes).await
         })
     }
 
     fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
-        Box::pin(async move { self.listen_for(key).await.map_err(self.error("listen")) })
+        self.step("listen", self.listen_for(key))
     }
 
     fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
-        Box::pin(async move { self.findings(jobs).await.map_err(self.error("diagnose")) })
+        self.step("diagnose", self.findings(jobs))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the rows of an answer say.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
@@ -38,16 +39,14 @@ pub(super) fn look_at(rows: &[Row], key: &str) -> Result<Look, Trouble> {
 pub(super) fn page(rows: &[Row]) -> Result<Page, Trouble> {
     let mut page = Page::default();
     for row in rows {
-        let key: String = column(row, 5)?;
-        if i64::try_from(rows.len()) == Ok(PAGE) {
-            page.next = Some(key.clone());
-        }
         match look(row) {
-            Ok(look) => page.keys.push((key, look)),
+            Ok(look) => page.keys.push((column(row, 5)?, look)),
             Err(trouble) if trouble.is_unreadable() => {}
             Err(trouble) => return Err(trouble),
         }
     }
+    let is_full = i64::try_from(rows.len()) == Ok(PAGE);
+    page.next = rows.last().filter(|_| is_full).map(|row| column(row, 5)).transpose()?;
     Ok(page)
 }
 
@@ -91,8 +90,8 @@ pub(super) fn now(rows: &[Row]) -> Result<Timestamp, Trouble> {
     rows.first().map_or_else(|| Err(mixed_up()), |row| clock(row, 0))
 }
 
-pub(super) fn clock(row: &Row, index: usize) -> Result<Timestamp, Trouble> {
-    column(row, index).map(Timestamp::from_micros)
+fn clock(row: &Row, index: usize) -> Result<Timestamp, Trouble> {
+    column::<SystemTime>(row, index).map(Timestamp::from)
 }
 
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, Trouble> {

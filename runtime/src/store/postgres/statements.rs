@@ -35,7 +35,7 @@ statements! {
     sweep: include_str!("sql/sweep.sql");
 
     /// Keys per page: $3.
-    list: "SELECT pg_is_in_recovery(), $clock, version, fence, state, job_name FROM $schema.job_lock
+    list: "SELECT pg_is_in_recovery(), clock_timestamp(), version, fence, state, job_name FROM $schema.job_lock
         WHERE namespace = $1 AND job_name > $2 ORDER BY job_name LIMIT $3";
 
     records: "SELECT kind, record FROM $schema.job_record WHERE namespace = $1 AND job_name = $2 ORDER BY id DESC";
@@ -44,14 +44,14 @@ statements! {
     put_note: "INSERT INTO $schema.job_note (namespace, topic, name, content, until)
         SELECT $1, $2, $3, $4, clock_timestamp() + $5 * interval '1 microsecond' WHERE $brief_wait IS NOT NULL
         ON CONFLICT (namespace, topic, name) DO UPDATE SET content = excluded.content, until = excluded.until
-        RETURNING $clock";
+        RETURNING clock_timestamp()";
 
     remove_note: "WITH removed AS (
         DELETE FROM $schema.job_note WHERE namespace = $1 AND topic = $2 AND name = $3 AND $brief_wait IS NOT NULL
-        ) SELECT $clock";
+        ) SELECT clock_timestamp()";
 
     /// One row at least, for the clock.
-    notes: "SELECT $clock, n.name, n.content FROM (VALUES (1)) AS one
+    notes: "SELECT clock_timestamp(), n.name, n.content FROM (VALUES (1)) AS one
         LEFT JOIN $schema.job_note n ON n.namespace = $1 AND n.topic = $2 AND n.until > now() ORDER BY n.name";
 
     /// Marks that somebody waits for a key. Written only when the mark would not last for another minute.
