@@ -25,11 +25,12 @@
 //! # Connections
 //!
 //! All requests of a store share one connection. A statement that finds its row locked by another session waits for
-//! 50 ms at most, and is sent again later. Nothing depends on the session: neither its time zone, nor its isolation level,
-//! nor that the next statement goes over the same one. So a pooler that assigns connections per transaction can be used.
+//! 50 ms at most, and is sent again later. One that finds its table locked, as by `VACUUM FULL`, waits until its caller
+//! gives up, and is then cancelled. Nothing depends on the session: neither its time zone, nor its isolation level, nor that
+//! the next statement goes over the same one. So a pooler that assigns connections per transaction can be used.
 //!
-//! A swap that frees a key for which another process waits is reported by `NOTIFY`. A store that waits has a second
-//! connection for that, opened when it is first needed. Behind a pooler that assigns connections per transaction, `LISTEN`
+//! A swap that frees a key for which another process waits is reported by `NOTIFY`, once it has been answered. A store
+//! that waits has a second connection for that, opened when it is first needed. Behind a pooler that assigns connections per transaction, `LISTEN`
 //! succeeds and receives nothing: then, and while that connection is broken, waiting works by polling.
 //!
 //! An application that has a pool already can lend its connections: [`PostgresStore::from_source`].

@@ -64,20 +64,19 @@ fn about_server(row: &Row) -> Result<Vec<Finding>, Trouble> {
             "the PostgreSQL server is a standby, or read-only, and cannot decide who runs a job; point the URL to the primary",
         )]);
     }
-    let harm = "a tick that has run may run once more within its grace";
-    let asynchronous = asynchronous.then(|| {
-        format!(
-            "PostgreSQL's synchronous_commit is off for this user and database: a crash can lose the newest claims, and then \
-             {harm}; set it to on"
-        )
-    });
-    let unsafe_at_crash = unsafe_at_crash.then(|| {
-        format!(
-            "PostgreSQL's fsync is off: a crash of its machine can lose or damage everything, and then {harm}; set it to on"
-        )
-    });
-    let findings = asynchronous.into_iter().chain(unsafe_at_crash);
-    Ok(findings.map(|message| Finding::warning(FindingKind::NotDurable, message)).collect())
+    let faults = [
+        (
+            asynchronous,
+            "synchronous_commit is off for this user and database: a crash can lose the newest claims",
+        ),
+        (unsafe_at_crash, "fsync is off: a crash of its machine can lose or damage everything"),
+    ];
+    let warning = |fault: &str| {
+        let harm = "a tick that has run may run once more within its grace";
+        let message = format!("PostgreSQL's {fault}, and then {harm}; set it to on");
+        Finding::warning(FindingKind::NotDurable, message)
+    };
+    Ok(faults.iter().filter(|(is_so, _)| *is_so).map(|(_, fault)| warning(fault)).collect())
 }
 
 fn too_old(number: i32, version: &str) -> Option<Finding> {
