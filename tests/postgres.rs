@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "postgres/answers.rs"]
+mod answers;
 #[path = "postgres/columns.rs"]
 mod columns;
 #[path = "postgres/fleet.rs"]

@@ -196,3 +196,63 @@ async fn who_listens_hears_of_its_own_key_only() {
         assert!(tokio::time::timeout(Duration::ZERO, deaf.freed()).await.is_err());
     }
 }
+
+/// A swap that is being applied does not see who begins to listen now. The one who listens still finds the key held.
+#[tokio::test]
+async fn who_listens_while_a_release_is_being_applied_is_notified_of_it() {
+    let (server, schema) = (PostgresServer::shared(), unused_name());
+    let url = format!("{}?schema={schema}&application_name={schema}", server.url());
+    let (holds, waits, client) = (open_url(&url, "own"), open_url(&url, "own"), server.client().await);
+    listen(&waits, "another").await;
+    let slow = format!(
+        "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN PERFORM pg_sleep(0.5); IF TG_OP = ''DELETE'' THEN RETURN OLD; END IF; RETURN NEW; END';
+         CREATE TRIGGER slow BEFORE UPDATE OR DELETE ON {schema}.job_lock
+         FOR EACH ROW EXECUTE FUNCTION {schema}.slow()"
+    );
+    client.batch_execute(&slow).await.unwrap();
+    let is_slow = format!(
+        "SELECT FROM pg_stat_activity WHERE application_name = '{schema}' AND wait_event = 'PgSleep'"
+    );
+    for what in [What::Lock, What::Slot(1)] {
+        let key = record_of(&what, "key");
+        let lease = win(&holds, "key", &claim_what("holds", LONG, what)).await;
+        let end = ending(RunOutcome::Succeeded);
+        let releasing = holds.release("key", &lease, &end);
+        let waiting = async {
+            while client.query_typed(&is_slow, &[]).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            let mut listener = listen(&waits, &key).await;
+            let look = waits.store().look(&key).await.expect("look");
+            assert!(
+                look.state.claimant.is_some() || !look.state.slots.held.is_empty(),
+                "it is held: {look:?}"
+            );
+            assert!(
+                !client.query_typed(&is_slow, &[]).await.unwrap().is_empty(),
+                "the release is not over yet"
+            );
+            tokio::time::timeout(Duration::from_secs(5), listener.freed()).await.expect("a notification")
+        };
+        let (released, freed) = tokio::join!(releasing, waiting);
+        released.expect("release");
+        assert!(freed);
+    }
+}
+
+#[tokio::test]
+async fn release_does_not_wait_until_others_are_notified() {
+    let (server, schema) = (PostgresServer::shared(), unused_name());
+    let store = open_url(&format!("{}?schema={schema}", server.url()), "own");
+    let lease = win(&store, "key", &claim_what("holds", LONG, What::Lock)).await;
+    let mut listener = listen(&store, "key").await;
+    let mut other = server.client().await;
+    let blocking = other.transaction().await.unwrap();
+    blocking.batch_execute(&format!("LOCK TABLE {schema}.job_note")).await.unwrap();
+    let end = ending(RunOutcome::Succeeded);
+    let released = tokio::time::timeout(Duration::from_secs(5), store.release("key", &lease, &end)).await;
+    released.expect("it is answered while the table is locked").expect("release");
+    blocking.rollback().await.unwrap();
+    assert!(is_freed(&mut listener).await);
+}

@@ -1,14 +1,18 @@
 //! Sessions end, differ, and are anybody's.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, RunOutcome, StoreErrorKind, What};
+use jobs::store::{
+    Change, ClaimReply, ExtendReply, ReleaseReply, RunOutcome, Store, StoreErrorKind, Swap, SwapReply, Topic,
+    What,
+};
 use tokio_postgres::types::Type;
 
 use super::support::bench::{LONG, claim, claim_now, claim_what, ending, holder, lease};
 use super::support::postgres_server::PostgresServer;
 use super::support::proxy::Proxy;
-use super::{claim_on, open, open_url, unused_name, win};
+use super::{claim_on, open, open_url, store_at, unused_name, win};
 
 #[tokio::test]
 async fn a_session_that_is_ended_in_the_middle_of_a_claim_does_no_harm() {
@@ -137,13 +141,70 @@ async fn many_callers_share_one_session() {
     assert_eq!(rows[0].get::<_, i64>(0), 1);
 }
 
+/// A table that an administrator has locked. PostgreSQL waits for it before a statement can set how long it waits.
+#[tokio::test]
+async fn look_that_waits_for_a_locked_table_is_cancelled_and_stalls_nothing_else_for_longer() {
+    const WITHIN: Duration = Duration::from_millis(1_100);
+    let (server, schema) = (PostgresServer::shared(), unused_name());
+    let url = format!("{}?schema={schema}&application_name={schema}", server.url());
+    let store = store_at(&url, "own");
+    store.look("key").await.expect("the tables are made");
+    let mut other = server.client().await;
+    let blocking = other.transaction().await.unwrap();
+    blocking.batch_execute(&format!("LOCK TABLE {schema}.job_lock")).await.unwrap();
+    for _ in 0..4 {
+        let begun = Instant::now();
+        let looking = tokio::time::timeout(WITHIN, store.look("key"));
+        let beside = async {
+            tokio::time::sleep(WITHIN / 4).await;
+            store.notes(Topic::Servers).await.expect("another table is not locked");
+            begun.elapsed()
+        };
+        let (looked, took) = tokio::join!(looking, beside);
+        assert!(looked.is_err(), "the table is locked");
+        assert!(took < 2 * WITHIN, "the other request took {took:?}");
+    }
+    let waiting = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = '{schema}' AND wait_event_type = 'Lock'"
+    );
+    let waiting: i64 = blocking.query_typed(&waiting, &[]).await.unwrap()[0].get(0);
+    assert_eq!(waiting, 0, "nobody waits for their answers");
+    blocking.rollback().await.unwrap();
+    store.look("key").await.expect("the table is free");
+}
+
+#[tokio::test]
+async fn session_prepares_the_look_once_and_executes_it_for_any_key() {
+    let server = PostgresServer::shared();
+    for quoting in ["on", "off"] {
+        let name = unused_name();
+        let options = format!("options=-c%20standard_conforming_strings%3D{quoting}&application_name={name}");
+        let store = store_at(&format!("{}?{options}", server.url()), &unused_name());
+        store.look("key").await.expect("the tables are made");
+        let client = server.client().await;
+        for key in ["key", "'; DROP TABLE job_lock --", r"\', '\", r"\x41", "世界"] {
+            let change = Change { state: Some(Arc::default()), ..Change::default() };
+            let swap = Swap { expected: None, expected_lock: None, nonce: 3, change };
+            assert!(matches!(store.swap(key, &swap).await.expect("swap"), SwapReply::Swapped(_)));
+            assert!(store.look(key).await.expect("look").version.is_some(), "{key}");
+            assert_eq!(store.look(&format!("{key}'")).await.expect("look").version, None);
+            let last = format!("SELECT query FROM pg_stat_activity WHERE application_name = '{name}'");
+            let last: String = client.query_typed(&last, &[]).await.unwrap()[0].get(0);
+            assert!(last.starts_with("EXECUTE jobs_look_"), "{last}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn claim_extension_and_release_cost_one_round_trip_each() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let proxy = Proxy::before(server.port(), Duration::ZERO).await;
     let store = open_url(&format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port()), &namespace);
     for what in [What::Lock, What::Leader] {
-        store.ping().await.expect("a connection");
+        // Behind the first one, whatever is sent after the last release is answered before the second one.
+        for _ in 0..2 {
+            store.ping().await.expect("a connection");
+        }
         proxy.strike(&[]);
         let mut held = store.acquire("key", &claim_what("a", LONG, what)).await.unwrap().expect("a win");
         assert_eq!(proxy.answers(), 1);

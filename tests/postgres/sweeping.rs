@@ -135,6 +135,40 @@ async fn heartbeat_removes_what_has_expired_with_its_records() {
     }
 }
 
+#[tokio::test]
+async fn swap_and_heartbeat_do_not_wait_for_the_sweep_that_they_start() {
+    let (server, schema) = (PostgresServer::shared(), unused_name());
+    let url = format!("{}?schema={schema}&application_name={schema}", server.url());
+    let (store, client) = (open_url(&url, "own"), server.client().await);
+    leave_expired(&store, "key-0").await;
+    let slow = format!(
+        "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN PERFORM pg_sleep(2); RETURN OLD; END';
+         CREATE TRIGGER slow BEFORE DELETE ON {schema}.job_lock FOR EACH ROW EXECUTE FUNCTION {schema}.slow()"
+    );
+    client.batch_execute(&slow).await.unwrap();
+    let sweeps = format!(
+        "SELECT FROM pg_stat_activity WHERE application_name = '{schema}' AND wait_event = 'PgSleep'"
+    );
+    let is_sweeping = async || !client.query_typed(&sweeps, &[]).await.unwrap().is_empty();
+    for number in 1.. {
+        let begun = Instant::now();
+        leave_expired(&store, &format!("key-{number}")).await;
+        assert!(begun.elapsed() < Duration::from_secs(1), "key {number} took {:?}", begun.elapsed());
+        assert!(number < 100, "there is no sweep");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if is_sweeping().await {
+            break;
+        }
+    }
+    let another = open_url(&format!("{url}-2"), "own");
+    another.ping().await.expect("a connection");
+    let begun = Instant::now();
+    let note = Note { name: "a".to_owned(), text: "".into() };
+    another.store().put_note(Topic::Servers, &note, LONG).await.expect("put_note");
+    assert!(begun.elapsed() < Duration::from_secs(1), "the heartbeat took {:?}", begun.elapsed());
+}
+
 /// Makes a record that has expired already, and returns its fence.
 async fn leave_expired(store: &Jobs, key: &str) -> i64 {
     let at = store.ping().await.expect("ping").at;

@@ -25,11 +25,12 @@
 //! # Connections
 //!
 //! All requests of a store share one connection. A statement that finds its row locked by another session waits for
-//! 50 ms at most, and is sent again later. Nothing depends on the session: neither its time zone, nor its isolation level,
-//! nor that the next statement goes over the same one. So a pooler that assigns connections per transaction can be used.
+//! 50 ms at most, and is sent again later. One that finds its table locked, as by `VACUUM FULL`, waits until its caller
+//! gives up, and is then cancelled. Nothing depends on the session: neither its time zone, nor its isolation level, nor that
+//! the next statement goes over the same one. So a pooler that assigns connections per transaction can be used.
 //!
-//! A swap that frees a key for which another process waits is reported by `NOTIFY`. A store that waits has a second
-//! connection for that, opened when it is first needed. Behind a pooler that assigns connections per transaction, `LISTEN`
+//! A swap that frees a key for which another process waits is reported by `NOTIFY`, once it has been answered. A store
+//! that waits has a second connection for that, opened when it is first needed. Behind a pooler that assigns connections per transaction, `LISTEN`
 //! succeeds and receives nothing: then, and while that connection is broken, waiting works by polling.
 //!
 //! An application that has a pool already can lend its connections: [`PostgresStore::from_source`].
@@ -53,15 +54,17 @@ use std::fmt;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use tokio_postgres::Row;
+
 use super::{
     Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply,
     Topic, to_ascii_json,
 };
 use crate::Timestamp;
-use listen::Subscriptions;
-use request::{Statement, Tables, number, text};
+use prepared::Prepared;
 pub use source::{Lending, Session, Source};
 use statements::Statements;
+use tables::{Parameter, Statement, Tables, number, text};
 use trouble::Trouble;
 
 mod address;
@@ -70,14 +73,14 @@ mod connection;
 mod deadpool;
 mod diagnosis;
 mod encryption;
-mod listen;
 mod opening;
+mod prepared;
 mod reply;
-mod request;
 mod schema;
 mod source;
 mod statements;
 mod swap;
+mod tables;
 #[cfg(feature = "tls")]
 mod tls;
 mod trouble;
@@ -97,7 +100,6 @@ pub struct PostgresStore {
     namespace: String,
     tables: Tables,
     statements: Statements,
-    subscriptions: Subscriptions,
     /// How many keys that expire this store has added.
     added: AtomicU32,
 }
@@ -119,36 +121,11 @@ impl PostgresStore {
     }
 
     async fn look_at(&self, key: &str) -> Result<Look, Trouble> {
-        let statement =
-            Statement { sql: &self.statements.look, parameters: &[text(&self.namespace), text(&key)] };
-        let read = |rows: Vec<_>| match rows.first() {
-            Some(row) => reply::look_at(row, key),
-            None => Err(reply::mixed_up()),
-        };
-        self.tables.ask(statement, read).await
-    }
-
-    async fn page_after(&self, key: &str) -> Result<Page, Trouble> {
-        let statement = Statement {
-            sql: &self.statements.list,
-            parameters: &[text(&self.namespace), text(&key), number(&PAGE)],
-        };
-        let read = |rows: Vec<_>| {
-            let mut page = Page::default();
-            for row in &rows {
-                let key: String = reply::column(row, 5)?;
-                if i64::try_from(rows.len()) == Ok(PAGE) {
-                    page.next = Some(key.clone());
-                }
-                match reply::look(row) {
-                    Ok(look) => page.keys.push((key, look)),
-                    Err(trouble) if trouble.is_unreadable() => {}
-                    Err(trouble) => return Err(trouble),
-                }
-            }
-            Ok(page)
-        };
-        self.tables.ask(statement, read).await
+        let sql = &self.statements.look;
+        let prepared = Prepared { sql, values: [&self.namespace, key] };
+        let parameters = [text(&self.namespace), text(&key)];
+        let statement = Statement { sql, parameters: &parameters, prepared: Some(&prepared) };
+        self.tables.ask(statement, |rows| reply::look_at(rows, key)).await
     }
 
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp, Trouble> {
@@ -156,26 +133,31 @@ impl PostgresStore {
         let micros = i64::try_from(ttl.min(LONGEST).as_micros()).unwrap_or(i64::MAX);
         let parameters =
             [text(&self.namespace), text(&topic), text(&note.name), text(&content), number(&micros)];
-        let statement = if ttl.is_zero() {
-            Statement { sql: &self.statements.remove_note, parameters: &parameters[..3] }
+        let now = if ttl.is_zero() {
+            self.ask(&self.statements.remove_note, &parameters[..3], reply::now).await?
         } else {
-            Statement { sql: &self.statements.put_note, parameters: &parameters }
+            self.ask(&self.statements.put_note, &parameters, reply::now).await?
         };
-        let now = self.tables.ask(statement, |rows| reply::now(&rows)).await?;
-        self.sweep().await;
+        self.sweep();
         Ok(now)
     }
 
     async fn listen_for(&self, key: &str) -> Result<Option<Listener>, Trouble> {
-        let listener = self.subscriptions.listen(&self.tables.connection, self.payload(key)).await?;
+        let listener = self.tables.connection.listen(self.payload(key)).await?;
         if listener.is_some() {
-            let statement = Statement {
-                sql: &self.statements.await_key,
-                parameters: &[text(&self.namespace), text(&key)],
-            };
-            self.tables.ask(statement, |_| Ok(())).await?;
+            let parameters = [text(&self.namespace), text(&key)];
+            self.ask(&self.statements.await_key, &parameters, |_| Ok(())).await?;
         }
         Ok(listener)
+    }
+
+    async fn ask<T>(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        read: impl Fn(&[Row]) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        self.tables.ask(Statement::new(sql, parameters), read).await
     }
 
     /// What a notification says: of which key it is.
@@ -183,19 +165,24 @@ impl PostgresStore {
         format!("{}/{}/{key}", self.tables.schema, self.namespace)
     }
 
-    fn error(&self, step: &'static str) -> impl FnOnce(Trouble) -> StoreError {
-        move |trouble| {
-            let advice = if trouble.is_forbidden() {
-                "; have an administrator run what `PostgresStore::setup_sql` returns: it makes what is missing, and \
-                 grants what is needed"
-            } else {
-                ""
-            };
-            let Trouble { kind, words, .. } = trouble;
-            StoreError::new(kind, step, &self.location, format!("{words}{advice}"))
-        }
+    /// A step of the trait, with what there is to say about its failure.
+    fn step<'a, T>(
+        &'a self,
+        step: &'static str,
+        asking: impl Future<Output = Result<T, Trouble>> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            asking.await.map_err(|trouble| {
+                let advice = if trouble.is_forbidden() { ADVICE } else { "" };
+                let Trouble { kind, words, .. } = trouble;
+                StoreError::new(kind, step, &self.location, format!("{words}{advice}"))
+            })
+        })
     }
 }
+
+const ADVICE: &str = "; have an administrator run what `PostgresStore::setup_sql` returns: it makes what is missing, and \
+                      grants what is needed";
 
 impl Store for PostgresStore {
     fn location(&self) -> String {
@@ -203,46 +190,46 @@ impl Store for PostgresStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        Box::pin(async move { self.look_at(key).await.map_err(self.error("look")) })
+        self.step("look", self.look_at(key))
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
-        Box::pin(async move { self.swap_or_look(key, swap).await.map_err(self.error("swap")) })
+        self.step("swap", self.swap_or_look(key, swap))
     }
 
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
-        Box::pin(async move { self.page_after(page.unwrap_or("")).await.map_err(self.error("list")) })
+        self.step("list", async move {
+            let after = page.unwrap_or_default();
+            let parameters = [text(&self.namespace), text(&after), number(&PAGE)];
+            self.ask(&self.statements.list, &parameters, reply::page).await
+        })
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        Box::pin(async move {
-            let statement =
-                Statement { sql: &self.statements.records, parameters: &[text(&self.namespace), text(&key)] };
-            let records = self.tables.ask(statement, |rows| reply::records(&rows)).await;
-            records.map_err(self.error("records"))
+        self.step("records", async move {
+            let parameters = [text(&self.namespace), text(&key)];
+            self.ask(&self.statements.records, &parameters, reply::records).await
         })
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
-        Box::pin(async move { self.write_note(topic, note, ttl).await.map_err(self.error("put_note")) })
+        self.step("put_note", self.write_note(topic, note, ttl))
     }
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
-        Box::pin(async move {
+        self.step("notes", async move {
             let topic = topic.as_str();
-            let statement =
-                Statement { sql: &self.statements.notes, parameters: &[text(&self.namespace), text(&topic)] };
-            let notes = self.tables.ask(statement, |rows| reply::notes(&rows)).await;
-            notes.map_err(self.error("notes"))
+            let parameters = [text(&self.namespace), text(&topic)];
+            self.ask(&self.statements.notes, &parameters, reply::notes).await
         })
     }
 
     fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
-        Box::pin(async move { self.listen_for(key).await.map_err(self.error("listen")) })
+        self.step("listen", self.listen_for(key))
     }
 
     fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
-        Box::pin(async move { self.findings(jobs).await.map_err(self.error("diagnose")) })
+        self.step("diagnose", self.findings(jobs))
     }
 }
 

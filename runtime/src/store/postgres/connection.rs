@@ -1,109 +1,119 @@
-//! How a store's steps reach the server: over one connection of its own, or over those that it is lent.
+//! How statements reach the server: over one connection of the store's own, or over those that it is lent.
 
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Notification, Socket};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tokio_postgres::{AsyncMessage, Client, Config};
 
-use super::super::StoreErrorKind;
+use super::super::bells::Bells;
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
+use super::super::{Listener, StoreErrorKind};
 use super::encryption::Encryption;
-use super::source::{Loan, Open, Source};
+use super::prepared::Preparation;
+use super::source::{Session, Source};
 use super::trouble::Trouble;
 
+/// The channel of all notifications. Each names its schema, namespace and key.
+const LISTEN: &str = "LISTEN jobs_freed";
+
+/// A statement that has not been answered for so long probably waits for another session.
+const LONG: Duration = Duration::from_millis(100);
+
+#[derive(Clone)]
 pub(super) struct Connection {
     way: Way,
     connect: Duration,
-    response: Duration,
+    /// How long the answer to a statement may take.
+    pub(super) response: Duration,
 }
 
+#[derive(Clone)]
 enum Way {
-    /// All steps go over one connection; the server takes them one after the other.
     Own {
-        config: Arc<Config>,
-        encryption: Encryption,
-        shared: Shared<Server>,
+        server: Server,
+        /// All statements go over one connection; the server takes them one after the other.
+        shared: Arc<Shared<Server>>,
+        /// All subscriptions share another one, which is opened by the first of them.
+        listening: Arc<Shared<Server>>,
     },
-    Lent(Box<dyn Source>),
+    Lent(Arc<dyn Source>),
 }
 
 impl Connection {
     pub(super) fn new(config: Config, encryption: Encryption, timeouts: Timeouts) -> Self {
-        Self::over(Way::Own { config: Arc::new(config), encryption, shared: Shared::new() }, timeouts)
+        let Timeouts { connect, response } = timeouts;
+        let server = Server { config: Arc::new(config), encryption, patience: connect };
+        let [shared, listening] = [(); 2].map(|()| Arc::new(Shared::new()));
+        Self { way: Way::Own { server, shared, listening }, connect, response }
     }
 
     pub(super) fn lent_by(source: impl Source) -> Self {
-        Self::over(Way::Lent(Box::new(source)), Timeouts::default())
-    }
-
-    fn over(way: Way, Timeouts { connect, response }: Timeouts) -> Self {
-        Self { way, connect, response }
+        let Timeouts { connect, response } = Timeouts::default();
+        Self { way: Way::Lent(Arc::new(source)), connect, response }
     }
 
     pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         (self.connect, self.response) = (connect, response);
-        if let Way::Own { config, .. } = &mut self.way {
-            Arc::make_mut(config).connect_timeout(connect);
+        if let Way::Own { server, .. } = &mut self.way {
+            Arc::make_mut(&mut server.config).connect_timeout(connect);
+            server.patience = connect;
         }
         self
-    }
-
-    /// How to open another one; `None` if all are lent.
-    pub(super) fn server(&self) -> Option<Server> {
-        match &self.way {
-            Way::Own { config, encryption, .. } => {
-                let (config, encryption) = (Arc::clone(config), encryption.clone());
-                Some(Server { config, encryption, patience: self.connect })
-            }
-            Way::Lent(_) => None,
-        }
-    }
-
-    /// How long the answer to a step may take.
-    pub(super) fn response(&self) -> Duration {
-        self.response
     }
 
     /// Runs one exchange, for which the server has this long once the connection is open.
     pub(super) async fn exchange<T, F>(
         &self,
         patience: Duration,
-        talk: impl FnOnce(Open) -> F,
+        talk: impl FnOnce(Arc<Line>) -> F,
     ) -> Result<T, Trouble>
     where
         F: Future<Output = Result<T, Trouble>>,
     {
-        let talk = |client| async move {
-            match tokio::time::timeout(patience, talk(client)).await {
-                Ok(result) => result,
-                // It may have been applied, or be applied later.
-                Err(_) => Err(Trouble::timed_out("no answer", patience)),
-            }
+        let talk = |line: Arc<Line>| async move {
+            let mut sent = Sent::over(&line);
+            let result = in_time(patience, talk(line)).await;
+            sent.blame = result.as_ref().err().map_or(Blame::None, Trouble::blame);
+            result
         };
         match &self.way {
-            Way::Own { config, encryption, shared } => {
-                let (config, encryption) = (Arc::clone(config), encryption.clone());
-                let dial = Server { config, encryption, patience: self.connect };
-                shared.exchange(&dial, |client| talk(Open::Own(client))).await
-            }
-            Way::Lent(source) => {
-                let loan = borrow(source.as_ref(), self.connect).await?;
-                let result = talk(Open::Lent(Arc::clone(&loan))).await;
-                if result.as_ref().err().is_none_or(|trouble| trouble.blame() == Blame::None) {
-                    loan.is_idle_again();
-                }
-                result
-            }
+            Way::Own { server, shared, .. } => shared.exchange(server, talk).await,
+            Way::Lent(source) => talk(borrow(source.as_ref(), self.connect).await?).await,
         }
+    }
+
+    /// Subscribes to a payload, from now on.
+    ///
+    /// `None` if the store has no connection of its own: one that is lent has to be given back.
+    pub(super) async fn listen(&self, payload: String) -> Result<Option<Listener>, Trouble> {
+        let Way::Own { server, listening, .. } = &self.way else { return Ok(None) };
+        let talk = |line: Arc<Line>| async move {
+            // It can be repeated, and shows that the server still answers.
+            let confirmed = async { line.client().batch_execute(LISTEN).await.map_err(Trouble::from) };
+            in_time(self.response, confirmed).await?;
+            let ended = || Trouble::new(StoreErrorKind::Unreachable, "the connection that listens has ended");
+            Ok(line.bells.upgrade().ok_or_else(ended)?.hang(payload).0)
+        };
+        listening.exchange(server, talk).await.map(Some)
     }
 }
 
-async fn borrow(source: &dyn Source, patience: Duration) -> Result<Arc<Loan>, Trouble> {
-    match tokio::time::timeout(patience, source.connect()).await {
-        Ok(Ok(session)) => Ok(Loan::new(session)),
+async fn in_time<T>(
+    patience: Duration,
+    talk: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    // What is not answered may have been applied, or be applied later.
+    timeout(patience, talk).await.unwrap_or_else(|_| Err(Trouble::timed_out("no answer", patience)))
+}
+
+async fn borrow(source: &dyn Source, patience: Duration) -> Result<Arc<Line>, Trouble> {
+    match timeout(patience, source.connect()).await {
+        Ok(Ok(session)) => Ok(Line::new(session, Weak::new(), None)),
         Ok(Err(error)) => Err(Trouble::from(error)),
         Err(_) => Err(Trouble::timed_out("no connection was lent", patience).advising(
             "all of them are in use, or no new one can be opened; make the pool larger, or give the jobs one of their \
@@ -112,6 +122,91 @@ async fn borrow(source: &dyn Source, patience: Duration) -> Result<Arc<Loan>, Tr
     }
 }
 
+/// A connection that is open.
+pub(super) struct Line {
+    /// There until it is dropped.
+    session: Option<Box<dyn Session>>,
+    /// Those to notify of what comes over it.
+    bells: Weak<Bells>,
+    /// Where it leads, if it is the store's own.
+    server: Option<Server>,
+    preparation: Preparation,
+    answers: AtomicU64,
+    is_broken: AtomicBool,
+}
+
+impl Line {
+    fn new(session: Box<dyn Session>, bells: Weak<Bells>, server: Option<Server>) -> Arc<Self> {
+        let (answers, is_broken) = (AtomicU64::new(0), AtomicBool::new(false));
+        let preparation = Preparation::default();
+        Arc::new(Self { session: Some(session), bells, server, preparation, answers, is_broken })
+    }
+
+    /// Nothing is left in a session that is lent.
+    pub(super) fn preparation(&self) -> Option<&Preparation> {
+        self.server.as_ref().map(|_| &self.preparation)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        self.session.as_ref().expect("it is given back only on drop").client()
+    }
+
+    /// Ends the statement that the server works on.
+    ///
+    /// One that waits for a table that an administrator has locked would otherwise keep all behind it waiting, and its
+    /// session on the server for as long as the lock is held, even though nobody waits for its answer.
+    fn cancel(&self) {
+        let (Some(server), Ok(runtime)) = (self.server.clone(), Handle::try_current()) else { return };
+        let token = self.client().cancel_token();
+        runtime.spawn(async move { timeout(server.patience, token.cancel_query(server.encryption)).await });
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let is_broken = *self.is_broken.get_mut();
+        if let Some(session) = self.session.take().filter(|_| is_broken) {
+            session.discard();
+        }
+    }
+}
+
+/// A statement that was sent, up to its answer.
+struct Sent {
+    line: Arc<Line>,
+    since: Instant,
+    answers: u64,
+    /// What its end says about the connection; silent if nobody waits for it any longer.
+    blame: Blame,
+}
+
+impl Sent {
+    fn over(line: &Arc<Line>) -> Self {
+        let answers = line.answers.load(Ordering::Relaxed);
+        Self { line: Arc::clone(line), since: Instant::now(), answers, blame: Blame::Silent }
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        let Line { answers, is_broken, .. } = &*self.line;
+        match self.blame {
+            Blame::None => {
+                answers.fetch_add(1, Ordering::Relaxed);
+            }
+            Blame::Broken => is_broken.store(true, Ordering::Relaxed),
+            // If another one was answered meanwhile, the one that the server works on may have just begun.
+            Blame::Silent => {
+                is_broken.store(true, Ordering::Relaxed);
+                if answers.load(Ordering::Relaxed) == self.answers && self.since.elapsed() >= LONG {
+                    self.line.cancel();
+                }
+            }
+        }
+    }
+}
+
+/// A server, and how to connect to it.
 #[derive(Clone)]
 pub(super) struct Server {
     config: Arc<Config>,
@@ -119,51 +214,27 @@ pub(super) struct Server {
     patience: Duration,
 }
 
-impl Server {
-    /// Opens a connection, and passes on what the server tells without being asked. The way to do so is dropped when the
-    /// connection ends.
-    pub(super) async fn open(
-        &self,
-        pass_on: impl FnMut(Notification) + Send + 'static,
-    ) -> Result<Client, Trouble> {
-        match &self.encryption {
-            None => self.open_by(NoTls, pass_on).await,
-            #[cfg(feature = "tls")]
-            Some(tls) => self.open_by(tls.clone(), pass_on).await,
-            #[cfg(not(feature = "tls"))]
-            Some(never) => match *never {},
-        }
-    }
+impl Dial for Server {
+    type Connection = Arc<Line>;
+    type Error = Trouble;
 
-    async fn open_by<T: MakeTlsConnect<Socket, Stream: Send + 'static>>(
-        &self,
-        tls: T,
-        mut pass_on: impl FnMut(Notification) + Send + 'static,
-    ) -> Result<Client, Trouble> {
-        let connecting = tokio::time::timeout(self.patience, self.config.connect(tls));
-        let Ok(connected) = connecting.await else {
+    async fn dial(self) -> Result<Arc<Line>, Trouble> {
+        let Ok(connected) = timeout(self.patience, self.config.connect(self.encryption.clone())).await else {
             return Err(Trouble::timed_out("no connection", self.patience)
                 .advising("check host and port, and that no firewall is between"));
         };
-        let (client, mut connection) = connected.map_err(|error| Trouble::from(&error))?;
-        // Whoever waits for an answer is told of the connection's end.
+        let (client, mut connection) = connected?;
+        let bells = Arc::<Bells>::default();
+        let line = Arc::downgrade(&bells);
+        // Whoever waits for an answer, and whoever listens, is told of the connection's end.
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notification) = message {
-                    pass_on(notification);
+                    bells.ring(notification.payload());
                 }
             }
         });
-        Ok(client)
-    }
-}
-
-impl Dial for Server {
-    type Connection = Arc<Client>;
-    type Error = Trouble;
-
-    async fn dial(self) -> Result<Arc<Client>, Trouble> {
-        self.open(drop).await.map(Arc::new)
+        Ok(Line::new(Box::new(Own(client)), line, Some(self)))
     }
 
     fn abandoned() -> Trouble {
@@ -174,7 +245,18 @@ impl Dial for Server {
         trouble.blame()
     }
 
-    fn is_closed(client: &Arc<Client>) -> bool {
-        client.is_closed()
+    fn is_closed(line: &Arc<Line>) -> bool {
+        line.client().is_closed()
     }
+}
+
+/// A connection that is nobody else's.
+struct Own(Client);
+
+impl Session for Own {
+    fn client(&self) -> &Client {
+        &self.0
+    }
+
+    fn discard(self: Box<Self>) {}
 }

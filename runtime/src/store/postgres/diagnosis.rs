@@ -1,10 +1,11 @@
 //! Settings of a PostgreSQL server that could hurt, and records that this version cannot read.
 
 use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
 use super::super::{FORMAT, State};
-use super::request::{Statement, text, texts};
+use super::tables::{Statement, text};
 use super::trouble::Trouble;
 use super::{PostgresStore, reply};
 
@@ -22,21 +23,18 @@ const OLDEST: i32 = 120_000;
 impl PostgresStore {
     /// Looks at the server, then at the states of these jobs.
     pub(super) async fn findings(&self, jobs: &[String]) -> Result<Vec<Finding>, Trouble> {
-        let settings = Statement { sql: SETTINGS, parameters: &[] };
-        let mut findings = self
-            .tables
-            .ask(settings, |rows| rows.first().map_or_else(|| Ok(Vec::new()), about_server))
-            .await?;
+        let settings = Statement::new(SETTINGS, &[]);
+        let about_server = |rows: &[Row]| rows.first().map_or_else(|| Err(reply::mixed_up()), about_server);
+        let mut findings = self.tables.ask(settings, about_server).await?;
         if findings.iter().any(|finding| finding.severity == finding::Severity::Error) {
             return Ok(findings);
         }
         let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
         let as_we_write_them = vec![format!("{{\"format\":{FORMAT},%"), format!("{{\"format\":{FORMAT}}}")];
-        let states = Statement {
-            sql: &self.statements.unreadable,
-            parameters: &[text(&self.namespace), texts(&looked_at), texts(&as_we_write_them)],
-        };
-        let unreadable = self.tables.ask(states, |rows| unreadable_keys(&rows)).await?;
+        let parameters =
+            [text(&self.namespace), (&looked_at, Type::TEXT_ARRAY), (&as_we_write_them, Type::TEXT_ARRAY)];
+        let states = Statement::new(&self.statements.unreadable, &parameters);
+        let unreadable = self.tables.ask(states, unreadable_keys).await?;
         findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
         Ok(findings)
     }
@@ -66,20 +64,19 @@ fn about_server(row: &Row) -> Result<Vec<Finding>, Trouble> {
             "the PostgreSQL server is a standby, or read-only, and cannot decide who runs a job; point the URL to the primary",
         )]);
     }
-    let harm = "a tick that has run may run once more within its grace";
-    let asynchronous = asynchronous.then(|| {
-        format!(
-            "PostgreSQL's synchronous_commit is off for this user and database: a crash can lose the newest claims, and then \
-             {harm}; set it to on"
-        )
-    });
-    let unsafe_at_crash = unsafe_at_crash.then(|| {
-        format!(
-            "PostgreSQL's fsync is off: a crash of its machine can lose or damage everything, and then {harm}; set it to on"
-        )
-    });
-    let findings = asynchronous.into_iter().chain(unsafe_at_crash);
-    Ok(findings.map(|message| Finding::warning(FindingKind::NotDurable, message)).collect())
+    let faults = [
+        (
+            asynchronous,
+            "synchronous_commit is off for this user and database: a crash can lose the newest claims",
+        ),
+        (unsafe_at_crash, "fsync is off: a crash of its machine can lose or damage everything"),
+    ];
+    let warning = |fault: &str| {
+        let harm = "a tick that has run may run once more within its grace";
+        let message = format!("PostgreSQL's {fault}, and then {harm}; set it to on");
+        Finding::warning(FindingKind::NotDurable, message)
+    };
+    Ok(faults.iter().filter(|(is_so, _)| *is_so).map(|(_, fault)| warning(fault)).collect())
 }
 
 fn too_old(number: i32, version: &str) -> Option<Finding> {

@@ -7,9 +7,9 @@ use singleton_jobs_policy::check_name;
 use super::super::tls::Certificates;
 use super::super::{StoreError, StoreErrorKind};
 use super::connection::Connection;
-use super::request::Tables;
 use super::source::Source;
 use super::statements::Statements;
+use super::tables::Tables;
 use super::{PostgresStore, address, encryption};
 
 const DEFAULT_SCHEMA: &str = "public";
@@ -39,12 +39,8 @@ impl PostgresStore {
         let encryption = encryption.map_err(misconfigured)?;
         let location = address::without_password(&address.config);
         let user = address.config.get_user().map(str::to_owned);
-        let store = Self::over(
-            Connection::new(address.config, encryption, address.timeouts),
-            location,
-            user,
-            namespace,
-        )?;
+        let connection = Connection::new(address.config, encryption, address.timeouts);
+        let store = Self { user, ..Self::over(connection, location, namespace)? };
         match address.schema {
             Some(schema) => store.with_schema(&schema),
             None => Ok(store),
@@ -54,7 +50,7 @@ impl PostgresStore {
     /// Borrows the application's connections, one for each request.
     pub fn from_source(source: impl Source, namespace: Option<&str>) -> Result<Self, StoreError> {
         let location = source.location();
-        Self::over(Connection::lent_by(source), location, None, namespace)
+        Self::over(Connection::lent_by(source), location, namespace)
     }
 
     /// Borrows connections out of the application's pool. Call it inside the application's Tokio runtime, where new ones
@@ -81,22 +77,16 @@ impl PostgresStore {
         Self::from_source(super::deadpool::Deadpool { pool, app }, namespace)
     }
 
-    fn over(
-        connection: Connection,
-        location: String,
-        user: Option<String>,
-        namespace: Option<&str>,
-    ) -> Result<Self, StoreError> {
+    fn over(connection: Connection, location: String, namespace: Option<&str>) -> Result<Self, StoreError> {
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
         }
         Ok(Self {
             location,
-            user,
+            user: None,
             namespace: namespace.unwrap_or_default().to_owned(),
             tables: Tables::new(connection, DEFAULT_SCHEMA),
             statements: Statements::of(DEFAULT_SCHEMA),
-            subscriptions: super::listen::Subscriptions::new(),
             added: AtomicU32::new(0),
         })
     }

@@ -1,12 +1,14 @@
 //! What the rows of an answer say.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use super::super::{JobRecords, Look, Note, Notes, State, StoreErrorKind, UnreadableState, Version};
+use super::super::{JobRecords, Look, Note, Notes, Page, State, StoreErrorKind, UnreadableState, Version};
+use super::PAGE;
 use super::trouble::{OTHER_TABLES, Trouble};
 use super::values::RUN;
 use crate::Timestamp;
@@ -28,8 +30,24 @@ pub(super) fn look(row: &Row) -> Result<Look, Trouble> {
 }
 
 /// The same with the key that was asked for in a sixth column: a pooler may mix up answers.
-pub(super) fn look_at(row: &Row, key: &str) -> Result<Look, Trouble> {
+pub(super) fn look_at(rows: &[Row], key: &str) -> Result<Look, Trouble> {
+    let row = rows.first().ok_or_else(mixed_up)?;
     if column::<&str>(row, 5)? == key { look(row) } else { Err(mixed_up()) }
+}
+
+/// The same for every key, without those that cannot be read.
+pub(super) fn page(rows: &[Row]) -> Result<Page, Trouble> {
+    let mut page = Page::default();
+    for row in rows {
+        match look(row) {
+            Ok(look) => page.keys.push((column(row, 5)?, look)),
+            Err(trouble) if trouble.is_unreadable() => {}
+            Err(trouble) => return Err(trouble),
+        }
+    }
+    let is_full = i64::try_from(rows.len()) == Ok(PAGE);
+    page.next = rows.last().filter(|_| is_full).map(|row| column(row, 5)).transpose()?;
+    Ok(page)
 }
 
 /// An answer to another statement than the one that was sent.
@@ -72,8 +90,8 @@ pub(super) fn now(rows: &[Row]) -> Result<Timestamp, Trouble> {
     rows.first().map_or_else(|| Err(mixed_up()), |row| clock(row, 0))
 }
 
-pub(super) fn clock(row: &Row, index: usize) -> Result<Timestamp, Trouble> {
-    column(row, index).map(Timestamp::from_micros)
+fn clock(row: &Row, index: usize) -> Result<Timestamp, Trouble> {
+    column::<SystemTime>(row, index).map(Timestamp::from)
 }
 
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, Trouble> {

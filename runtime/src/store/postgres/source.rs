@@ -1,9 +1,6 @@
 //! Connections that the application lends.
 
-use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_postgres::Client;
 
@@ -66,51 +63,4 @@ pub trait Session: Send + Sync {
     /// Called instead of giving it back, when nobody waits for its answer any longer or it broke: it must not be lent to
     /// anybody again, because a statement may still be under way on it.
     fn discard(self: Box<Self>);
-}
-
-/// A connection that is open: the store's own, or one that was lent.
-#[derive(Clone)]
-pub(super) enum Open {
-    Own(Arc<Client>),
-    Lent(Arc<Loan>),
-}
-
-impl Deref for Open {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        match self {
-            Self::Own(client) => client,
-            Self::Lent(loan) => loan.client(),
-        }
-    }
-}
-
-/// A connection to give back, if its step ends as it should.
-pub(super) struct Loan {
-    session: Option<Box<dyn Session>>,
-    idle: AtomicBool,
-}
-
-impl Loan {
-    pub(super) fn new(session: Box<dyn Session>) -> Arc<Self> {
-        Arc::new(Self { session: Some(session), idle: AtomicBool::new(false) })
-    }
-
-    fn client(&self) -> &Client {
-        self.session.as_ref().expect("it is given back only on drop").client()
-    }
-
-    /// Nothing is under way on it any more.
-    pub(super) fn is_idle_again(&self) {
-        self.idle.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Loan {
-    fn drop(&mut self) {
-        if let Some(session) = self.session.take().filter(|_| !*self.idle.get_mut()) {
-            session.discard();
-        }
-    }
 }

@@ -2,96 +2,79 @@
 //!
 //! Each text is one statement and one transaction, sent unnamed: any connection of a pooler will do.
 
-/// The statements of a schema.
-pub(super) struct Statements {
-    pub(super) look: String,
-    pub(super) update: String,
-    pub(super) update_and_append: String,
-    pub(super) insert: String,
-    pub(super) insert_and_append: String,
-    pub(super) delete: String,
-    pub(super) list: String,
-    pub(super) records: String,
-    pub(super) put_note: String,
-    pub(super) remove_note: String,
-    pub(super) notes: String,
-    pub(super) await_key: String,
-    pub(super) notify: String,
-    pub(super) sweep: String,
-    pub(super) unreadable: String,
+macro_rules! statements {
+    ($($(#[$about:meta])* $name:ident: $($part:expr),+;)+) => {
+        /// The statements of a schema.
+        pub(super) struct Statements {
+            $($(#[$about])* pub(super) $name: String,)+
+        }
+
+        impl Statements {
+            /// The name has been checked: it needs no escapes.
+            pub(super) fn of(schema: &str) -> Self {
+                Self { $($name: fill(concat!($($part),+), schema),)+ }
+            }
+
+            #[cfg(test)]
+            fn all(self) -> Vec<String> {
+                vec![$(self.$name),+]
+            }
+        }
+    };
 }
 
-impl Statements {
-    /// The name has been checked: it needs no escapes.
-    pub(super) fn of(schema: &str) -> Self {
-        let write = |parts: &[&str]| fill(&parts.concat(), schema);
-        Self {
-            look: write(&[include_str!("sql/look.sql")]),
-            update: write(&[UPDATE, SWAPPED]),
-            update_and_append: write(&[UPDATE, APPEND, SWAPPED]),
-            insert: write(&[INSERT, SWAPPED]),
-            insert_and_append: write(&[INSERT, APPEND, SWAPPED]),
-            delete: write(&[include_str!("sql/delete.sql"), SWAPPED]),
-            list: write(&[LIST]),
-            records: write(&[RECORDS]),
-            put_note: write(&[PUT_NOTE]),
-            remove_note: write(&[REMOVE_NOTE]),
-            notes: write(&[NOTES]),
-            await_key: write(&[AWAIT_KEY]),
-            notify: write(&[NOTIFY]),
-            sweep: write(&[include_str!("sql/sweep.sql")]),
-            unreadable: write(&[UNREADABLE]),
-        }
-    }
+statements! {
+    look: include_str!("sql/look.sql");
+    update: include_str!("sql/update.sql"), include_str!("sql/swapped.sql");
+    update_and_append:
+        include_str!("sql/update.sql"), include_str!("sql/append.sql"), include_str!("sql/swapped.sql");
+    insert: include_str!("sql/insert.sql"), include_str!("sql/swapped.sql");
+    insert_and_append:
+        include_str!("sql/insert.sql"), include_str!("sql/append.sql"), include_str!("sql/swapped.sql");
+    delete: include_str!("sql/delete.sql"), include_str!("sql/swapped.sql");
+    sweep: include_str!("sql/sweep.sql");
+
+    /// Keys per page: $3.
+    list: "SELECT pg_is_in_recovery(), clock_timestamp(), version, fence, state, job_name FROM $schema.job_lock
+        WHERE namespace = $1 AND job_name > $2 ORDER BY job_name LIMIT $3";
+
+    records: "SELECT kind, record FROM $schema.job_record WHERE namespace = $1 AND job_name = $2 ORDER BY id DESC";
+
+    /// $5: microseconds.
+    put_note: "INSERT INTO $schema.job_note (namespace, topic, name, content, until)
+        SELECT $1, $2, $3, $4, clock_timestamp() + $5 * interval '1 microsecond' WHERE $brief_wait IS NOT NULL
+        ON CONFLICT (namespace, topic, name) DO UPDATE SET content = excluded.content, until = excluded.until
+        RETURNING clock_timestamp()";
+
+    remove_note: "WITH removed AS (
+        DELETE FROM $schema.job_note WHERE namespace = $1 AND topic = $2 AND name = $3 AND $brief_wait IS NOT NULL
+        ) SELECT clock_timestamp()";
+
+    /// One row at least, for the clock.
+    notes: "SELECT clock_timestamp(), n.name, n.content FROM (VALUES (1)) AS one
+        LEFT JOIN $schema.job_note n ON n.namespace = $1 AND n.topic = $2 AND n.until > now() ORDER BY n.name";
+
+    /// Marks that somebody waits for a key. Written only when the mark would not last for another minute.
+    await_key: "INSERT INTO $schema.job_note (namespace, topic, name, content, until)
+        SELECT $1, 'waiting', $2, '\"\"', now() + interval '2 minutes' WHERE $brief_wait IS NOT NULL AND NOT EXISTS (
+          SELECT FROM $schema.job_note
+          WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now() + interval '1 minute')
+        ON CONFLICT (namespace, topic, name) DO UPDATE SET until = excluded.until";
+
+    /// Notifies those who wait for a key, if there are any: commits that notify are made one after the other. Sent when
+    /// the swap has been answered, so that it sees everybody who looked before the swap was committed.
+    notify: "SELECT pg_notify('jobs_freed', $3) FROM $schema.job_note
+        WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now()";
+
+    /// Of these keys, the states that do not look as this version writes them: $3, patterns.
+    unreadable: "SELECT job_name, state FROM $schema.job_lock
+        WHERE namespace = $1 AND job_name = ANY ($2) AND NOT state LIKE ANY ($3) ORDER BY job_name";
 }
 
 /// The statements that make the tables.
 pub(super) fn tables(schema: &str) -> String {
     fill(include_str!("sql/tables.sql"), schema)
 }
-
-const UPDATE: &str = include_str!("sql/update.sql");
-const INSERT: &str = include_str!("sql/insert.sql");
-const APPEND: &str = include_str!("sql/append.sql");
-/// Also whether a caller waits for the key.
-const SWAPPED: &str = "SELECT now, fence, $4, EXISTS (SELECT FROM $schema.job_note n
-  WHERE n.namespace = $1 AND n.topic = 'waiting' AND n.name = $2 AND n.until > now()) FROM swapped";
-
-/// Keys per page: $3.
-const LIST: &str = "SELECT pg_is_in_recovery(), $clock, version, fence, state, job_name FROM $schema.job_lock
-WHERE namespace = $1 AND job_name > $2 ORDER BY job_name LIMIT $3";
-
-const RECORDS: &str =
-    "SELECT kind, record FROM $schema.job_record WHERE namespace = $1 AND job_name = $2 ORDER BY id DESC";
-
-/// $5: microseconds.
-const PUT_NOTE: &str = "INSERT INTO $schema.job_note (namespace, topic, name, content, until)
-SELECT $1, $2, $3, $4, clock_timestamp() + $5 * interval '1 microsecond' WHERE $brief_wait IS NOT NULL
-ON CONFLICT (namespace, topic, name) DO UPDATE SET content = excluded.content, until = excluded.until
-RETURNING $clock";
-
-const REMOVE_NOTE: &str = "WITH removed AS (
-  DELETE FROM $schema.job_note WHERE namespace = $1 AND topic = $2 AND name = $3 AND $brief_wait IS NOT NULL
-) SELECT $clock";
-
-/// One row at least, for the clock.
-const NOTES: &str = "SELECT $clock, n.name, n.content FROM (VALUES (1)) AS one
-LEFT JOIN $schema.job_note n ON n.namespace = $1 AND n.topic = $2 AND n.until > now() ORDER BY n.name";
-
-/// Marks that somebody waits for a key. Written only when the mark would not last for another minute.
-const AWAIT_KEY: &str = "INSERT INTO $schema.job_note (namespace, topic, name, content, until)
-SELECT $1, 'waiting', $2, '\"\"', now() + interval '2 minutes' WHERE $brief_wait IS NOT NULL AND NOT EXISTS (
-  SELECT FROM $schema.job_note
-  WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now() + interval '1 minute')
-ON CONFLICT (namespace, topic, name) DO UPDATE SET until = excluded.until";
-
-/// Notifies those who wait for a key, if there are any: commits that notify are made one after the other.
-const NOTIFY: &str = "SELECT pg_notify('jobs_freed', $3) FROM $schema.job_note
-WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now()";
-
-/// Of these keys, the states that do not look as this version writes them: $3, patterns.
-const UNREADABLE: &str = "SELECT job_name, state FROM $schema.job_lock
-WHERE namespace = $1 AND job_name = ANY ($2) AND NOT state LIKE ANY ($3) ORDER BY job_name";
 
 /// The words that stand for a longer expression in the texts above and in the files.
 fn fill(template: &str, schema: &str) -> String {
@@ -101,10 +84,10 @@ fn fill(template: &str, schema: &str) -> String {
         ("$clock", "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
         // A statement that waits for another session keeps all others of the shared connection waiting, too.
         ("$brief_wait", "set_config('lock_timeout', '50ms', true)"),
-        // `FenceChange`: $7 is whether it is the next one, else $8 is the least.
+        // `FenceChange`: $7 is 1 if it is the next one, else $8 is the least.
         (
             "$fence",
-            "CASE WHEN $7 THEN greatest(least(c.fence, 9223372036854775806) + 1, now) ELSE greatest(c.fence, $8) END",
+            "CASE $7 WHEN 1 THEN greatest(least(c.fence, 9223372036854775806) + 1, now) ELSE greatest(c.fence, $8) END",
         ),
     ];
     let without_comments: Vec<_> =
@@ -118,9 +101,7 @@ mod tests {
 
     #[test]
     fn statements_are_filled_and_in_ascii() {
-        let Statements { update_and_append, insert_and_append, delete, sweep, notes, .. } =
-            Statements::of("my-jobs");
-        for text in [update_and_append, insert_and_append, delete, sweep, notes, tables("my-jobs")] {
+        for text in Statements::of("my-jobs").all().into_iter().chain([tables("my-jobs")]) {
             let mut rest = text.as_str();
             while let Some((_, after)) = rest.split_once('$') {
                 assert!(after.starts_with(|c: char| c.is_ascii_digit()), "{text}");

@@ -5,12 +5,11 @@ use std::sync::atomic::Ordering;
 use tokio_postgres::Row;
 
 use super::super::{Change, FenceChange, Look, Record, State, Swap, SwapReply, Swapped, Version};
-use super::PostgresStore;
-use super::reply;
-use super::request::{Attempts, Parameter, Statement, flag, instant, instants, number, text, texts};
 use super::statements::Statements;
+use super::tables::{Attempts, Statement, number, text};
 use super::trouble::Trouble;
-use super::values::{HolderColumns, RecordColumns, Time, time};
+use super::values::{self, Appended, time};
+use super::{PostgresStore, reply};
 use crate::Timestamp;
 
 /// After so many new keys that expire, those that have expired are removed.
@@ -23,7 +22,7 @@ impl PostgresStore {
     /// A statement that failed because of another session was not applied. It is sent again while the key is as
     /// expected: then the other session has changed nothing either.
     pub(super) async fn swap_or_look(&self, key: &str, swap: &Swap) -> Result<SwapReply, Trouble> {
-        let attempts = Attempts::new(self.tables.connection.response());
+        let attempts = Attempts::new(self.tables.connection.response);
         loop {
             let conflict = match self.send_swap(key, swap).await {
                 Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),
@@ -43,35 +42,65 @@ impl PostgresStore {
         }
     }
 
+    /// `None` if the swap was refused.
     async fn send_swap(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>, Trouble> {
-        let values = Values::of(swap);
-        let Statements { update, update_and_append, insert, insert_and_append, delete, notify, .. } =
+        let Swap { expected, nonce, change, .. } = swap;
+        let (expected, sent) = (expected.map(|version| version.to_string()), format!("{nonce:016x}"));
+        let not_before = change.not_before.map_or(i64::MIN, Timestamp::as_micros);
+        let not_after = change.not_after.map_or(i64::MAX, Timestamp::as_micros);
+        let (next, least) = match change.fence {
+            FenceChange::Keep => (0_i64, i64::MIN),
+            FenceChange::Next => (1, i64::MIN),
+            FenceChange::AtLeast(fence) => (0, fence),
+        };
+        let mut parameters = vec![
+            text(&self.namespace),
+            text(&key),
+            text(&expected),
+            text(&sent),
+            number(&not_before),
+            number(&not_after),
+            number(&next),
+            number(&least),
+        ];
+        let state = change.state.as_deref();
+        let [server, since, until] = state.map(values::holder).unwrap_or_default();
+        let (json, expires) = (state.map(State::to_json), state.and_then(|state| state.expires).map(time));
+        if state.is_some() {
+            parameters.extend([&server, &since, &until, &json, &expires].map(|column| text(column)));
+        }
+        // Records are trimmed only when some are appended, as in `Record::swap`.
+        let appended = Appended::of(&change.records, change.keep);
+        let appends = state.is_some() && !change.records.is_empty();
+        if appends {
+            let Appended { rows, runs_kept, skips_kept } = &appended;
+            parameters.extend([text(rows), number(runs_kept), number(skips_kept)]);
+        }
+        let Statements { update, update_and_append, insert, insert_and_append, delete, .. } =
             &self.statements;
-        let sql = match (swap.expected, &swap.change.state) {
-            (Some(_), Some(_)) if values.appends() => update_and_append,
+        let sql = match (&expected, state) {
+            (Some(_), Some(_)) if appends => update_and_append,
             (Some(_), Some(_)) => update,
-            (None, Some(_)) if values.appends() => insert_and_append,
+            (None, Some(_)) if appends => insert_and_append,
             (None, Some(_)) => insert,
             (Some(_), None) => delete,
             (None, None) => return self.delete_nothing(key, swap).await,
         };
-        let statement = Statement { sql, parameters: &values.parameters(&self.namespace, &key) };
-        let applied =
-            self.tables.ask_once(statement, |rows| applied(&rows, &values.nonce, swap.nonce)).await?;
-        let Some(Applied { swapped, is_awaited }) = applied else { return Ok(None) };
-        // What follows is sent only now: some poolers take an answer to the first of two pipelined statements for the end of
-        // what a client waits for.
-        if swap.change.notify && is_awaited {
-            let payload = self.payload(key);
-            let parameters = [text(&self.namespace), text(&key), text(&payload)];
-            let notified =
-                self.tables.ask_once(Statement { sql: notify, parameters: &parameters }, |_| Ok(()));
-            drop(notified.await); // those who wait look again by themselves
+        let statement = Statement::new(sql, &parameters);
+        let applied = self.tables.ask_once(statement, |rows| applied(rows, &sent, *nonce)).await?;
+        if applied.is_some() && change.notify {
+            // Whether somebody waits is looked up only now: the swap does not see who began to wait while it was applied.
+            // Who waits also looks from time to time, should this get lost.
+            let texts = vec![self.namespace.clone(), key.to_owned(), self.payload(key)];
+            self.tables.send_afterwards(&self.statements.notify, texts);
         }
-        if swap.expected.is_none() && values.expires.is_some() {
-            self.sweep_now_and_then().await;
+        if applied.is_some() && expected.is_none() && expires.is_some() {
+            let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
+            if added.is_multiple_of(SWEPT_AFTER) {
+                self.sweep();
+            }
         }
-        Ok(Some(swapped))
+        Ok(applied)
     }
 
     /// Deletes a record that is expected not to be there: only the limits count.
@@ -83,98 +112,9 @@ impl PostgresStore {
         })
     }
 
-    async fn sweep_now_and_then(&self) {
-        let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
-        if added.is_multiple_of(SWEPT_AFTER) {
-            self.sweep().await;
-        }
-    }
-
     /// Removes what has expired, a limited number at a time. What is left is removed the next time.
-    pub(super) async fn sweep(&self) {
-        let sweep = Statement { sql: &self.statements.sweep, parameters: &[] };
-        drop(self.tables.ask_once(sweep, |_| Ok(())).await);
-    }
-}
-
-/// The values of a swap, as its statement has them.
-struct Values {
-    expected: Option<String>,
-    nonce: String,
-    not_before: i64,
-    not_after: i64,
-    is_next_fence: bool,
-    least_fence: i64,
-    /// The new state; `None` deletes the record.
-    state: Option<String>,
-    expires: Option<Time>,
-    holder: HolderColumns,
-    appended: RecordColumns,
-}
-
-impl Values {
-    fn of(Swap { expected, nonce, change, .. }: &Swap) -> Self {
-        let (is_next_fence, least_fence) = match change.fence {
-            FenceChange::Keep => (false, i64::MIN),
-            FenceChange::Next => (true, i64::MIN),
-            FenceChange::AtLeast(fence) => (false, fence),
-        };
-        let state = change.state.as_deref();
-        Self {
-            expected: expected.map(|version| version.to_string()),
-            nonce: format!("{nonce:016x}"),
-            not_before: change.not_before.map_or(i64::MIN, Timestamp::as_micros),
-            not_after: change.not_after.map_or(i64::MAX, Timestamp::as_micros),
-            is_next_fence,
-            least_fence,
-            state: state.map(State::to_json),
-            expires: state.and_then(|state| state.expires).map(time),
-            holder: state.map(HolderColumns::of).unwrap_or_default(),
-            appended: RecordColumns::of(&change.records, change.keep),
-        }
-    }
-
-    /// Records are trimmed only when some are appended, as in [`Record::swap`].
-    fn appends(&self) -> bool {
-        self.state.is_some() && self.appended.trims
-    }
-
-    fn parameters<'a>(&'a self, namespace: &'a String, key: &'a &str) -> Vec<Parameter<'a>> {
-        let mut parameters = vec![
-            text(namespace),
-            text(key),
-            text(&self.expected),
-            text(&self.nonce),
-            number(&self.not_before),
-            number(&self.not_after),
-            flag(&self.is_next_fence),
-            number(&self.least_fence),
-        ];
-        let Self { holder, appended, .. } = self;
-        if self.state.is_some() {
-            parameters.extend([
-                text(&holder.server),
-                instant(&holder.since),
-                instant(&holder.until),
-                text(&self.state),
-                instant(&self.expires),
-            ]);
-        }
-        if self.appends() {
-            parameters.extend([
-                texts(&appended.kinds),
-                instants(&appended.ticks),
-                texts(&appended.servers),
-                instants(&appended.started),
-                instants(&appended.ended),
-                texts(&appended.outcomes),
-                texts(&appended.errors),
-                texts(&appended.records),
-                number(&appended.runs_kept),
-                number(&appended.skips_kept),
-            ]);
-        }
-        parameters
+    pub(super) fn sweep(&self) {
+        self.tables.send_afterwards(&self.statements.sweep, Vec::new());
     }
 }
 
@@ -186,22 +126,17 @@ fn applies(swap: &Swap, look: &Look) -> bool {
         && not_after.is_none_or(|limit| look.now <= limit)
 }
 
-/// A swap that was applied.
-struct Applied {
-    swapped: Swapped,
-    /// Whether a caller waits for the key.
-    is_awaited: bool,
-}
-
-/// The answer has the nonce of the swap that it is for: a pooler that mixed up two answers must not grant a lease.
-fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Applied>, Trouble> {
-    let Some(row) = rows.first() else { return Ok(None) };
-    if reply::column::<&str>(row, 2)? != sent {
+/// What an answer says of a swap; `None` if it was refused. The answer has the nonce of the swap that it is for: a pooler
+/// that mixed up two answers must neither grant a lease nor deny one.
+fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Swapped>, Trouble> {
+    let row = rows.first().ok_or_else(reply::mixed_up)?;
+    if reply::column::<&str>(row, 0)? != sent {
         return Err(reply::mixed_up());
     }
-    let now = reply::clock(row, 0)?;
-    let swapped = Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 1)? };
-    Ok(Some(Applied { swapped, is_awaited: reply::column(row, 3)? }))
+    let Some(now) = reply::column::<Option<i64>>(row, 1)?.map(Timestamp::from_micros) else {
+        return Ok(None);
+    };
+    Ok(Some(Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 2)? }))
 }
 
 #[cfg(test)]
@@ -217,9 +152,6 @@ mod tests {
         let change = Change { state: Some(Arc::default()), ..Change::default() };
         let with_lock =
             |expected_lock| Swap { expected: look.version, expected_lock, nonce: 8, change: change.clone() };
-        let [ours, none] = [with_lock(Some("our-token".into())), with_lock(None)];
-        assert!(applies(&ours, &look) && applies(&none, &look));
-        let parameters = |swap| format!("{:?}", Values::of(swap).parameters(&"own".to_owned(), &"key"));
-        assert_eq!(parameters(&ours), parameters(&none));
+        assert!(applies(&with_lock(Some("our-token".into())), &look) && applies(&with_lock(None), &look));
     }
 }

@@ -69,18 +69,18 @@ impl TlsStream for Encrypted {
 
 /// The hash of a certificate is taken as its signature takes it; by RFC 5929 with SHA-256 where that is too weak.
 fn hash_of_signature(der: &[u8]) -> Option<&'static Algorithm> {
-    const ECDSA: [u8; 7] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
-    const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
     // A certificate is a sequence of what is signed, how, and the signature.
     let (certificate, _) = element(der)?;
     let (_signed, rest) = element(certificate)?;
     let (how, _) = element(rest)?;
-    let (identifier, _) = element(how)?;
-    let (last, family) = identifier.split_last()?;
-    match (family == ECDSA, family == RSA, last) {
-        (true, _, 2) | (_, true, 4 | 5 | 11) => Some(&SHA256),
-        (true, _, 3) | (_, true, 12) => Some(&SHA384),
-        (true, _, 4) | (_, true, 13) => Some(&SHA512),
+    match *element(how)?.0 {
+        // ECDSA, and RSA.
+        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 2]
+        | [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 4 | 5 | 11] => Some(&SHA256),
+        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 3]
+        | [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 12] => Some(&SHA384),
+        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 4]
+        | [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 13] => Some(&SHA512),
         // Others name no hash, so that the password is not tied to the connection.
         _ => None,
     }

@@ -51,6 +51,7 @@ impl Trouble {
             SqlState::T_R_DEADLOCK_DETECTED,
             SqlState::LOCK_NOT_AVAILABLE,
             SqlState::UNIQUE_VIOLATION,
+            SqlState::QUERY_CANCELED,
         ])
     }
 
@@ -79,46 +80,48 @@ impl Trouble {
     }
 }
 
+impl From<tokio_postgres::Error> for Trouble {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
 impl From<&tokio_postgres::Error> for Trouble {
     fn from(error: &tokio_postgres::Error) -> Self {
+        use StoreErrorKind::{Refused, TimedOut, Unreachable, Untrusted};
         if let Some(server) = error.as_db_error() {
             return Self::from(server);
         }
         #[cfg(feature = "tls")]
         if let Some(words) = tls::explain(error) {
-            return Self::new(StoreErrorKind::Untrusted, words);
+            return Self::new(Untrusted, words);
         }
         let words = match error.source() {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
         if words.contains("server does not support TLS") {
-            return Self::new(StoreErrorKind::Untrusted, "the server does not speak TLS")
+            return Self::new(Untrusted, "the server does not speak TLS")
                 .advising("set `ssl = on` there, or write sslmode=disable if nobody can listen between");
         }
         if words.contains("password missing") {
-            return Self::new(
-                StoreErrorKind::Refused,
-                "the server asks for a password, and the URL has none",
-            );
+            return Self::new(Refused, "the server asks for a password, and the URL has none");
         }
         if words.contains("channel binding") {
-            return Self::new(StoreErrorKind::Refused, words).advising("leave channel_binding=require out");
+            return Self::new(Refused, words).advising("leave channel_binding=require out");
         }
         match network::find(error) {
             // How the client says that it was told to find a server that takes writes.
             Some(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
-                Self::new(StoreErrorKind::Refused, format!("{cause}: it is a standby, or read-only"))
+                Self::new(Refused, format!("{cause}: it is a standby, or read-only"))
             }
-            Some(cause) if cause.kind() == io::ErrorKind::TimedOut => {
-                Self::new(StoreErrorKind::TimedOut, words)
-            }
+            Some(cause) if cause.kind() == io::ErrorKind::TimedOut => Self::new(TimedOut, words),
             Some(cause) => match network::advice(cause) {
-                Some(advice) => Self::new(StoreErrorKind::Unreachable, words).advising(advice),
-                None => Self::new(StoreErrorKind::Unreachable, words),
+                Some(advice) => Self::new(Unreachable, words).advising(advice),
+                None => Self::new(Unreachable, words),
             },
-            None if error.is_closed() => Self::new(StoreErrorKind::Unreachable, words),
-            None => Self::new(StoreErrorKind::Refused, words),
+            None if error.is_closed() => Self::new(Unreachable, words),
+            None => Self::new(Refused, words),
         }
     }
 }
@@ -140,11 +143,9 @@ impl From<BoxError> for Trouble {
 impl From<&DbError> for Trouble {
     fn from(error: &DbError) -> Self {
         let code = error.code().clone();
-        let (kind, advice) = match code.code() {
-            "28000" => entry(error.message()),
-            code => kind_and_advice(code),
-        };
+        let (kind, advice) = kind_and_advice(code.code(), error.message());
         let mut words = format!("{} ({})", error.message(), code.code());
+        let advice = (!advice.is_empty()).then_some(advice);
         for more in error.detail().into_iter().chain(error.hint()).chain(advice) {
             words = format!("{words}; {}", more.trim_end_matches('.'));
         }
@@ -156,44 +157,39 @@ pub(super) const OTHER_TABLES: &str = "the tables of this schema were made by an
                             job_lock, job_slot, job_run, job_skip, job_server and job_request, or name another schema in \
                             the URL: ?schema=jobs";
 
-/// The server does not let this user in this way.
-fn entry(message: &str) -> (StoreErrorKind, Option<&'static str>) {
-    if message.contains("client certificate") || message.contains("certificate authentication") {
-        let advice = "name a certificate that is for this user, and the key to it, with \
-                      sslcert=/path/to/client.pem&sslkey=/path/to/client.key";
-        return (StoreErrorKind::Untrusted, Some(advice));
-    }
-    if message.contains("no encryption") {
-        let advice = if cfg!(feature = "tls") {
-            "it may want TLS: write sslmode=verify-full, or add a line to pg_hba.conf"
-        } else {
-            "it may want TLS: build with the feature `tls` of singleton-jobs, or add a line to pg_hba.conf"
-        };
-        return (StoreErrorKind::Refused, Some(advice));
-    }
-    if message.contains("SSL encryption") {
-        let advice = "check the user in the URL, and add a line to pg_hba.conf, or write sslmode=disable if it lets this \
-                      user in without TLS only";
-        return (StoreErrorKind::Refused, Some(advice));
-    }
-    (StoreErrorKind::Refused, Some("check user and password in the URL, and pg_hba.conf"))
-}
+const MAY_WANT_TLS: &str = if cfg!(feature = "tls") {
+    "it may want TLS: write sslmode=verify-full, or add a line to pg_hba.conf"
+} else {
+    "it may want TLS: build with the feature `tls` of singleton-jobs, or add a line to pg_hba.conf"
+};
 
-fn kind_and_advice(code: &str) -> (StoreErrorKind, Option<&'static str>) {
-    use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable};
+/// The advice is empty if there is none.
+fn kind_and_advice(code: &str, message: &str) -> (StoreErrorKind, &'static str) {
+    use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable, Untrusted};
+    let says = |words: &str| message.contains(words);
     match code {
-        "42703" => (Unreadable, Some(OTHER_TABLES)),
-        "28P01" => (Refused, Some("check user and password in the URL, and pg_hba.conf")),
-        "3D000" => (Misconfigured, Some("create the database, or correct its name in the URL")),
-        "42501" => (Refused, None),
+        "28000" if says("client certificate") || says("certificate authentication") => (
+            Untrusted,
+            "name a certificate that is for this user, and the key to it, with \
+             sslcert=/path/to/client.pem&sslkey=/path/to/client.key",
+        ),
+        "28000" if says("no encryption") => (Refused, MAY_WANT_TLS),
+        "28000" if says("SSL encryption") => (
+            Refused,
+            "check the user in the URL, and add a line to pg_hba.conf, or write sslmode=disable if it lets this user in \
+             without TLS only",
+        ),
+        "28000" | "28P01" => (Refused, "check user and password in the URL, and pg_hba.conf"),
+        "42703" => (Unreadable, OTHER_TABLES),
+        "3D000" => (Misconfigured, "create the database, or correct its name in the URL"),
         // The statements are always the same, so only the server's version can be to blame.
-        "42601" => (Misconfigured, Some("PostgreSQL 12 or newer is needed")),
-        "25006" => (Refused, Some("this is a standby, or read-only: point the URL to the primary")),
-        "53300" => (Unreachable, Some("raise max_connections, or put a pooler between")),
-        "53100" | "53200" | "53400" => (Full, None),
-        "40001" | "40P01" | "55P03" | "57014" | "23505" => (TimedOut, None),
-        "22021" | "22P05" => (Misconfigured, Some("use names in ASCII, without U+0000")),
-        _ if code.starts_with("08") || code.starts_with("57P") => (Unreachable, None),
-        _ => (Refused, None),
+        "42601" => (Misconfigured, "PostgreSQL 12 or newer is needed"),
+        "25006" => (Refused, "this is a standby, or read-only: point the URL to the primary"),
+        "53300" => (Unreachable, "raise max_connections, or put a pooler between"),
+        "53100" | "53200" | "53400" => (Full, ""),
+        "40001" | "40P01" | "55P03" | "57014" | "23505" => (TimedOut, ""),
+        "22021" | "22P05" => (Misconfigured, "use names in ASCII, without U+0000"),
+        _ if code.starts_with("08") || code.starts_with("57P") => (Unreachable, ""),
+        _ => (Refused, ""),
     }
 }

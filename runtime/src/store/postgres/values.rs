@@ -1,23 +1,19 @@
 //! Columns that a person can read. They must never fail a statement: nothing is decided by them.
 
-use std::time::SystemTime;
-
-use tokio_postgres::types;
+use serde::Serialize;
 
 use super::super::{Claimant, JobRecord, State, names, to_ascii_json};
 use crate::Timestamp;
 
-/// An instant as a `timestamptz`.
-pub(super) type Time = types::Timestamp<SystemTime>;
-
-/// The year 9999. Shown as infinity: not every system's clock goes further.
+/// The year 9999. Shown as infinity: not every system's calendar goes further.
 const END: i64 = 253_370_764_800_000_000;
 
-pub(super) fn time(at: Timestamp) -> Time {
+/// An instant as the text of a `timestamptz`.
+pub(super) fn time(at: Timestamp) -> String {
     match at.as_micros() {
-        ..0 => Time::NegInfinity,
-        END.. => Time::PosInfinity,
-        _ => Time::Value(at.into()),
+        ..0 => "-infinity".to_owned(),
+        END.. => "infinity".to_owned(),
+        _ => at.to_string(),
     }
 }
 
@@ -26,103 +22,93 @@ pub(super) fn readable(text: &str) -> String {
     text.chars().map(|c| if matches!(c, ' '..='~' | '\n' | '\t') { c } else { '?' }).collect()
 }
 
-/// Who holds a key, whether its lease is still valid or not; nobody once it was released.
-#[derive(Default)]
-pub(super) struct HolderColumns {
-    pub(super) server: Option<String>,
-    pub(super) since: Option<Time>,
-    pub(super) until: Option<Time>,
-}
-
-impl HolderColumns {
-    pub(super) fn of(state: &State) -> Self {
-        if let Some(Claimant { server, since, until, released: false, .. }) = &state.claimant {
-            return Self {
-                server: Some(readable(server)),
-                since: Some(time(*since)),
-                until: Some(time(*until)),
-            };
-        }
-        let slots = &state.slots.held;
-        let servers: Vec<String> = slots.iter().map(|slot| readable(&slot.server)).collect();
-        Self {
-            server: (!servers.is_empty()).then(|| names(&servers)),
-            since: slots.iter().map(|slot| slot.since).min().map(time),
-            until: slots.iter().map(|slot| slot.until).max().map(time),
-        }
+/// Who holds a key, since when and until when, whether its lease is still valid or not; nobody once it was released.
+pub(super) fn holder(state: &State) -> [Option<String>; 3] {
+    if let Some(Claimant { server, since, until, released: false, .. }) = &state.claimant {
+        return [Some(readable(server)), Some(time(*since)), Some(time(*until))];
     }
+    let slots = &state.slots.held;
+    let servers: Vec<String> = slots.iter().map(|slot| readable(&slot.server)).collect();
+    [
+        (!servers.is_empty()).then(|| names(&servers)),
+        slots.iter().map(|slot| slot.since).min().map(time),
+        slots.iter().map(|slot| slot.until).max().map(time),
+    ]
 }
 
-/// Records to append, column by column.
-#[derive(Default)]
-pub(super) struct RecordColumns {
-    pub(super) kinds: Vec<&'static str>,
-    pub(super) ticks: Vec<Option<Time>>,
-    pub(super) servers: Vec<String>,
-    pub(super) started: Vec<Option<Time>>,
-    pub(super) ended: Vec<Time>,
-    pub(super) outcomes: Vec<String>,
-    pub(super) errors: Vec<Option<String>>,
-    pub(super) records: Vec<String>,
-    /// How many older records of each kind stay beside the appended ones.
+/// Records to append, and how many older ones of each kind stay beside them.
+pub(super) struct Appended {
+    /// An array in JSON, oldest first.
+    pub(super) rows: String,
     pub(super) runs_kept: i64,
     pub(super) skips_kept: i64,
-    /// Whether there was anything to append, even if none of it is kept.
-    pub(super) trims: bool,
 }
 
-impl RecordColumns {
+impl Appended {
     /// The newest `keep` of each kind: what would be removed at once is not appended.
     pub(super) fn of(records: &[JobRecord], keep: usize) -> Self {
-        let mut columns = Self { trims: !records.is_empty(), ..Self::default() };
-        let (mut runs, mut skips) = (keep, keep);
-        let mut kept: Vec<_> = records
+        let is_run = |record: &JobRecord| matches!(record, JobRecord::Run(_));
+        // A kind that is not appended to is not trimmed.
+        let limit = |appended| if appended { i64::try_from(keep).unwrap_or(i64::MAX) } else { i64::MAX };
+        let mut runs_kept = limit(records.iter().any(is_run));
+        let mut skips_kept = limit(!records.iter().all(is_run));
+        let mut rows: Vec<_> = records
             .iter()
             .rev()
             .filter(|record| {
-                let left = if matches!(record, JobRecord::Run(_)) { &mut runs } else { &mut skips };
+                let left = if is_run(record) { &mut runs_kept } else { &mut skips_kept };
                 let fits = *left > 0;
-                *left -= usize::from(fits);
+                *left -= i64::from(fits);
                 fits
             })
+            .map(Row::of)
             .collect();
-        kept.reverse();
-        for record in kept {
-            columns.push(record);
-        }
-        let count = |left: usize| i64::try_from(left).unwrap_or(i64::MAX);
-        (columns.runs_kept, columns.skips_kept) = (count(runs), count(skips));
-        columns
-    }
-
-    fn push(&mut self, record: &JobRecord) {
-        match record {
-            JobRecord::Run(run) => {
-                self.kinds.push(RUN);
-                self.ticks.push(run.tick.map(time));
-                self.servers.push(readable(&run.server));
-                self.started.push(Some(time(run.started)));
-                self.ended.push(time(run.ended));
-                self.outcomes.push(run.outcome.as_str().to_owned());
-                self.errors.push(run.error.as_deref().map(readable));
-                self.records.push(to_ascii_json(run));
-            }
-            JobRecord::Skip(skip) => {
-                self.kinds.push(SKIP);
-                self.ticks.push(Some(time(skip.tick)));
-                self.servers.push(readable(&skip.server));
-                self.started.push(None);
-                self.ended.push(time(skip.at));
-                self.outcomes.push(to_ascii_json(&skip.reason).trim_matches('"').to_owned());
-                self.errors.push(None);
-                self.records.push(to_ascii_json(skip));
-            }
-        }
+        rows.reverse();
+        Self { rows: to_ascii_json(&rows), runs_kept, skips_kept }
     }
 }
 
 pub(super) const RUN: &str = "run";
-pub(super) const SKIP: &str = "skip";
+
+/// A row of `job_record`.
+#[derive(Serialize)]
+struct Row {
+    kind: &'static str,
+    tick: Option<String>,
+    server: String,
+    started: Option<String>,
+    ended: String,
+    outcome: String,
+    error: Option<String>,
+    record: String,
+}
+
+impl Row {
+    fn of(record: &JobRecord) -> Self {
+        match record {
+            JobRecord::Run(run) => Self {
+                kind: RUN,
+                tick: run.tick.map(time),
+                server: readable(&run.server),
+                started: Some(time(run.started)),
+                ended: time(run.ended),
+                outcome: run.outcome.as_str().to_owned(),
+                error: run.error.as_deref().map(readable),
+                record: to_ascii_json(run),
+            },
+            JobRecord::Skip(skip) => Self {
+                kind: "skip",
+                tick: Some(time(skip.tick)),
+                server: readable(&skip.server),
+                started: None,
+                ended: time(skip.at),
+                outcome: to_ascii_json(&skip.reason).trim_matches('"').to_owned(),
+                error: None,
+                record: to_ascii_json(skip),
+            },
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -154,12 +140,17 @@ mod tests {
 
     #[test]
     fn newest_records_of_each_kind_are_appended() {
-        let columns = RecordColumns::of(&[run(1), run(2), skip(), run(3)], 2);
-        assert_eq!(columns.kinds, [RUN, SKIP, RUN]);
-        assert_eq!((columns.runs_kept, columns.skips_kept), (0, 1));
-        assert!(columns.records[0].contains("\"fence\":2"), "{:?}", columns.records);
-        assert_eq!(columns.errors, [Some("Gr??e?".to_owned()), None, Some("Gr??e?".to_owned())]);
-        assert_eq!(columns.outcomes, ["failed", "held", "failed"]);
+        let appended = Appended::of(&[run(1), run(2), skip(), run(3)], 2);
+        assert_eq!((appended.runs_kept, appended.skips_kept), (0, 1));
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&appended.rows).expect("an array");
+        let column = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+        assert_eq!(column("kind"), ["run", "skip", "run"]);
+        assert_eq!(column("error"), ["Gr??e?".into(), serde_json::Value::Null, "Gr??e?".into()]);
+        assert_eq!(column("outcome"), ["failed", "held", "failed"]);
+        assert!(
+            column("record")[0].as_str().is_some_and(|record| record.contains("\"fence\":2")),
+            "{rows:?}"
+        );
     }
 
     #[test]
@@ -180,12 +171,10 @@ mod tests {
             progress: None,
         };
         let held = State { claimant: Some(claimant(false)), ..State::default() };
-        let columns = HolderColumns::of(&held);
-        assert_eq!(columns.server.as_deref(), Some("host-1"));
-        assert_eq!(columns.until, Some(time(Timestamp::from_micros(9))));
+        let expected = ["host-1", "1970-01-01T00:00:00.000005Z", "1970-01-01T00:00:00.000009Z"];
+        assert_eq!(holder(&held), expected.map(|text| Some(text.to_owned())));
         let released = State { claimant: Some(claimant(true)), ..State::default() };
-        let HolderColumns { server, since, until } = HolderColumns::of(&released);
-        assert_eq!((server, since, until), (None, None, None));
+        assert_eq!(holder(&released), [const { None }; 3]);
     }
 
     #[test]
@@ -199,17 +188,13 @@ mod tests {
             until: Timestamp::from_micros(until),
         };
         let slots = Slots { held: vec![slot("a", 1, 9), slot("b", 2, 8)], ..Slots::default() };
-        let columns = HolderColumns::of(&State { slots, ..State::default() });
-        assert_eq!(columns.server.as_deref(), Some("a, b"));
         let [since, until] = [1, 9].map(|at| Some(time(Timestamp::from_micros(at))));
-        assert_eq!((columns.since, columns.until), (since, until));
+        assert_eq!(holder(&State { slots, ..State::default() }), [Some("a, b".to_owned()), since, until]);
     }
 
     #[test]
     fn instant_that_no_calendar_has_is_infinite() {
-        for (at, shown) in
-            [(i64::MIN, Time::NegInfinity), (-1, Time::NegInfinity), (i64::MAX, Time::PosInfinity)]
-        {
+        for (at, shown) in [(i64::MIN, "-infinity"), (-1, "-infinity"), (i64::MAX, "infinity")] {
             assert_eq!(time(Timestamp::from_micros(at)), shown);
         }
     }

@@ -6,7 +6,7 @@ WITH held AS MATERIALIZED (
   SELECT fence, $clock AS now FROM held
 ), swapped AS (
   UPDATE $schema.job_lock l SET version = now || '-' || $4, fence = $fence,
-    server = $9, since = $10, until = $11, state = $12, expires = $13
+    server = $9, since = $10::timestamptz, until = $11::timestamptz, state = $12, expires = $13::timestamptz
   FROM clock c
   WHERE l.namespace = $1 AND l.job_name = $2 AND l.version = $3 AND now BETWEEN $5 AND $6
   RETURNING now, l.fence

@@ -1,46 +1,33 @@
-//! One request: a statement, sent until it is answered by a server that has the tables.
+//! A server's tables: made when they are first needed, and asked until they answer.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use super::connection::Connection;
+use super::connection::{Connection, Line};
+use super::prepared::Prepared;
 use super::schema;
-use super::source::Open;
 use super::trouble::Trouble;
 
 /// How long the tables may take to make, while other servers wait to find them made.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// A parameter and its type: with the types the statement needs no preparation, so that any connection of a pooler will
-/// do.
+/// How long a statement may take that no caller waits for: others wait behind it.
+const AFTERWARDS: Duration = Duration::from_millis(250);
+
+/// A parameter and its type: with the types a statement needs no preparation, so that any connection of a pooler will do.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 pub(super) fn text(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
     (value, Type::TEXT)
 }
 
-pub(super) fn texts(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::TEXT_ARRAY)
-}
-
 pub(super) fn number(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
     (value, Type::INT8)
-}
-
-pub(super) fn flag(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::BOOL)
-}
-
-pub(super) fn instant(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::TIMESTAMPTZ)
-}
-
-pub(super) fn instants(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::TIMESTAMPTZ_ARRAY)
 }
 
 /// A statement with its parameters.
@@ -48,34 +35,44 @@ pub(super) fn instants(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
 pub(super) struct Statement<'a> {
     pub(super) sql: &'a str,
     pub(super) parameters: &'a [Parameter<'a>],
+    pub(super) prepared: Option<&'a Prepared<'a>>,
 }
 
-impl Statement<'_> {
+impl<'a> Statement<'a> {
+    pub(super) fn new(sql: &'a str, parameters: &'a [Parameter<'a>]) -> Self {
+        Self { sql, parameters, prepared: None }
+    }
+
     /// The rows are there only once the server has committed: an error at the very end counts.
-    async fn send(self, client: &Client) -> Result<Vec<Row>, Trouble> {
-        client.query_typed(self.sql, self.parameters).await.map_err(|error| Trouble::from(&error))
+    async fn send(self, line: &Line) -> Result<Vec<Row>, Error> {
+        if let Some(prepared) = self.prepared
+            && let Some(rows) = prepared.send(line).await?
+        {
+            return Ok(rows);
+        }
+        line.client().query_typed(self.sql, self.parameters).await
     }
 }
 
-/// A server's tables, made when they are first needed.
+#[derive(Clone)]
 pub(super) struct Tables {
     pub(super) connection: Connection,
     pub(super) schema: String,
-    making: Mutex<()>,
+    making: Arc<Mutex<()>>,
 }
 
 impl Tables {
     pub(super) fn new(connection: Connection, schema: &str) -> Self {
-        Self { connection, schema: schema.to_owned(), making: Mutex::default() }
+        Self { connection, schema: schema.to_owned(), making: Arc::default() }
     }
 
     /// Sends a statement, again if another session was in the way, and reads its rows.
     pub(super) async fn ask<T>(
         &self,
         statement: Statement<'_>,
-        read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
+        read: impl Fn(&[Row]) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
-        let attempts = Attempts::new(self.connection.response());
+        let attempts = Attempts::new(self.connection.response);
         loop {
             match self.ask_once(statement, &read).await {
                 Err(trouble) if trouble.is_conflict() && attempts.pause().await => {}
@@ -88,35 +85,38 @@ impl Tables {
     pub(super) async fn ask_once<T>(
         &self,
         statement: Statement<'_>,
-        read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
+        read: impl Fn(&[Row]) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
-        let result = self.send(statement, &read).await;
-        if !result.as_ref().is_err_and(Trouble::is_missing) {
-            return result;
+        let send = async || {
+            let talk = async |line: Arc<Line>| read(&statement.send(&line).await?);
+            self.connection.exchange(self.connection.response, talk).await
+        };
+        let is_missing = |result: &Result<_, Trouble>| result.as_ref().is_err_and(Trouble::is_missing);
+        let mut result = send().await;
+        if is_missing(&result) {
+            let _one_at_a_time = self.making.lock().await;
+            result = send().await;
+            if is_missing(&result) {
+                self.make().await?;
+                result = send().await;
+            }
         }
-        let _one_at_a_time = self.making.lock().await;
-        let result = self.send(statement, &read).await;
-        if !result.as_ref().is_err_and(Trouble::is_missing) {
-            return result;
-        }
-        self.make().await?;
-        self.send(statement, &read).await
+        result
     }
 
-    async fn send<T>(
-        &self,
-        statement: Statement<'_>,
-        read: impl Fn(Vec<Row>) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
-        let talk = async |client: Open| read(statement.send(&client).await?);
-        self.connection.exchange(self.connection.response(), talk).await
+    /// Sends a statement whose answer no caller waits for. It is lost with the connection, or with the runtime.
+    pub(super) fn send_afterwards(&self, sql: &str, texts: Vec<String>) {
+        let (mut tables, sql) = (self.clone(), sql.to_owned());
+        tables.connection.response = tables.connection.response.min(AFTERWARDS);
+        tokio::spawn(async move {
+            let parameters: Vec<_> = texts.iter().map(|value| text(value)).collect();
+            drop(tables.ask(Statement::new(&sql, &parameters), |_| Ok(())).await);
+        });
     }
 
     async fn make(&self) -> Result<(), Trouble> {
         let definitions = schema::definitions(&self.schema);
-        let send = async |client: Open| {
-            client.batch_execute(&definitions).await.map_err(|error| Trouble::from(&error))
-        };
+        let send = async |line: Arc<Line>| Ok(line.client().batch_execute(&definitions).await?);
         let made = self.connection.exchange(MAKING, send).await;
         made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))
     }

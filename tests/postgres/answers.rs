@@ -1,0 +1,99 @@
+//! An answer that is not the one to what was asked decides nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jobs::store::{Change, State, Store, StoreErrorKind, Swap, SwapReply, Version};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::support::postgres_server::PostgresServer;
+use super::{store_at, unused_name};
+
+/// Passes everything on, and leaves the rows out of the next answer if it is told to.
+struct WithoutRows {
+    port: u16,
+    leaves_out: Arc<AtomicBool>,
+}
+
+impl WithoutRows {
+    async fn before(server: &PostgresServer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        let leaves_out = Arc::new(AtomicBool::new(false));
+        let (leaves_out_too, server) = (Arc::clone(&leaves_out), server.port());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", server)).await.expect("the server");
+                let ((mut from_client, to_client), (from_server, mut to_server)) =
+                    (client.into_split(), server.into_split());
+                tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+                let leaves_out = Arc::clone(&leaves_out_too);
+                tokio::spawn(async move {
+                    let _closed = pass_on(from_server, to_client, &leaves_out).await;
+                });
+            }
+        });
+        Self { port, leaves_out }
+    }
+
+    fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable", self.port)
+    }
+
+    fn leave_out_next(&self) {
+        self.leaves_out.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Message by message: a letter, and the length of itself and what follows.
+async fn pass_on(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    leaves_out: &AtomicBool,
+) -> std::io::Result<()> {
+    loop {
+        let letter = from.read_u8().await?;
+        let length = from.read_u32().await?;
+        let mut rest = vec![0; usize::try_from(length).expect("a length") - 4];
+        from.read_exact(&mut rest).await?;
+        if letter == b'D' && leaves_out.swap(false, Ordering::SeqCst) {
+            continue;
+        }
+        let message = [&[letter][..], &length.to_be_bytes(), &rest].concat();
+        to.write_all(&message).await?;
+    }
+}
+
+fn swap(expected: Option<Version>, state: Option<State>) -> Swap {
+    let change = Change { state: state.map(Arc::new), ..Change::default() };
+    Swap { expected, expected_lock: None, nonce: 7, change }
+}
+
+/// Taken for a refusal, an empty answer would deny a swap that was applied.
+#[tokio::test]
+async fn empty_answer_to_a_swap_is_an_error_and_no_refusal() {
+    let server = PostgresServer::shared();
+    let proxy = WithoutRows::before(server).await;
+    let (store, straight) = {
+        let namespace = unused_name();
+        (store_at(&proxy.url(), &namespace), store_at(&server.url(), &namespace))
+    };
+    for round in 0..3 {
+        let version = straight.look("key").await.expect("look").version;
+        let change = if round == 2 { swap(version, None) } else { swap(version, Some(State::default())) };
+        store.look("key").await.expect("a connection");
+        proxy.leave_out_next();
+        let error = store.swap("key", &change).await.expect_err("no answer to the swap");
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+        assert!(error.to_string().contains("the answer is for another statement"), "{error}");
+        let shown = straight.look("key").await.expect("look").version;
+        assert_ne!(shown, version, "the swap was applied");
+    }
+    // The control: a refusal is answered as one.
+    let refused =
+        swap(Some(Version { at: jobs::Timestamp::from_micros(1), nonce: 1 }), Some(State::default()));
+    let reply = store.swap("key", &refused).await.expect("a refusal");
+    assert!(matches!(reply, SwapReply::Changed(_)), "{reply:?}");
+}
