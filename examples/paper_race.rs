@@ -8,7 +8,8 @@
 //! instant, sleep until then, and claim the same tick. Measured is the time from that instant until the winner has
 //! the store's answer in hand; so it holds the winner's waking up, its request, the decision among ten, and the
 //! answer. The winner then releases the lock, and the next round begins when all ten have told how theirs went. It
-//! ends with an error if a round has not exactly one winner. The paper's figures come from another machine and
+//! ends with an error if a round has not exactly one winner. On PostgreSQL the same race is run by workers that send one
+//! bare statement instead: the least that a claim can cost there. The paper's figures come from another machine and
 //! another database: they are there for the order of magnitude.
 
 use std::process::Stdio;
@@ -25,11 +26,14 @@ use jobs::{Missed, Overlap, Timestamp};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
+#[path = "paper_race/bare.rs"]
+mod bare;
 #[path = "paper_race/figures.rs"]
 mod figures;
 #[path = "paper_race/plot.rs"]
 mod plot;
 
+use bare::{BARE, Bare};
 use figures::Figures;
 
 const WORKERS: usize = 10;
@@ -71,6 +75,9 @@ async fn race_on_all(urls: &[String]) -> anyhow::Result<Vec<Figures>> {
     let mut all = vec![Figures::of_the_paper()];
     for url in urls {
         all.push(race(url).await?);
+        if url.starts_with("postgres") {
+            all.push(race(&format!("{BARE}{url}")).await?);
+        }
     }
     Ok(all)
 }
@@ -90,7 +97,8 @@ fn open(url: &str, namespace: &str) -> anyhow::Result<Client> {
 
 /// One of the ten: for each instant that it is told, claims the round at that instant.
 async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
-    let store = open(url, namespace)?;
+    let bare = Bare::open(url).await?;
+    let store = open(url.strip_prefix(BARE).unwrap_or(url), namespace)?;
     store.ping().await?;
     println!("ready");
     for line in std::io::stdin().lines() {
@@ -98,6 +106,12 @@ async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
         let claim = claim_of(start);
         // Blocks the thread, and wakes up more exactly than a timer of the runtime; nothing else runs here.
         std::thread::sleep(start.since(Timestamp::now()));
+        if let Some(bare) = &bare {
+            let won = bare.claim(start.as_micros()).await?;
+            let took = Timestamp::now().since(start).as_micros();
+            println!("{}", if won { format!("won {took}") } else { "lost".to_owned() });
+            continue;
+        }
         let answer = store.claim(KEY, &claim).await?;
         let took = Timestamp::now().since(start);
         match answer.reply.decision {
@@ -139,8 +153,10 @@ fn claim_of(start: Timestamp) -> Claim {
 
 async fn race(url: &str) -> anyhow::Result<Figures> {
     let namespace = format!("paper-race-{}", Timestamp::now().as_micros());
-    let store = open(url, &namespace)?;
-    println!("{ROUNDS} rounds of {WORKERS} workers on {}", store.store().location());
+    let store = open(url.strip_prefix(BARE).unwrap_or(url), &namespace)?;
+    let bare = Bare::open(url).await?;
+    let by = if bare.is_some() { ", by bare statements" } else { "" };
+    println!("{ROUNDS} rounds of {WORKERS} workers on {}{by}", store.store().location());
     let mut workers = Vec::new();
     for _ in 0..WORKERS {
         workers.push(Worker::start(url, &namespace)?);
@@ -170,6 +186,9 @@ async fn race(url: &str) -> anyhow::Result<Figures> {
         ensure!(process.wait().await?.success(), "a worker did not end well");
     }
     store.forget(KEY, Duration::ZERO).await?;
+    if let Some(bare) = bare {
+        bare.remove().await?;
+    }
     Ok(figures)
 }
 

@@ -3,7 +3,7 @@
 //!     REDIS_URL=redis://127.0.0.1:6379 cargo bench -p singleton-jobs --features store-testing --bench redis_store
 //!
 //! All of them take turns in one process, since machines differ and are noisy: only the ratios count. `SECONDS` (1) sets how
-//! long each turn lasts, `ROUNDS` (5) how many turns each of them gets; the median counts.
+//! long each turn lasts, `ROUNDS` (5) how many turns each of them gets; the median counts. `ONLY` names one of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -126,6 +126,9 @@ fn report(concurrency: usize, rates: &BTreeMap<&str, Vec<f64>>) {
 
 type LookAnswer = (Option<String>, Option<String>, i64, (i64, i64));
 type SwapAnswer = (i64, (i64, i64), String, String);
+
+/// As long as the record of a run.
+const RECORD: &str = r#"{"tick":1800014400000000,"server":"bench-1-abcdef","fence":1800014400000000,"attempt":1,"started":1800014400000000,"ended":1800014400000000,"outcome":"succeeded"}"#;
 
 struct Bench {
     client: Client,
@@ -275,8 +278,7 @@ impl Bench {
         }
         call.arg(100).arg(u8::from(!claims));
         if !claims {
-            call.arg(3)
-                .arg("{\"outcome\":\"succeeded\",\"server\":\"bench-1-abcdef\",\"fence\":1800014400000000}");
+            call.arg(3).arg(RECORD);
         }
         let (applied, _, version, _): SwapAnswer =
             call.invoke_async(&mut self.bare.clone()).await.expect("a Redis that answers");
@@ -291,14 +293,17 @@ impl Bench {
 
     /// The server's own time for each of a claim's steps.
     async fn report_server_time(&self) {
-        const CALLS: usize = 1000;
+        const CALLS: u32 = 1000;
         self.decide_a_tick(1).await;
         println!("\nserver time per call (INFO commandstats)");
         self.reset_stats().await;
         for _ in 0..CALLS {
             self.lose(0).await;
         }
-        println!("  losing    {:6.1} µs", self.server_micros(&["get", "pttl", "time"]).await / CALLS as f64);
+        println!(
+            "  losing    {:6.1} µs",
+            self.server_micros(&["get", "pttl", "time"]).await / f64::from(CALLS)
+        );
 
         let mut leases = Vec::new();
         self.win(0).await;
@@ -308,18 +313,18 @@ impl Bench {
             let won = self.client.acquire(&format!("timed-{key}"), &claim).await;
             leases.push(won.expect("a Redis that answers").expect("free"));
         }
-        println!("  winning   {:6.1} µs", self.server_micros(&["evalsha"]).await / CALLS as f64);
+        println!("  winning   {:6.1} µs", self.server_micros(&["evalsha"]).await / f64::from(CALLS));
         self.reset_stats().await;
         for lease in leases {
             let end = Ending::of(RunOutcome::Succeeded, 100);
             lease.release(&end).await.expect("a Redis that answers");
         }
-        println!("  releasing {:6.1} µs", self.server_micros(&["evalsha"]).await / CALLS as f64);
+        println!("  releasing {:6.1} µs", self.server_micros(&["evalsha"]).await / f64::from(CALLS));
     }
 
     /// The server's processor time for one tick of a job that ten servers have, each with its own connection.
     async fn report_tick_of_ten(&self, url: &str) {
-        const JOBS: u32 = 20;
+        const JOBS: u32 = 100;
         const SECONDS: u32 = 10;
         let runs = Arc::new(AtomicU32::new(0));
         let mut servers = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
+use crate::util::random;
 
 /// Growing pauses with jitter, so that a fleet does not come back in the same millisecond.
 pub(crate) struct Backoff {
@@ -38,7 +38,6 @@ impl Backoff {
 
 /// A random time below this.
 pub(crate) fn up_to(bound: Duration) -> Duration {
-    let (random, _) = Uuid::new_v4().as_u64_pair();
-    // The highest bits of a version 4 id are all random.
-    bound.mul_f64(f64::from(u32::try_from(random >> 32).unwrap_or(u32::MAX)) / 2_f64.powi(32))
+    let part = u32::try_from(random() >> 32).unwrap_or(u32::MAX);
+    bound.mul_f64(f64::from(part) / 2_f64.powi(32))
 }

@@ -173,8 +173,41 @@ async fn look_that_waits_for_a_locked_table_is_cancelled_and_stalls_nothing_else
     store.look("key").await.expect("the table is free");
 }
 
+/// A commit that waits for a standby and is cancelled succeeds, and the standby does not have it.
 #[tokio::test]
-async fn session_prepares_the_look_once_and_executes_it_for_any_key() {
+async fn swap_that_may_have_been_cancelled_while_it_waited_for_a_standby_grants_nothing() {
+    let (server, namespace) = (PostgresServer::start(), unused_name());
+    let store = store_at(&server.url(), &namespace);
+    let change = Change { state: Some(Arc::default()), ..Change::default() };
+    let swap = Swap { expected: None, expected_lock: None, nonce: 3, change };
+    assert!(matches!(store.swap("other", &swap).await.expect("no standby yet"), SwapReply::Swapped(_)));
+    let client = server.client().await;
+    client.batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'gone'").await.unwrap();
+    client.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let impatient = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(tokio::time::timeout(Duration::from_millis(150), store.look("key")).await.is_err());
+    };
+    let (swapped, ()) = tokio::join!(store.swap("key", &swap), impatient);
+    let error = swapped.expect_err("the standby does not have it");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    assert!(error.to_string().contains("cancelled"), "{error}");
+}
+
+#[tokio::test]
+async fn prepared_statement_outlives_the_change_of_a_column() {
+    let (server, schema) = (PostgresServer::shared(), unused_name());
+    let store = store_at(&format!("{}?schema={schema}", server.url()), "own");
+    store.look("key").await.expect("the tables are made");
+    store.look("key").await.expect("and it is prepared");
+    let alter = format!("ALTER TABLE {schema}.job_lock ALTER version TYPE varchar");
+    server.client().await.batch_execute(&alter).await.unwrap();
+    store.look("key").await.expect("it is sent as any other statement");
+}
+
+#[tokio::test]
+async fn session_prepares_looks_and_swaps_once_and_executes_them_for_any_key() {
     let server = PostgresServer::shared();
     for quoting in ["on", "off"] {
         let name = unused_name();
@@ -190,7 +223,7 @@ async fn session_prepares_the_look_once_and_executes_it_for_any_key() {
             assert_eq!(store.look(&format!("{key}'")).await.expect("look").version, None);
             let last = format!("SELECT query FROM pg_stat_activity WHERE application_name = '{name}'");
             let last: String = client.query_typed(&last, &[]).await.unwrap()[0].get(0);
-            assert!(last.starts_with("EXECUTE jobs_look_"), "{last}");
+            assert!(last.starts_with("EXECUTE jobs_"), "{last}");
         }
     }
 }
@@ -200,6 +233,11 @@ async fn claim_extension_and_release_cost_one_round_trip_each() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let proxy = Proxy::before(server.port(), Duration::ZERO).await;
     let store = open_url(&format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port()), &namespace);
+    // A session prepares each of its statements once.
+    let warm_up = claim_what("a", LONG, What::Lock);
+    let mut held = store.acquire("key", &warm_up).await.unwrap().expect("a win");
+    held.extend().await.expect("an extension");
+    held.release(&ending(RunOutcome::Succeeded)).await.expect("a release");
     for what in [What::Lock, What::Leader] {
         // Behind the first one, whatever is sent after the last release is answered before the second one.
         for _ in 0..2 {

@@ -70,7 +70,8 @@ impl PendingClaim {
         let won = won.clone();
         let lease = Lease::won(self.claim.clone(), &won);
         let held = HeldLease::new(&self.server, self.key.clone(), self.kept_alive, lease, answer);
-        // What was sent before expects a record that is gone now.
+        // What was sent before expects another record. One that expects none can still land after a quick release of a
+        // manual lock: it holds the key for a ttl, and starts nothing.
         self.outstanding = Outstanding::default();
         Ok(if held.proof().is_lost() { Asked::TooLate(held) } else { Asked::Won(held, won) })
     }
@@ -114,6 +115,14 @@ async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Ou
             Err(_) if server.stop.is_raised() => return,
             Err(_) => backoff.next(),
         };
-        tokio::time::sleep(pause).await;
+        let left = give_up.saturating_duration_since(tokio::time::Instant::now());
+        tokio::select! {
+            () = tokio::time::sleep(pause.min(left)) => {}
+            // The server is about to end: what lands later holds the key for a ttl, and starts nothing.
+            () = server.cancel_runs.raised() => {
+                drop(requests.give_back(key, &lease, &ending, &mut outstanding).await);
+                return;
+            }
+        }
     }
 }

@@ -61,10 +61,9 @@ use super::{
     Topic, to_ascii_json,
 };
 use crate::Timestamp;
-use prepared::Prepared;
 pub use source::{Lending, Session, Source};
 use statements::Statements;
-use tables::{Parameter, Statement, Tables, number, text};
+use tables::{Parameter, Statement, Tables, text};
 use trouble::Trouble;
 
 mod address;
@@ -121,18 +120,21 @@ impl PostgresStore {
     }
 
     async fn look_at(&self, key: &str) -> Result<Look, Trouble> {
-        let sql = &self.statements.look;
-        let prepared = Prepared { sql, values: [&self.namespace, key] };
-        let parameters = [text(&self.namespace), text(&key)];
-        let statement = Statement { sql, parameters: &parameters, prepared: Some(&prepared) };
+        let parameters = [text(self.namespace.as_str()), text(key)];
+        let statement = Statement::frequent(&self.statements.look, &parameters);
         self.tables.ask(statement, |rows| reply::look_at(rows, key)).await
     }
 
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp, Trouble> {
         let (topic, content) = (topic.as_str(), to_ascii_json(&&*note.text));
         let micros = i64::try_from(ttl.min(LONGEST).as_micros()).unwrap_or(i64::MAX);
-        let parameters =
-            [text(&self.namespace), text(&topic), text(&note.name), text(&content), number(&micros)];
+        let parameters = [
+            text(self.namespace.as_str()),
+            text(topic),
+            text(note.name.as_str()),
+            text(content.as_str()),
+            Parameter::Number(micros),
+        ];
         let now = if ttl.is_zero() {
             self.ask(&self.statements.remove_note, &parameters[..3], reply::now).await?
         } else {
@@ -145,7 +147,7 @@ impl PostgresStore {
     async fn listen_for(&self, key: &str) -> Result<Option<Listener>, Trouble> {
         let listener = self.tables.connection.listen(self.payload(key)).await?;
         if listener.is_some() {
-            let parameters = [text(&self.namespace), text(&key)];
+            let parameters = [text(self.namespace.as_str()), text(key)];
             self.ask(&self.statements.await_key, &parameters, |_| Ok(())).await?;
         }
         Ok(listener)
@@ -200,14 +202,14 @@ impl Store for PostgresStore {
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
         self.step("list", async move {
             let after = page.unwrap_or_default();
-            let parameters = [text(&self.namespace), text(&after), number(&PAGE)];
+            let parameters = [text(self.namespace.as_str()), text(after), Parameter::Number(PAGE)];
             self.ask(&self.statements.list, &parameters, reply::page).await
         })
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         self.step("records", async move {
-            let parameters = [text(&self.namespace), text(&key)];
+            let parameters = [text(self.namespace.as_str()), text(key)];
             self.ask(&self.statements.records, &parameters, reply::records).await
         })
     }
@@ -219,7 +221,7 @@ impl Store for PostgresStore {
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
         self.step("notes", async move {
             let topic = topic.as_str();
-            let parameters = [text(&self.namespace), text(&topic)];
+            let parameters = [text(self.namespace.as_str()), text(topic)];
             self.ask(&self.statements.notes, &parameters, reply::notes).await
         })
     }

@@ -113,7 +113,7 @@ pub struct Started {
     /// Whether a run of it ended by itself. Never becomes false again.
     pub finished: bool,
     /// How many attempts beyond the first it gets, by the policy under which it was first started.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub takeovers: u32,
 }
 

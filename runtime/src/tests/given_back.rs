@@ -128,3 +128,15 @@ async fn nothing_is_waited_for_once_another_claim_has_replaced_the_record() {
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert!(server.ticks.is_empty(), "the version that they expect is gone");
 }
+
+#[tokio::test(start_paused = true)]
+async fn server_that_ends_asks_once_more_and_waits_for_nothing_that_may_yet_land() {
+    let late = late(What::Lock, 1).await;
+    let swaps = late.delayed.0.lock().unwrap().clone();
+    let (link, _, server) = late.give_up_for(Duration::from_millis(10)).await;
+    commits(&link, &swaps[0]).await;
+    assert!(!server.ticks.is_empty(), "it waits for the last instant");
+    server.cancel_runs.raise();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(!is_held(&link).await && server.ticks.is_empty());
+}

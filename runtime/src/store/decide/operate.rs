@@ -9,7 +9,7 @@ use singleton_jobs_policy::timing::request_timeout;
 use super::super::messages::{
     Cancelled, Ending, ForgetReply, HeldLock, Kind, Requested, RunOutcome, RunRequest,
 };
-use super::super::{Claimant, LockChange, Look};
+use super::super::{Claimant, Lock, LockChange, Look};
 use super::draft::Draft;
 use super::{Decision, history::held};
 
@@ -104,9 +104,13 @@ pub fn break_lock(
     let mut draft = Draft::new(look);
     let (now, fence) = (draft.now, draft.fence);
     let claimant = draft.holder(now).cloned().filter(|_| fence <= seen.fence);
+    let newer = draft.holder(now).filter(|_| claimant.is_none()).map(|newer| newer.token.clone());
     let (own, seen_lock) =
         (claimant.as_ref().map(|own| &own.token), seen.lock.as_ref().map(|lock| &lock.token));
-    if draft.lock.is_some_and(|lock| [own, seen_lock].contains(&Some(&lock.token))) {
+    // A look may show the lock of a newer holder beside the record of an older one.
+    let is_seen =
+        |lock: &Lock| Some(&lock.token) != newer.as_ref() && [own, seen_lock].contains(&Some(&lock.token));
+    if draft.lock.is_some_and(is_seen) {
         draft.change.lock = LockChange::Delete;
     } else if broken.iter().all(|held| held.fence.is_none()) {
         return draft.finish(Vec::new());

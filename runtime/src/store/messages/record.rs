@@ -82,11 +82,13 @@ pub struct RunRecord {
     /// How it ended.
     pub outcome: RunOutcome,
     /// The error's text, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The tries before the last one, oldest first; only the newest are kept.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_tries: Vec<FailedTry>,
     /// How far it said it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
     /// The id of the request that it answered, for a manual run that another server asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

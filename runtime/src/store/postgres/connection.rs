@@ -133,13 +133,20 @@ pub(super) struct Line {
     preparation: Preparation,
     answers: AtomicU64,
     is_broken: AtomicBool,
+    is_cancelled: AtomicBool,
 }
 
 impl Line {
     fn new(session: Box<dyn Session>, bells: Weak<Bells>, server: Option<Server>) -> Arc<Self> {
-        let (answers, is_broken) = (AtomicU64::new(0), AtomicBool::new(false));
-        let preparation = Preparation::default();
-        Arc::new(Self { session: Some(session), bells, server, preparation, answers, is_broken })
+        Arc::new(Self {
+            session: Some(session),
+            bells,
+            server,
+            preparation: Preparation::default(),
+            answers: AtomicU64::new(0),
+            is_broken: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
+        })
     }
 
     /// Nothing is left in a session that is lent.
@@ -151,6 +158,11 @@ impl Line {
         self.session.as_ref().expect("it is given back only on drop").client()
     }
 
+    /// Whether a statement was cancelled, whichever it was.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::SeqCst)
+    }
+
     /// Ends the statement that the server works on.
     ///
     /// One that waits for a table that an administrator has locked would otherwise keep all behind it waiting, and its
@@ -158,6 +170,7 @@ impl Line {
     fn cancel(&self) {
         let (Some(server), Ok(runtime)) = (self.server.clone(), Handle::try_current()) else { return };
         let token = self.client().cancel_token();
+        self.is_cancelled.store(true, Ordering::SeqCst);
         runtime.spawn(async move { timeout(server.patience, token.cancel_query(server.encryption)).await });
     }
 }
@@ -246,7 +259,7 @@ impl Dial for Server {
     }
 
     fn is_closed(line: &Arc<Line>) -> bool {
-        line.client().is_closed()
+        line.client().is_closed() || line.is_cancelled()
     }
 }
 

@@ -1,11 +1,10 @@
 //! Settings of a PostgreSQL server that could hurt, and records that this version cannot read.
 
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
 use super::super::{FORMAT, State};
-use super::tables::{Statement, text};
+use super::tables::{Parameter, Statement, text};
 use super::trouble::Trouble;
 use super::{PostgresStore, reply};
 
@@ -30,9 +29,9 @@ impl PostgresStore {
             return Ok(findings);
         }
         let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
-        let as_we_write_them = vec![format!("{{\"format\":{FORMAT},%"), format!("{{\"format\":{FORMAT}}}")];
-        let parameters =
-            [text(&self.namespace), (&looked_at, Type::TEXT_ARRAY), (&as_we_write_them, Type::TEXT_ARRAY)];
+        let as_we_write_them = [format!("{{\"format\":{FORMAT},%"), format!("{{\"format\":{FORMAT}}}")];
+        let [keys, patterns] = [looked_at, &as_we_write_them].map(Parameter::Texts);
+        let parameters = [text(self.namespace.as_str()), keys, patterns];
         let states = Statement::new(&self.statements.unreadable, &parameters);
         let unreadable = self.tables.ask(states, unreadable_keys).await?;
         findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));

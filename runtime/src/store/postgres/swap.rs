@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 
 use super::super::{Change, FenceChange, Look, Record, State, Swap, SwapReply, Swapped, Version};
 use super::statements::Statements;
-use super::tables::{Attempts, Statement, number, text};
+use super::tables::{Attempts, Parameter, Statement, text};
 use super::trouble::Trouble;
 use super::values::{self, Appended, time};
 use super::{PostgresStore, reply};
@@ -54,27 +54,32 @@ impl PostgresStore {
             FenceChange::AtLeast(fence) => (0, fence),
         };
         let mut parameters = vec![
-            text(&self.namespace),
-            text(&key),
-            text(&expected),
-            text(&sent),
-            number(&not_before),
-            number(&not_after),
-            number(&next),
-            number(&least),
+            text(self.namespace.as_str()),
+            text(key),
+            text(expected.as_deref()),
+            text(sent.as_str()),
+            Parameter::Number(not_before),
+            Parameter::Number(not_after),
+            Parameter::Number(next),
+            Parameter::Number(least),
         ];
         let state = change.state.as_deref();
         let [server, since, until] = state.map(values::holder).unwrap_or_default();
         let (json, expires) = (state.map(State::to_json), state.and_then(|state| state.expires).map(time));
         if state.is_some() {
-            parameters.extend([&server, &since, &until, &json, &expires].map(|column| text(column)));
+            parameters
+                .extend([&server, &since, &until, &json, &expires].map(|column| text(column.as_deref())));
         }
         // Records are trimmed only when some are appended, as in `Record::swap`.
         let appended = Appended::of(&change.records, change.keep);
         let appends = state.is_some() && !change.records.is_empty();
         if appends {
             let Appended { rows, runs_kept, skips_kept } = &appended;
-            parameters.extend([text(rows), number(runs_kept), number(skips_kept)]);
+            parameters.extend([
+                text(rows.as_str()),
+                Parameter::Number(*runs_kept),
+                Parameter::Number(*skips_kept),
+            ]);
         }
         let Statements { update, update_and_append, insert, insert_and_append, delete, .. } =
             &self.statements;
@@ -86,7 +91,7 @@ impl PostgresStore {
             (Some(_), None) => delete,
             (None, None) => return self.delete_nothing(key, swap).await,
         };
-        let statement = Statement::new(sql, &parameters);
+        let statement = Statement::swap(sql, &parameters);
         let applied = self.tables.ask_once(statement, |rows| applied(rows, &sent, *nonce)).await?;
         if applied.is_some() && change.notify {
             // Whether somebody waits is looked up only now: the swap does not see who began to wait while it was applied.

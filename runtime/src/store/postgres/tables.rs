@@ -8,26 +8,55 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
+use super::super::StoreErrorKind;
 use super::connection::{Connection, Line};
-use super::prepared::Prepared;
-use super::schema;
 use super::trouble::Trouble;
+use super::{prepared, schema};
 
 /// How long the tables may take to make, while other servers wait to find them made.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// How long a statement may take that no caller waits for: others wait behind it.
-const AFTERWARDS: Duration = Duration::from_millis(250);
-
-/// A parameter and its type: with the types a statement needs no preparation, so that any connection of a pooler will do.
-pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
-
-pub(super) fn text(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::TEXT)
+/// A parameter, which knows its type: with the types a statement needs no preparation, so that any connection of a pooler
+/// will do.
+pub(super) enum Parameter<'a> {
+    Text(Option<&'a str>),
+    Number(i64),
+    Texts(&'a [String]),
 }
 
-pub(super) fn number(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
-    (value, Type::INT8)
+pub(super) fn text<'a>(value: impl Into<Option<&'a str>>) -> Parameter<'a> {
+    Parameter::Text(value.into())
+}
+
+impl Parameter<'_> {
+    fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+        match self {
+            Self::Text(text) => (text, Type::TEXT),
+            Self::Number(number) => (number, Type::INT8),
+            Self::Texts(texts) => (texts, Type::TEXT_ARRAY),
+        }
+    }
+
+    pub(super) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Number(_) => "bigint",
+            Self::Texts(_) => "text[]",
+        }
+    }
+
+    /// As a part of a statement's text; `None` if it cannot be one. A string means the same whether
+    /// `standard_conforming_strings` is on or off.
+    pub(super) fn to_literal(&self) -> Option<String> {
+        match self {
+            Self::Text(None) => Some("NULL".to_owned()),
+            // The text of a statement ends at such a character; as a parameter it is refused with a reason.
+            Self::Text(Some(text)) if text.contains('\0') => None,
+            Self::Text(Some(text)) => Some(format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))),
+            Self::Number(number) => Some(format!("'{number}'")),
+            Self::Texts(_) => None,
+        }
+    }
 }
 
 /// A statement with its parameters.
@@ -35,22 +64,34 @@ pub(super) fn number(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
 pub(super) struct Statement<'a> {
     pub(super) sql: &'a str,
     pub(super) parameters: &'a [Parameter<'a>],
-    pub(super) prepared: Option<&'a Prepared<'a>>,
+    /// Whether it is worth being prepared.
+    is_frequent: bool,
+    /// Whether a lease may rest on it.
+    is_swap: bool,
 }
 
 impl<'a> Statement<'a> {
     pub(super) fn new(sql: &'a str, parameters: &'a [Parameter<'a>]) -> Self {
-        Self { sql, parameters, prepared: None }
+        Self { sql, parameters, is_frequent: false, is_swap: false }
+    }
+
+    pub(super) fn frequent(sql: &'a str, parameters: &'a [Parameter<'a>]) -> Self {
+        Self { sql, parameters, is_frequent: true, is_swap: false }
+    }
+
+    pub(super) fn swap(sql: &'a str, parameters: &'a [Parameter<'a>]) -> Self {
+        Self { sql, parameters, is_frequent: true, is_swap: true }
     }
 
     /// The rows are there only once the server has committed: an error at the very end counts.
     async fn send(self, line: &Line) -> Result<Vec<Row>, Error> {
-        if let Some(prepared) = self.prepared
-            && let Some(rows) = prepared.send(line).await?
+        if self.is_frequent
+            && let Some(rows) = prepared::execute(self, line).await?
         {
             return Ok(rows);
         }
-        line.client().query_typed(self.sql, self.parameters).await
+        let parameters: Vec<_> = self.parameters.iter().map(Parameter::typed).collect();
+        line.client().query_typed(self.sql, &parameters).await
     }
 }
 
@@ -88,7 +129,17 @@ impl Tables {
         read: impl Fn(&[Row]) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
         let send = async || {
-            let talk = async |line: Arc<Line>| read(&statement.send(&line).await?);
+            let talk = async |line: Arc<Line>| {
+                let rows = statement.send(&line).await?;
+                // A commit that waits for a standby and is cancelled is answered as if the standby had it.
+                if statement.is_swap && line.is_cancelled() {
+                    return Err(Trouble::new(
+                        StoreErrorKind::TimedOut,
+                        "another statement of the connection took too long and was cancelled, and with it perhaps this one",
+                    ));
+                }
+                read(&rows)
+            };
             self.connection.exchange(self.connection.response, talk).await
         };
         let is_missing = |result: &Result<_, Trouble>| result.as_ref().is_err_and(Trouble::is_missing);
@@ -106,10 +157,9 @@ impl Tables {
 
     /// Sends a statement whose answer no caller waits for. It is lost with the connection, or with the runtime.
     pub(super) fn send_afterwards(&self, sql: &str, texts: Vec<String>) {
-        let (mut tables, sql) = (self.clone(), sql.to_owned());
-        tables.connection.response = tables.connection.response.min(AFTERWARDS);
+        let (tables, sql) = (self.clone(), sql.to_owned());
         tokio::spawn(async move {
-            let parameters: Vec<_> = texts.iter().map(|value| text(value)).collect();
+            let parameters: Vec<_> = texts.iter().map(|value| text(value.as_str())).collect();
             drop(tables.ask(Statement::new(&sql, &parameters), |_| Ok(())).await);
         });
     }

@@ -20,6 +20,8 @@ local now = time[1] * 1000000 + time[2]
 local head, lock = redis.pcall('GETRANGE', record_key, 0, 99), redis.pcall('GET', lock_key)
 if type(head) == 'table' then head = is_not_a_string(head) and 0 or redis.call('GETRANGE', record_key, 0, 99) end
 if type(lock) == 'table' then lock = is_not_a_string(lock) and 0 or redis.call('GET', lock_key) end
+-- An empty string is not ours, either.
+if head == '' and redis.call('EXISTS', record_key) == 1 then head = 0 end
 local version, fence = string.match(head, '^{"version":"([^"]*)","fence":(%d+),"state":')
 local held = lock == 0 and '*' or lock and '=' .. lock or ''
 if (version or head) ~= expected or held ~= expected_lock or now < tonumber(not_before) or now > tonumber(not_after) then

@@ -223,11 +223,15 @@ async fn record_of_another_format_is_refused_by_name() {
     server.send("HSET {lock:old}:state format 1 token t fence 7").await;
     server.send(r#"SET {lock:newer}:state {"version":"7-7","fence":7,"state":{"format":3}}"#).await;
     server.send("SET {lock:text}:state a").await;
+    let mut empty = redis::cmd("SET");
+    empty.arg("{lock:empty}:state").arg("");
+    empty.exec_async(&mut server.connection().await.unwrap()).await.unwrap();
     let nothing = Look::nothing(Timestamp::now());
     for (key, words) in [
         ("old", "{lock:old}:state is not a string: an older version (format 1)"),
         ("newer", "{lock:newer}:state has format 3, and this version reads format 2"),
         ("text", "{lock:text}:state is not the record of a key"),
+        ("empty", "{lock:empty}:state is not a string"),
     ] {
         let refused = store.swap(key, &swap(&nothing, claim(1))).await.unwrap_err();
         assert_eq!(refused.kind(), StoreErrorKind::Unreadable, "{refused}");

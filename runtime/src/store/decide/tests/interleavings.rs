@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::store::decide::{self, Decision};
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Change, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, Gap, Lease, ReleaseReply, RunOutcome, Store,
-    Swap, SwapReply, TickClaim, What, Won,
+    Change, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, Gap, Lease, Look, ReleaseReply, RunOutcome,
+    Store, Swap, SwapReply, TickClaim, What, Won,
 };
 use crate::testing::TestClock;
 use crate::testing::store::Client;
@@ -70,6 +70,10 @@ async fn operator_touches_only_the_holder_that_was_seen() {
     let now = bench.look().await;
     let broken = decide::break_lock(&now, "key", &seen_then, &"operator".into(), 100);
     assert_eq!((broken.reply.len(), broken.change), (0, None), "b came after a was seen");
+    let torn = Look { lock: now.lock.clone(), ..seen_then.clone() };
+    assert!(torn.lock.is_some(), "the lock of b, beside the record of a");
+    let broken = decide::break_lock(&now, "key", &torn, &"operator".into(), 100);
+    assert_eq!((broken.reply.len(), broken.change), (0, None), "b keeps its lock");
     let cancelled = decide::cancel(&now, &seen_then, &"operator".into());
     assert_eq!(cancelled.change, None);
     let broken = decide::break_lock(&now, "key", &now, &"operator".into(), 100);
