@@ -185,7 +185,8 @@ impl Bench {
             remember: 100,
             what: What::Tick(TickClaim {
                 tick: Timestamp::from_micros(tick),
-                previous: Some(Timestamp::from_micros(tick - 1)),
+                // Ticks follow each other here: none is missed between two.
+                previous: None,
                 delay: Duration::ZERO,
                 grace: 10 * TTL * 60,
                 only_takes_over: false,
@@ -255,9 +256,14 @@ impl Bench {
             ),
         };
         let mut state = State::clone(&state);
-        state.paused = !state.paused;
+        if let Some(claimant) = &mut state.claimant {
+            claimant.token = token.as_str().into();
+            claimant.released = false;
+        }
         let claimed = self.bare_swap(&lock, &version, "", &state, &token).await;
-        state.paused = !state.paused;
+        if let Some(claimant) = &mut state.claimant {
+            claimant.released = true;
+        }
         self.bare_swap(&lock, &claimed, &format!("={token}"), &state, "").await;
     }
 
