@@ -38,11 +38,10 @@ pub fn a_job_that_blocks_past_a_shutdown_is_released_only_when_it_ends(store: Ki
     let warning = server.wait_for_log("these runs block and cannot be cancelled");
     assert!(warning.starts_with("WARN") && warning.contains("import"), "{warning}");
 
-    while !ended() {
-        assert!(hand.lock().is_some() || ended(), "held for as long as it goes on");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
     wait_until("its release", || hand.lock().is_none());
+    let released = Timestamp::now();
+    let end = wait_for("its end", || server.steps().into_iter().find(|step| step.what == "end"));
+    assert!(end.at <= released, "held until it ended: {end:?}, and free at {released}");
 }
 
 /// The application has one thread, and it hangs.

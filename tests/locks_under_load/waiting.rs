@@ -41,14 +41,15 @@ pub async fn process() {
     orders().recv().await;
 }
 
-/// How many looks and swaps Redis has answered: each of them reads the lock once.
+/// How many looks and swaps Redis has answered. Each of them gets the lock. A look gets the record, too, and the lock's
+/// remaining time; so does a swap that is refused.
 fn requests(hand: &Hand) -> i64 {
     let stats: String = hand.say("INFO commandstats");
     let of = |command: &str| {
         let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
         line.map_or(0, |line| number(line.split(',').next().expect("a number")))
     };
-    of("get")
+    of("get") - of("pttl")
 }
 
 /// A handover from one lease to the next.
