@@ -30,7 +30,7 @@ use crate::watched::Flag;
 
 /// The job's function on the application's runtime: `None` if it was not polled to its end because the lease
 /// was lost, and its error as text, since an error's own code may panic or block.
-pub(crate) type Task = JoinHandle<Option<Result<(), String>>>;
+type Task = JoinHandle<Option<Result<(), String>>>;
 
 /// A run that took less is not told of, however quick the job usually is.
 const SHORTEST_OVERRUN: Duration = Duration::from_millis(100);
@@ -46,9 +46,14 @@ pub(crate) struct Execution<'a> {
     proof: Arc<Proof>,
     /// An operator wants it cancelled.
     cancelled: Arc<Flag>,
-    polls: Arc<Polls>,
     /// How long the job usually takes, if that is known.
     usual: Option<Duration>,
+}
+
+/// One try of a run.
+pub(crate) struct Try {
+    task: Task,
+    polls: Arc<Polls>,
 }
 
 type Ended = Result<Option<Result<(), String>>, JoinError>;
@@ -62,16 +67,23 @@ impl<'a> Execution<'a> {
         run: &Run,
         lease: &HeldLease,
         usual: Option<Duration>,
-    ) -> (Self, Task) {
-        let (proof, cancelled, polls) = (lease.proof().clone(), lease.cancelled().clone(), Arc::default());
-        let task = start(server, job, run, &proof, &polls);
-        (Self { server, job, run: run.clone(), proof, cancelled, polls, usual }, task)
+    ) -> (Self, Try) {
+        let (proof, cancelled) = (lease.proof().clone(), lease.cancelled().clone());
+        let execution = Self { server, job, run: run.clone(), proof, cancelled, usual };
+        let first_try = execution.start_try(run);
+        (execution, first_try)
+    }
+
+    /// Spawns one try of the job's function on the application's runtime.
+    fn start_try(&self, run: &Run) -> Try {
+        let (job, states, polls) = (self.job.clone(), self.server.states.clone(), Arc::<Polls>::default());
+        let under_lease = under_lease(job, run.clone(), states, self.proof.clone(), polls.clone());
+        Try { task: self.server.app.spawn(under_lease), polls }
     }
 
     /// Watches over a run and repeats what failed. Returns only when its future is gone.
-    pub(crate) async fn watch(&self, first_try: Task) -> Ending {
-        if !self.begins().await {
-            first_try.abort();
+    pub(crate) async fn watch(&self, first_try: Try) -> Ending {
+        if !self.begins(&first_try).await {
             return Ending::not_started(self.server.remember);
         }
         let id = self.run.id();
@@ -79,23 +91,27 @@ impl<'a> Execution<'a> {
         self.watch_tries(first_try).await
     }
 
-    /// Waits for the first poll of the job's function. A run that has not begun in time is revoked: a server that hangs
+    /// Waits for the first poll of the job's function. A try that has not begun in time is revoked: a server that hangs
     /// must not keep others from the job.
-    async fn begins(&self) -> bool {
-        tokio::select! {
+    async fn begins(&self, Try { task, polls }: &Try) -> bool {
+        let begins = tokio::select! {
             biased;
-            begun = self.polls.begun() => begun,
-            () = sleep(self.job.policy.ttl / 3) => !self.polls.revoke(),
+            begun = polls.begun() => begun,
+            () = sleep(self.job.policy.ttl / 3) => !polls.revoke(),
+        };
+        if !begins {
+            task.abort();
         }
+        begins
     }
 
-    async fn watch_tries(&self, first_try: Task) -> Ending {
+    async fn watch_tries(&self, first_try: Try) -> Ending {
         let mut timeout = pin!(sleep_or_not(self.job.policy.timeout));
         let mut overrun = pin!(self.tell_overrun());
         let mut failed_tries = Vec::new();
-        let (mut run, mut task) = (self.run.clone(), first_try);
+        let (mut run, mut this_try) = (self.run.clone(), first_try);
         loop {
-            let tried = self.watch_try(&run, task, timeout.as_mut(), overrun.as_mut()).await;
+            let tried = self.watch_try(&run, this_try, timeout.as_mut(), overrun.as_mut()).await;
             let (stopped_by, (outcome, error)) = tried;
             let retry = run.retry() + 1;
             let failed = matches!(outcome, RunOutcome::Failed | RunOutcome::Panicked);
@@ -124,12 +140,17 @@ impl<'a> Execution<'a> {
                 run.cancel();
                 return self.ending(outcome, error, failed_tries);
             }
+            run = run.next_try();
+            this_try = self.start_try(&run);
+            if !self.begins(&this_try).await {
+                // The application does not answer: the tries that are left are for another server, as above.
+                run.cancel();
+                return self.ending(RunOutcome::Cancelled, error, failed_tries);
+            }
             failed_tries.push(FailedTry { number: retry, at, error: text });
             if failed_tries.len() > KEPT_TRIES {
                 failed_tries.remove(0);
             }
-            run = run.next_try();
-            task = start(self.server, self.job, &run, &self.proof, &self.polls);
         }
     }
 
@@ -137,12 +158,12 @@ impl<'a> Execution<'a> {
     async fn watch_try(
         &self,
         run: &Run,
-        mut task: Task,
+        Try { mut task, polls }: Try,
         mut timeout: Pin<&mut impl Future<Output = ()>>,
         mut overrun: Pin<&mut impl Future<Output = Infallible>>,
     ) -> (Option<RunOutcome>, How) {
         let mut astray = None;
-        let mut blocked = pin!(self.tell_blocked());
+        let mut blocked = pin!(self.tell_blocked(&polls));
         loop {
             let stopped_by = tokio::select! {
                 ended = &mut task => {
@@ -170,13 +191,13 @@ impl<'a> Execution<'a> {
                 }
             }
             task.abort();
-            return (Some(stopped_by), how(self.gone(task, astray).await, Some(stopped_by)));
+            return (Some(stopped_by), how(self.gone(task, &polls, astray).await, Some(stopped_by)));
         }
     }
 
     /// Waits until a cancelled try is gone. One that blocks may outlive its lease.
-    async fn gone(&self, mut task: Task, mut astray: Option<Astray<'_>>) -> Ended {
-        let mut blocked = pin!(self.tell_blocked());
+    async fn gone(&self, mut task: Task, polls: &Polls, mut astray: Option<Astray<'_>>) -> Ended {
+        let mut blocked = pin!(self.tell_blocked(polls));
         loop {
             tokio::select! {
                 ended = &mut task => return ended,
@@ -187,11 +208,11 @@ impl<'a> Execution<'a> {
     }
 
     /// Never ends: it tells once, and is there to be polled.
-    async fn tell_blocked(&self) -> Infallible {
+    async fn tell_blocked(&self, polls: &Polls) -> Infallible {
         let ttl = self.job.policy.ttl;
         loop {
             sleep(ttl).await;
-            if self.polls.in_progress_for().is_some_and(|blocked| blocked >= ttl) {
+            if polls.in_progress_for().is_some_and(|blocked| blocked >= ttl) {
                 self.tell(EventKind::RunBlocked(self.run.id()));
                 std::future::pending::<()>().await;
             }
@@ -221,12 +242,6 @@ async fn sleep_or_not(duration: Option<Duration>) {
         Some(duration) => sleep(duration).await,
         None => std::future::pending().await,
     }
-}
-
-/// Spawns one try of the job's function on the application's runtime.
-fn start(server: &Server, job: &Arc<Job>, run: &Run, proof: &Arc<Proof>, polls: &Arc<Polls>) -> Task {
-    let states = server.states.clone();
-    server.app.spawn(under_lease(job.clone(), run.clone(), states, proof.clone(), polls.clone()))
 }
 
 /// Polls the job only while its lease is proved. A process that was stopped or suspended may find its lease

@@ -165,6 +165,8 @@ impl HeldLease {
     /// has heard of it.
     pub(crate) fn set_ttl(&mut self, server: &Server, ttl: Duration) {
         self.lease.ttl = ttl;
+        // A lease that ended earlier than its holder knows must not be restored after its successor.
+        self.lease.until = self.lease.until.min(server.time.now().plus(ttl));
         self.proof.set_ttl(server.time.moment(), margin(ttl), ttl);
     }
 

@@ -116,8 +116,8 @@ impl Proof {
         // The steady clock stands still in a suspended machine, and the wall clock does not.
         let passed = self.wall.now().since(confirmed.wall);
         // In a paused virtual machine both do, and only the store's clock shows it.
-        let slept =
-            passed > now.duration_since(confirmed.at) + confirmed.margin || self.leaps.since(confirmed.at);
+        let slept = passed > now.duration_since(confirmed.at) + confirmed.margin
+            || self.leaps.put_in_doubt(confirmed.at);
         match (slept, self.kept_alive) {
             (false, _) => Worth::Everything,
             (true, true) => Worth::Doubtful,

@@ -21,20 +21,27 @@ pub(crate) struct StoreTime {
 /// Notices that the store's clock is far ahead of where it should be: this machine may have been paused, with both of its
 /// clocks. What was known before has to be confirmed.
 #[derive(Default)]
-pub(crate) struct Leaps(Mutex<Option<Instant>>);
+pub(crate) struct Leaps(Mutex<Option<Leap>>);
+
+/// The request whose answer showed it.
+#[derive(Clone, Copy)]
+struct Leap {
+    sent: Instant,
+    received: Instant,
+}
 
 impl Leaps {
-    /// Whether that was noticed by a request that was sent after this instant.
-    pub(crate) fn since(&self, instant: Instant) -> bool {
-        self.last().is_some_and(|leap| leap > instant)
+    /// Whether what a request confirmed is in doubt: the pause may have been after it was applied. The answer that showed the
+    /// pause is newer than it.
+    pub(crate) fn put_in_doubt(&self, sent: Instant) -> bool {
+        self.last().is_some_and(|leap| leap.received > sent && leap.sent != sent)
     }
 
-    fn note(&self, sent: Instant) {
-        let mut last = self.last();
-        *last = (*last).max(Some(sent));
+    fn note(&self, leap: Leap) {
+        *self.last() = Some(leap);
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<Leap>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,7 +117,7 @@ impl StoreTime {
         let apart = time.since(known).max(known.since(time));
         let wrong = apart > doubt + error + STEP;
         if time.since(known) > doubt + error + LEAP {
-            self.leaps.note(sent);
+            self.leaps.note(Leap { sent, received });
         }
         let better = wrong || error <= doubt;
         if better {

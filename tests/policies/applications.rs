@@ -165,3 +165,19 @@ async fn tick_is_not_taken_over_while_the_application_is_blocked() {
     assert_eq!(outcomes(&fleet).await, [RunOutcome::Crashed, RunOutcome::Succeeded]);
     assert_eq!(notes.attempts(), [1, 2]);
 }
+
+/// Between two tries of a run nothing of the job goes on.
+#[tokio::test(start_paused = true)]
+async fn retry_that_is_not_polled_does_not_keep_the_key_from_other_servers() {
+    let notes = Notes::new();
+    let fails = |run: jobs::Run| async move { if run.retry() == 0 { Err("once") } else { Ok(()) } };
+    let plan = job("1h", 30).retries(1, secs(5));
+    let fleet = Fleet::of(2).job(notes.job(plan, fails)).start().await.unwrap();
+    fleet.run_for(Duration::from_millis(HOUR * 1000 + 100)).await;
+    let [start] = &notes.starts()[..] else { panic!("{:?}", notes.starts()) };
+    let hung = fleet.servers().iter().find(|server| server.server() == start.server).unwrap();
+    hung.block_application(true);
+    fleet.run_for(secs(300)).await;
+    assert_eq!(notes.starts().len(), 1, "the second try was never polled");
+    assert_eq!(fleet.history("job").await.current, None, "ten times its ttl later, and nothing goes on");
+}

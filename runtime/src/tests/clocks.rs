@@ -1,4 +1,5 @@
 use super::*;
+use crate::proof::Proof;
 use crate::store_time::StoreTime;
 
 /// Two jobs on a server whose clock is fast: the first teaches it the time, the second must profit.
@@ -77,4 +78,23 @@ async fn a_grace_beyond_the_calendar_and_a_correction_do_not_end_a_job() {
     server.time.wake_sleepers();
     seconds(120).await;
     assert_eq!(runs.ticks(), [60, 120, 180]);
+}
+
+/// A look is on its way over one connection when an extension is sent, and answered, over another one. Then the machine is
+/// paused with both of its clocks; the look is answered when it goes on.
+#[tokio::test(start_paused = true)]
+async fn pause_that_an_earlier_request_shows_puts_a_later_confirmation_in_doubt() {
+    let clock = TestClock::new();
+    let time = StoreTime::new(clock.clone());
+    time.learn(Instant::now(), clock.now());
+    seconds(1).await;
+    let look_sent = Instant::now();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let (extension_sent, ttl) = (time.moment(), Duration::from_secs(30));
+    time.learn(extension_sent.steady, clock.now());
+    let proof = Proof::new(&time, true, ttl / 10, extension_sent, ttl);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(proof.is_certain());
+    time.learn(look_sent, clock.now().plus(Duration::from_secs(60)));
+    assert!(proof.is_doubtful(), "its lease has ended a while ago");
 }

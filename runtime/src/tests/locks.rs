@@ -1,4 +1,4 @@
-//! How often the store is asked for a lock.
+//! How often the store is asked for a lock, and what becomes of one that was shortened.
 
 use super::*;
 use crate::locks::{Instance, Lock};
@@ -90,4 +90,49 @@ async fn every_request_of_an_acquire_has_the_same_token() {
     let tokens = link.tokens();
     assert!(tokens.len() > 3 && tokens.iter().all(|token| *token == tokens[0]), "{tokens:?}");
     assert!(!guard.is_lost());
+}
+
+/// An extension that shortens a lock is applied, and its answer is lost. Then the machine sleeps for longer than the new ttl
+/// and for less than the old one; meanwhile another server has had the lock, and given it back.
+#[tokio::test(start_paused = true)]
+async fn lock_that_was_shortened_unnoticed_does_not_come_back_after_its_successor() {
+    let (clock, store_clock) = (TestClock::new(), TestClock::new());
+    let link = Link::new(store_clock.clone());
+    let one = server("one", &link, clock.clone());
+    let first = lock_on(&one).acquire().await.unwrap();
+    link.swap_replies_lost.store(true, Ordering::SeqCst);
+    assert!(first.extend("3s").await.is_err(), "applied, and not answered");
+    link.swap_replies_lost.store(false, Ordering::SeqCst);
+
+    clock.step_secs(10);
+    store_clock.step_secs(10);
+    let other = server("other", &link, store_clock);
+    let second = lock_on(&other).acquire().await.expect("the shorter lease is over");
+    assert!(second.fence() > first.fence());
+    second.release().await.unwrap();
+
+    seconds(2).await;
+    assert!(first.is_lost(), "its successor {first:?} came and went");
+}
+
+/// The same, and an operator breaks the lock.
+#[tokio::test(start_paused = true)]
+async fn lock_that_was_shortened_unnoticed_and_broken_does_not_come_back() {
+    let (clock, store_clock) = (TestClock::new(), TestClock::new());
+    let link = Link::new(store_clock.clone());
+    let one = server("one", &link, clock.clone());
+    let first = lock_on(&one).acquire().await.unwrap();
+    link.swap_replies_lost.store(true, Ordering::SeqCst);
+    assert!(first.extend("3s").await.is_err(), "applied, and not answered");
+    link.swap_replies_lost.store(false, Ordering::SeqCst);
+
+    let other = server("other", &link, store_clock.clone());
+    let broken = other.requests(Duration::from_secs(1)).break_lock("k", &other.id, 10).await.unwrap();
+    assert_eq!(broken.len(), 1);
+    clock.step_secs(10);
+    store_clock.step_secs(10);
+    lock_on(&other).acquire().await.expect("it was broken").release().await.unwrap();
+
+    seconds(2).await;
+    assert!(first.is_lost(), "an operator broke {first:?}");
 }
