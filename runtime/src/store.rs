@@ -26,8 +26,6 @@ mod redial;
 pub mod redis;
 mod requests;
 #[cfg(any(feature = "postgres", feature = "redis"))]
-mod rival;
-#[cfg(any(feature = "postgres", feature = "redis"))]
 mod shared;
 mod state;
 #[cfg(any(feature = "postgres", feature = "redis"))]
