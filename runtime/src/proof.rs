@@ -1,6 +1,6 @@
 //! What a holder can prove about its lease, without asking the store.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::Timestamp;
 use crate::clock::Clock;
 use crate::store_time::{Leaps, Moment, StoreTime};
+use crate::util::lock;
 use crate::watched::Flag;
 
 /// How long a lease can be relied on, counted from before its last confirmation was asked for, with a
@@ -159,8 +160,4 @@ impl Proof {
             waker.wake();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use crate::Timestamp;
 
-#[cfg(any(feature = "postgres", feature = "redis"))]
 mod bells;
 pub mod decide;
 mod error;
 pub mod file;
 mod finding;
-mod listen;
 mod look;
 pub mod memory;
 mod messages;
@@ -26,8 +24,6 @@ mod redial;
 pub mod redis;
 mod requests;
 #[cfg(any(feature = "postgres", feature = "redis"))]
-mod rival;
-#[cfg(any(feature = "postgres", feature = "redis"))]
 mod shared;
 mod state;
 #[cfg(any(feature = "postgres", feature = "redis"))]
@@ -37,10 +33,10 @@ mod tls;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod url;
 
+pub use bells::{Bell, Listener};
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use finding::names;
 pub use finding::{Finding, FindingKind, Severity};
-pub use listen::{Bell, Listener};
 pub use look::{
     Change, FenceChange, JobRecord, JobRecords, Lock, LockChange, Look, Note, Notes, Page, Swap, SwapReply,
     Swapped, Topic, Version,

@@ -1,13 +1,14 @@
 //! The waiters of one process for one key: first come, first served, and only the first of them asks the store.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Mutex as Turns;
 use tokio::time::Instant;
 
 use crate::store::{Holder, Listener};
+use crate::util::lock;
 use crate::watched::Watched;
 
 /// The lines of a server, by key. A key's slots have a line of their own.
@@ -90,8 +91,4 @@ impl Drop for Place<'_> {
             lines.remove(&self.id);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,14 +1,48 @@
-//! Whom to tell of what is heard over a connection that listens.
-//!
-//! What reads from the connection owns the bells: when it ends they are gone, and those who listen know that they hear
-//! nothing any more.
+//! Hearing that a key may have come free, instead of asking again and again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use super::{Bell, Listener};
+use tokio::sync::watch;
 
-/// The bells that ring for what is listened for, by name.
+use crate::util::lock;
+
+/// Hears of it when a key is freed. Whoever waits still asks now and then: a message can get lost.
+#[derive(Debug)]
+pub struct Listener(watch::Receiver<()>);
+
+/// The store's end of a [`Listener`].
+#[derive(Debug)]
+pub struct Bell(watch::Sender<()>);
+
+impl Listener {
+    /// A listener, and the bell that it hears.
+    pub fn new() -> (Bell, Self) {
+        let (bell, listener) = watch::channel(());
+        (Bell(bell), Self(listener))
+    }
+
+    /// Waits until the key may have come free, counted from when the store began to listen. `false` if the store can no
+    /// longer tell, and has to be asked to listen again.
+    pub async fn freed(&mut self) -> bool {
+        self.0.changed().await.is_ok()
+    }
+}
+
+impl Bell {
+    /// Tells the listener; at once, and without waiting for it.
+    pub fn ring(&self) {
+        self.0.send_replace(());
+    }
+
+    /// Whether nobody listens any longer.
+    pub fn is_unheard(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+/// The bells that ring for what is listened for, by name. Owned by what reads from a connection: when it ends they are gone,
+/// and those who listen know that they hear nothing any more.
 #[derive(Default)]
 pub(super) struct Bells(Mutex<Hanging>);
 
@@ -22,8 +56,7 @@ struct Hanging {
 impl Bells {
     /// Begins to listen for a name. Returns the names that nobody listens for any more, too.
     pub(super) fn hang(&self, name: String) -> (Listener, Vec<String>) {
-        let mut hanging = self.hanging();
-        let Hanging { bells, room } = &mut *hanging;
+        let Hanging { bells, room } = &mut *lock(&self.0);
         let mut unheard = Vec::new();
         if bells.len() >= *room {
             let removed = bells.extract_if(|other, bell| *other != name && bell.is_unheard());
@@ -31,17 +64,13 @@ impl Bells {
             *room = 64.max(2 * bells.len());
         }
         let bell = bells.entry(name).or_insert_with(|| Listener::new().0);
-        (bell.listener(), unheard)
+        (Listener(bell.0.subscribe()), unheard)
     }
 
     pub(super) fn ring(&self, name: &str) {
-        if let Some(bell) = self.hanging().bells.get(name) {
+        if let Some(bell) = lock(&self.0).bells.get(name) {
             bell.ring();
         }
-    }
-
-    fn hanging(&self) -> MutexGuard<'_, Hanging> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

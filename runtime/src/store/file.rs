@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use self::disk::Failure;
 use self::folder::Folder;
-use self::queue::{Lane, Queue};
+use self::queue::Queue;
 use super::{
     Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
     SwapReply, Topic,
 };
 use crate::Timestamp;
 
-mod clean_up;
 mod diagnosis;
 mod disk;
 mod folder;
@@ -58,12 +58,10 @@ impl FileStore {
         if let Some(namespace) = namespace {
             path.push(format!("{}.namespace", name::encode(namespace)));
         }
-        let folder = Arc::new(Folder::new(path.into()));
-        let store = Self { folder, lock_timeout: LOCK_TIMEOUT, queue: Arc::new(Queue::new()) };
-        match store.folder.prepare() {
-            Ok(()) => Ok(store),
-            Err(failure) => Err(store.error("open", failure)),
-        }
+        let folder = Arc::new(Folder::new(path));
+        let store = Self { folder, lock_timeout: LOCK_TIMEOUT, queue: Arc::default() };
+        store.folder.prepare().map_err(|failure| store.error("open", failure))?;
+        Ok(store)
     }
 
     /// Sets how long a swap waits for other processes' swaps on the same key; a second unless set.
@@ -89,35 +87,28 @@ impl FileStore {
         step: impl FnOnce(&Folder) -> Result<T, Failure> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            let (room, folder) = (self.queue.room(Lane::Looks).await, Arc::clone(&self.folder));
-            let done = on_a_thread(move || {
-                let _room = room;
-                step(&folder)
-            });
-            done.await.map_err(|failure| self.error(name, failure))
+            let room = self.queue.looks.room().await;
+            self.on_a_thread(room, step).await.map_err(|failure| self.error(name, failure))
         })
     }
 
     /// Each attempt finds the lock free and does all its work on one blocking thread, or gives the thread back: the lock
     /// of a stopped process blocks no thread of the others.
     async fn locked(&self, key: &str, swap: &Swap) -> Result<SwapReply, Failure> {
-        let (lane, lock) = (Lane::of(swap), self.folder.key(key).lock);
+        let (lane, lock) = (self.queue.lane_of(swap), self.folder.key(key).lock);
         let mut deadline = Instant::now() + self.lock_timeout;
-        let turn = self.queue.turn(lane, key, self.lock_timeout).await.ok_or_else(|| still_locked(&lock))?;
+        let turn = timeout(self.lock_timeout, lane.turns.take(key)).await.map_err(|_| still_locked(&lock))?;
         // If the caller is gone, the turn lasts as long as the work.
         let work = Arc::new((key.to_owned(), swap.clone(), turn));
         let mut pause = SHORTEST_PAUSE;
         loop {
             let queued = Instant::now();
-            let room = self.queue.room(lane).await;
+            let room = lane.room().await;
             // A crowd on this server's disk says nothing about the lock.
             deadline += queued.elapsed();
-            let (folder, work) = (Arc::clone(&self.folder), Arc::clone(&work));
-            let attempt = move || {
-                let _room = room;
-                folder.swap(&work.0, &work.1)
-            };
-            if let Some(reply) = on_a_thread(attempt).await? {
+            let work = Arc::clone(&work);
+            let attempt = move |folder: &Folder| folder.swap(&work.0, &work.1);
+            if let Some(reply) = self.on_a_thread(room, attempt).await? {
                 return Ok(reply);
             }
             if Instant::now() >= deadline {
@@ -127,16 +118,23 @@ impl FileStore {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
-}
 
-/// Runs to its end, even if the caller does not wait for it.
-async fn on_a_thread<T: Send + 'static>(
-    step: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    spawn_blocking(step).await.unwrap_or_else(|error| {
-        let cause = format!("the step was interrupted, as when its runtime shuts down ({error})");
-        Err(Failure { kind: StoreErrorKind::Unreachable, cause })
-    })
+    /// Runs to its end, even if the caller does not wait for it.
+    async fn on_a_thread<T: Send + 'static>(
+        &self,
+        room: OwnedSemaphorePermit,
+        step: impl FnOnce(&Folder) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let folder = Arc::clone(&self.folder);
+        let done = spawn_blocking(move || {
+            let _room = room;
+            step(&folder)
+        });
+        done.await.unwrap_or_else(|error| {
+            let cause = format!("the step was interrupted, as when its runtime shuts down ({error})");
+            Err(Failure { kind: StoreErrorKind::Unreachable, cause })
+        })
+    }
 }
 
 fn still_locked(lock: &Path) -> Failure {

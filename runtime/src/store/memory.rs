@@ -2,16 +2,17 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 
+use super::bells::Bells;
 use super::{
-    Bell, JobRecords, Listener, Lock, Look, Note, Notes, Page, Record, State, Store, StoreFuture, Swap,
-    SwapReply, Topic, Version,
+    JobRecords, Listener, Lock, Look, Note, Notes, Page, Record, State, Store, StoreFuture, Swap, SwapReply,
+    Topic, Version,
 };
 use crate::Timestamp;
 use crate::clock::{Clock, SystemClock};
-use crate::util::random;
+use crate::util::{self, random};
 
 /// A store inside the process, shared by everyone who opens it by the same name.
 #[derive(Clone)]
@@ -30,13 +31,10 @@ struct Contents {
     room: usize,
     /// The newest fence of a deleted record.
     deleted_fence: i64,
-    listeners: HashMap<String, Vec<Bell>>,
-    /// By namespace and topic.
-    notes: HashMap<(String, Topic), NotesByName>,
+    listeners: Bells,
+    /// By namespace and topic, and there by name; each with its expiry.
+    notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Note)>>,
 }
-
-/// Each with its expiry.
-type NotesByName = BTreeMap<String, (Timestamp, Arc<str>)>;
 
 /// What is kept of one key.
 #[derive(Default)]
@@ -47,6 +45,10 @@ struct Entry {
 }
 
 impl Entry {
+    fn look(&self, now: Timestamp) -> Look {
+        Record::look_with_lock(self.record.as_ref(), self.lock.as_ref(), now)
+    }
+
     fn is_gone(&self, now: Timestamp) -> bool {
         let unlocked = self.lock.as_ref().is_none_or(|lock| lock.until.is_some_and(|until| until <= now));
         unlocked && self.record.as_ref().is_none_or(|record| record.is_expired(now))
@@ -61,19 +63,6 @@ impl Contents {
             self.room = 64.max(2 * self.keys.len());
         }
     }
-
-    /// The instant at which a record is created: after the deletion of an earlier one, also on a clock that stands still,
-    /// because fences of deleted records rest on the clock alone.
-    fn instant_of_creation(&self, now: Timestamp) -> Timestamp {
-        let stands_still = (0..1000).contains(&(self.deleted_fence - now.as_micros()));
-        if stands_still { Timestamp::from_micros(self.deleted_fence + 1) } else { now }
-    }
-
-    fn notify(&self, key: &str) {
-        if let Some(listeners) = self.listeners.get(key) {
-            listeners.iter().for_each(Bell::ring);
-        }
-    }
 }
 
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<Mutex<Contents>>>>> = LazyLock::new(Mutex::default);
@@ -86,7 +75,7 @@ impl MemoryStore {
 
     /// The store of this name: the same one for every caller in the process while one of them keeps it.
     pub fn named(name: &str) -> Self {
-        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = util::lock(&NAMED);
         let contents = named.get(name).and_then(Weak::upgrade).unwrap_or_default();
         named.insert(name.to_owned(), Arc::downgrade(&contents));
         Self { name: name.to_owned(), prefix: String::new(), clock: Arc::new(SystemClock), contents }
@@ -102,13 +91,13 @@ impl MemoryStore {
 
     /// Removes everything about a key, as a restart without persistence does.
     pub fn wipe(&self, key: &str) {
-        self.contents().keys.remove(self.full_key(key).as_ref());
+        util::lock(&self.contents).keys.remove(self.full_key(key).as_ref());
     }
 
     /// Changes the state of a record behind the servers' backs, as a failover to an older replica does.
     pub fn edit<T>(&self, key: &str, edit: impl FnOnce(&mut State) -> T) -> T {
         let now = self.clock.now();
-        let mut contents = self.contents();
+        let mut contents = util::lock(&self.contents);
         let entry = contents.keys.entry(self.full_key(key).into_owned()).or_default();
         let version = Version { at: now, nonce: random() };
         let record = entry.record.get_or_insert_with(|| Record::new(version));
@@ -118,11 +107,7 @@ impl MemoryStore {
 
     /// Sets the lock that other programs share, as another program does, or removes it.
     pub fn set_lock(&self, key: &str, lock: Option<Lock>) {
-        self.contents().keys.entry(self.full_key(key).into_owned()).or_default().lock = lock;
-    }
-
-    fn contents(&self) -> MutexGuard<'_, Contents> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        util::lock(&self.contents).keys.entry(self.full_key(key).into_owned()).or_default().lock = lock;
     }
 
     fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
@@ -140,87 +125,70 @@ impl Store for MemoryStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        let contents = self.contents();
+        let contents = util::lock(&self.contents);
         let now = self.clock.now();
-        ready(match contents.keys.get(self.full_key(key).as_ref()) {
-            None => Look::nothing(now),
-            Some(entry) => Record::look_with_lock(entry.record.as_ref(), entry.lock.as_ref(), now),
-        })
+        let entry = contents.keys.get(self.full_key(key).as_ref());
+        ready(entry.map_or_else(|| Look::nothing(now), |entry| entry.look(now)))
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
         let key = self.full_key(key);
-        let mut contents = self.contents();
+        let contents = &mut *util::lock(&self.contents);
         let mut now = self.clock.now();
         if !contents.keys.contains_key(key.as_ref()) {
             contents.make_room(now);
-            contents.keys.insert(key.clone().into_owned(), Entry::default());
         }
-        if contents.keys.get(key.as_ref()).is_none_or(|entry| entry.record.is_none()) {
-            now = contents.instant_of_creation(now);
+        let Entry { record, lock } = contents.keys.entry(key.clone().into_owned()).or_default();
+        // A record is created after the deletion of an earlier one, also on a clock that stands still: fences of deleted
+        // records rest on the clock alone.
+        if record.is_none() && (0..1000).contains(&(contents.deleted_fence - now.as_micros())) {
+            now = Timestamp::from_micros(contents.deleted_fence + 1);
         }
-        let Some(Entry { record, lock }) = contents.keys.get_mut(key.as_ref()) else {
-            return ready(SwapReply::Changed(Look::nothing(now)));
-        };
         let fence = record.as_ref().map_or(0, |record| record.fence);
         let reply = Record::swap_with_lock(record, lock, now, swap);
         if record.is_none() {
             contents.deleted_fence = contents.deleted_fence.max(fence);
         }
         if swap.change.notify && matches!(reply, SwapReply::Swapped(_)) {
-            contents.notify(key.as_ref());
+            contents.listeners.ring(&key);
         }
         ready(reply)
     }
 
     fn list<'a>(&'a self, _page: Option<&'a str>) -> StoreFuture<'a, Page> {
-        let contents = self.contents();
+        let contents = util::lock(&self.contents);
         let now = self.clock.now();
         let ours =
             contents.keys.iter().filter_map(|(key, entry)| Some((key.strip_prefix(&self.prefix)?, entry)));
         let ours = ours.filter(|(key, entry)| !key.contains('\0') && !entry.is_gone(now));
-        let look = |(key, entry): (&str, &Entry)| {
-            (key.to_owned(), Record::look_with_lock(entry.record.as_ref(), entry.lock.as_ref(), now))
-        };
-        ready(Page { keys: ours.map(look).collect(), next: None })
+        let keys = ours.map(|(key, entry)| (key.to_owned(), entry.look(now)));
+        ready(Page { keys: keys.collect(), next: None })
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        let contents = self.contents();
+        let contents = util::lock(&self.contents);
         let record = contents.keys.get(self.full_key(key).as_ref()).and_then(|entry| entry.record.as_ref());
         ready(record.map(Record::records).unwrap_or_default())
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
         let now = self.clock.now();
-        let mut contents = self.contents();
+        let mut contents = util::lock(&self.contents);
         let notes = contents.notes.entry((self.prefix.clone(), topic)).or_default();
+        notes.insert(note.name.clone(), (now.plus(ttl), note.clone()));
         notes.retain(|_, (until, _)| *until > now);
-        if ttl.is_zero() {
-            notes.remove(&note.name);
-        } else {
-            notes.insert(note.name.clone(), (now.plus(ttl), note.text.clone()));
-        }
         ready(now)
     }
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
         let now = self.clock.now();
-        let contents = self.contents();
+        let contents = util::lock(&self.contents);
         let notes = contents.notes.get(&(self.prefix.clone(), topic)).into_iter().flatten();
-        let living = notes.filter(|(_, (until, _))| *until > now);
-        let notes = living.map(|(name, (_, text))| Note { name: name.clone(), text: text.clone() });
-        ready(Notes { now, notes: notes.collect() })
+        let living = notes.filter(|(_, (until, _))| *until > now).map(|(_, (_, note))| note.clone());
+        ready(Notes { now, notes: living.collect() })
     }
 
     fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
-        let (bell, listener) = Listener::new();
-        let mut contents = self.contents();
-        contents.listeners.retain(|_, bells| {
-            bells.retain(|bell| !bell.is_unheard());
-            !bells.is_empty()
-        });
-        contents.listeners.entry(self.full_key(key).into_owned()).or_default().push(bell);
-        ready(Some(listener))
+        ready(Some(util::lock(&self.contents).listeners.hang(self.full_key(key).into_owned()).0))
     }
 }

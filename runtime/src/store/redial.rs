@@ -1,5 +1,6 @@
 //! When a connection that was lost, or could not be opened, may be opened again.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -21,13 +22,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// The pauses between one store's attempts to open a connection.
 pub(super) struct Redial {
     backoff: Backoff,
-    pause: Option<Pause>,
-}
-
-#[derive(Clone, Copy)]
-struct Pause {
-    since: Instant,
-    until: Instant,
+    pause: Option<Range<Instant>>,
 }
 
 impl Redial {
@@ -37,7 +32,7 @@ impl Redial {
 
     /// When the next attempt may be made, unless it may be made now.
     pub(super) fn not_before(&self) -> Option<Instant> {
-        self.pause.map(|pause| pause.until).filter(|until| *until > Instant::now())
+        self.pause.as_ref().map(|pause| pause.end).filter(|end| *end > Instant::now())
     }
 
     /// A connection was lost that had been open for so long; `None` if it could not be opened.
@@ -48,14 +43,14 @@ impl Redial {
         } else {
             self.backoff.next()
         };
-        let since = Instant::now();
-        self.pause = Some(Pause { since, until: since + pause });
+        let now = Instant::now();
+        self.pause = Some(now..now + pause);
     }
 
     /// Somebody had less time than the pause takes: the next who comes need not wait as well.
     pub(super) fn hurry(&mut self) {
         if let Some(pause) = &mut self.pause {
-            pause.until = pause.until.min(Instant::now().max(pause.since + SHORTEST));
+            pause.end = pause.end.min(Instant::now().max(pause.start + SHORTEST));
         }
     }
 }

@@ -1,13 +1,20 @@
 //! One connection for all callers of a store: opened when it is first needed, and anew after trouble and a pause.
 
+use std::pin::pin;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::redial::Redial;
-use super::rival::first_of_two;
+use crate::util::lock;
+
+/// A set-up that takes longer may have fallen silent, and a second one begins. Most connections are open by then, and a
+/// lease of two seconds has not ended.
+const LONG: Duration = Duration::from_millis(300);
 
 /// How a client opens a connection, and which errors speak against one.
 pub(super) trait Dial: Clone + Send + 'static {
@@ -45,9 +52,8 @@ pub(super) enum Blame {
 pub(super) struct Shared<D: Dial> {
     line: Mutex<Line<D>>,
     /// Tells those who sit out a pause that a connection is being opened.
-    dialled: watch::Sender<()>,
-    /// How often the server has answered: a connection that answers others is not to blame for one caller who
-    /// could not wait.
+    dialled: Notify,
+    /// How often the server has answered.
     answers: AtomicU64,
 }
 
@@ -63,7 +69,7 @@ type Opening<D> = watch::Receiver<Option<Result<<D as Dial>::Connection, <D as D
 impl<D: Dial> Shared<D> {
     pub(super) fn new() -> Self {
         let line = Line { current: None, redial: Redial::new() };
-        Self { line: Mutex::new(line), dialled: watch::Sender::new(()), answers: AtomicU64::new(0) }
+        Self { line: Mutex::new(line), dialled: Notify::new(), answers: AtomicU64::new(0) }
     }
 
     /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
@@ -75,25 +81,14 @@ impl<D: Dial> Shared<D> {
     where
         F: Future<Output = Result<T, D::Error>>,
     {
-        let opening = match self.current() {
-            Some(opening) => opening,
-            None => self.opening(dial).await,
-        };
-        let mut opened = opening.borrow().clone();
-        if opened.is_none() {
-            opened = opening.clone().wait_for(Option::is_some).await.ok().and_then(|opened| opened.clone());
-        }
+        let mut opening = self.opening(dial).await;
+        let opened = opening.wait_for(Option::is_some).await.ok().and_then(|opened| opened.clone());
         // Whoever leaves without an answer, by an error or by no longer waiting, has no reason to trust
         // the connection, unless it answered somebody else meanwhile.
         let answers = self.answers.load(Ordering::Relaxed);
         let mut suspicion = Suspicion { of: &opening, on: self, answers, blame: D::IF_ABANDONED };
-        let connection = match opened.unwrap_or_else(|| Err(D::abandoned())) {
-            Ok(connection) => connection,
-            Err(error) => {
-                suspicion.blame = Blame::Broken;
-                return Err(error);
-            }
-        };
+        let opened = opened.unwrap_or_else(|| Err(D::abandoned()));
+        let connection = opened.inspect_err(|_| suspicion.blame = Blame::Broken)?;
         let result = talk(connection).await;
         suspicion.blame = result.as_ref().err().map_or(Blame::None, D::blame);
         if result.is_ok() {
@@ -105,42 +100,36 @@ impl<D: Dial> Shared<D> {
     /// Opens another connection when the next one is needed, and without a pause: nothing speaks against it.
     #[cfg(feature = "redis")]
     pub(super) fn forget(&self) {
-        self.line().current = None;
-    }
-
-    /// The connection that there is.
-    fn current(&self) -> Option<Opening<D>> {
-        let mut line = self.line();
-        line.hang_up_if(is_closed::<D>);
-        line.current.as_ref().map(|(opening, _)| opening.clone())
+        lock(&self.line).current = None;
     }
 
     /// The connection that there is, or else a new one, when it is time for it.
     async fn opening(&self, dial: &D) -> Opening<D> {
         loop {
-            let mut dialled = self.dialled.subscribe();
-            let until = match self.opening_or_pause(dial) {
+            let (until, dialled) = match self.opening_or_pause(dial) {
                 Ok(opening) => return opening,
-                Err(until) => until,
+                Err(pause) => pause,
             };
-            let mut impatience = Impatience { on: self, gave_up: true };
+            let impatience = Impatience(self);
             tokio::select! {
                 () = sleep_until(until) => {}
-                _ = dialled.changed() => {}
+                () = dialled => {}
             }
-            impatience.gave_up = false;
+            std::mem::forget(impatience);
         }
     }
 
-    /// `Err` while it is too early for another attempt.
-    fn opening_or_pause(&self, dial: &D) -> Result<Opening<D>, Instant> {
-        let mut line = self.line();
-        line.hang_up_if(is_closed::<D>);
+    /// `Err` while it is too early for another attempt: until when, unless one is made before.
+    fn opening_or_pause(&self, dial: &D) -> Result<Opening<D>, (Instant, Notified<'_>)> {
+        let mut line = lock(&self.line);
+        line.hang_up_if(
+            |opening| matches!(&*opening.borrow(), Some(Ok(connection)) if D::is_closed(connection)),
+        );
         if let Some((opening, _)) = &line.current {
             return Ok(opening.clone());
         }
         if let Some(until) = line.redial.not_before() {
-            return Err(until);
+            return Err((until, self.dialled.notified()));
         }
         let (opened, opening) = watch::channel(None);
         let dial = dial.clone();
@@ -150,16 +139,8 @@ impl<D: Dial> Shared<D> {
             let _nobody_waits_any_longer = opened.send(Some(result));
         });
         line.current = Some((opening.clone(), Instant::now()));
-        self.dialled.send_replace(());
+        self.dialled.notify_waiters();
         Ok(opening)
-    }
-
-    fn give_up(&self, opening: &Opening<D>) {
-        self.line().hang_up_if(|current| current.same_channel(opening));
-    }
-
-    fn line(&self) -> MutexGuard<'_, Line<D>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,22 +153,13 @@ impl<D: Dial> Line<D> {
     }
 }
 
-/// A caller who sits out a pause, and may have less time than that.
-struct Impatience<'a, D: Dial> {
-    on: &'a Shared<D>,
-    gave_up: bool,
-}
+/// A caller who sits out a pause; dropped if that takes longer than the caller has time.
+struct Impatience<'a, D: Dial>(&'a Shared<D>);
 
 impl<D: Dial> Drop for Impatience<'_, D> {
     fn drop(&mut self) {
-        if self.gave_up {
-            self.on.line().redial.hurry();
-        }
+        lock(&self.0.line).redial.hurry();
     }
-}
-
-fn is_closed<D: Dial>(opening: &Opening<D>) -> bool {
-    matches!(&*opening.borrow(), Some(Ok(connection)) if D::is_closed(connection))
 }
 
 struct Suspicion<'a, D: Dial> {
@@ -201,8 +173,28 @@ impl<D: Dial> Drop for Suspicion<'_, D> {
     fn drop(&mut self) {
         let silent = self.on.answers.load(Ordering::Relaxed) == self.answers;
         if self.blame == Blame::Broken || (self.blame == Blame::Silent && silent) {
-            self.on.give_up(self.of);
+            lock(&self.on.line).hang_up_if(|current| current.same_channel(self.of));
         }
+    }
+}
+
+/// The attempt that succeeds first; the second is made when the first takes long. If both fail, the first one's error.
+async fn first_of_two<T, E, F>(attempt: impl Fn() -> F) -> Result<T, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut first = pin!(attempt());
+    if let Ok(result) = timeout(LONG, &mut first).await {
+        return result;
+    }
+    let mut second = pin!(attempt());
+    tokio::select! {
+        biased;
+        result = &mut first => match result {
+            Err(error) => second.await.map_err(|_| error),
+            done => done,
+        },
+        result = &mut second => if result.is_ok() { result } else { first.await },
     }
 }
 

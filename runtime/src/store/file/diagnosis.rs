@@ -15,10 +15,8 @@ pub(super) fn look(folder: &Path, jobs: &[String]) -> Vec<Finding> {
         record.is_err_and(|failure| failure.kind == StoreErrorKind::Unreadable)
     };
     let unreadable: Vec<_> = looked_at.iter().filter(is_unreadable).cloned().collect();
-    let mut findings: Vec<_> =
-        [about_file_system(folder), about_permissions(folder)].into_iter().flatten().collect();
-    findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
-    findings
+    let findings = [about_file_system(folder), about_permissions(folder)].into_iter().flatten();
+    findings.chain(finding::about_states(looked_at, jobs.len(), &unreadable)).collect()
 }
 
 /// Only where the system lists its mounts.
@@ -39,26 +37,25 @@ fn file_system_of<'m>(folder: &Path, mounts: &'m str) -> Option<&'m str> {
 }
 
 fn about_type(kind: &str) -> Option<Finding> {
-    const SHARES: &str =
-        "nfs nfs4 cifs smb3 smbfs ncpfs afs 9p ceph lustre gfs2 ocfs2 fuse.sshfs fuse.glusterfs";
-    if SHARES.split(' ').any(|share| share == kind) {
-        return Some(Finding::warning(
+    let (about, message) = match kind {
+        "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "ncpfs" | "afs" | "9p" | "ceph" | "lustre" | "gfs2"
+        | "ocfs2" | "fuse.sshfs" | "fuse.glusterfs" => (
             FindingKind::NetworkShare,
             format!(
                 "the store's folder is on a network share ({kind}): locks and clocks differ there from machine to machine, and \
                  then a tick can start twice; use a folder on a local disk, or Redis or PostgreSQL for several machines"
             ),
-        ));
-    }
-    ["tmpfs", "ramfs"].contains(&kind).then(|| {
-        Finding::warning(
+        ),
+        "tmpfs" | "ramfs" => (
             FindingKind::NotDurable,
             format!(
                 "the store's folder is in memory ({kind}): after a restart of the machine a tick that has run may run once more \
                  within its grace, and pauses are forgotten; use a folder on a disk"
             ),
-        )
-    })
+        ),
+        _ => return None,
+    };
+    Some(Finding::warning(about, message))
 }
 
 #[cfg(unix)]

@@ -1,11 +1,9 @@
 //! The steps of the store on its folder. Everything here blocks, but never on a lock.
 
 use std::fs::{self, File};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use super::clean_up::{Sweep, remove_abandoned};
-use super::disk::{Failure, sync_folder, temporary};
+use super::disk::{Failure, Sweep, remove_abandoned, sync_folder, temporary};
 use super::key_files::{KeyFiles, LOCK, RECORD};
 use super::notes::NoteFolder;
 use crate::Timestamp;
@@ -15,21 +13,21 @@ use crate::store::{JobRecords, Look, Page, Record, Swap, SwapReply, Topic};
 const PAGE: usize = 1_000;
 
 pub(super) struct Folder {
-    pub(super) path: Arc<Path>,
+    pub(super) path: PathBuf,
     /// By topic.
     notes: [NoteFolder; 2],
     sweep: Sweep,
 }
 
 impl Folder {
-    pub(super) fn new(path: Arc<Path>) -> Self {
+    pub(super) fn new(path: PathBuf) -> Self {
         let notes = [Topic::Servers, Topic::Requests].map(|topic| NoteFolder::new(&path, topic));
         Self { path, notes, sweep: Sweep::default() }
     }
 
     /// Creates the folder if it is missing, and finds out now, not at the first tick, whether it can be used.
     pub(super) fn prepare(&self) -> Result<(), Failure> {
-        let path = &*self.path;
+        let path = &self.path;
         let missing: Vec<_> = path.ancestors().take_while(|path| !path.exists()).collect();
         fs::create_dir_all(path).map_err(|error| Failure::io("create the folder", path, &error))?;
         for parent in missing.iter().filter_map(|made| made.parent()) {
@@ -67,11 +65,10 @@ impl Folder {
         let reply = self.key(key).swap(swap)?;
         if swap.expected.is_none() && matches!(reply, Some(SwapReply::Swapped(_))) {
             for path in self.sweep.next_files(&self.path) {
-                let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
-                let mut suffixes = [RECORD, LOCK].into_iter();
-                let files = suffixes.find_map(|suffix| KeyFiles::of_file(&self.path, file, suffix));
+                let file = path.file_name().and_then(|file| file.to_str());
+                let name = file.and_then(|file| file.strip_suffix(RECORD).or(file.strip_suffix(LOCK)));
                 // What fails is left for the next round.
-                let _ = files.map(|files| files.remove_if_expired());
+                let _ = name.map(|name| KeyFiles::named(&self.path, name).remove_if_expired());
             }
         }
         Ok(reply)
@@ -84,13 +81,14 @@ impl Folder {
     /// A page begins after the file name that the previous one ended with.
     pub(super) fn list(&self, page: Option<&str>) -> Result<Page, Failure> {
         let entries = fs::read_dir(&self.path).map_err(|error| Failure::io("open", &self.path, &error))?;
-        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let files = names.filter_map(|name| KeyFiles::of_file(&self.path, &name, RECORD));
-        let mut files: Vec<_> = files.filter(|files| page.is_none_or(|last| &*files.name > last)).collect();
-        files.sort_by(|a, b| a.name.cmp(&b.name));
-        let next = (files.len() > PAGE).then(|| files[PAGE - 1].name.clone());
+        let files = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let names = files.filter_map(|file| Some(file.strip_suffix(RECORD)?.to_owned()));
+        let mut names: Vec<_> = names.filter(|name| page.is_none_or(|last| &**name > last)).collect();
+        names.sort_unstable();
+        let next = (names.len() > PAGE).then(|| names[PAGE - 1].clone());
+        let files = names.iter().take(PAGE).map(|name| KeyFiles::named(&self.path, name));
         // A record that cannot be read does not hide the others.
-        let found = files.iter().take(PAGE).filter_map(|files| files.first_line().ok()?);
+        let found = files.filter_map(|files| files.first_line().ok()?);
         let looks = found.map(|(key, record)| (key, Record::look(Some(&record), Timestamp::now())));
         Ok(Page { keys: looks.collect(), next })
     }

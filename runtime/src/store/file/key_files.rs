@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::disk::{self, Failure, Flush};
+use super::disk::{self, Failure};
 use super::name;
 use crate::Timestamp;
 use crate::store::{Record, Swap, SwapReply, UnreadableState, to_ascii_json};
@@ -20,25 +20,21 @@ pub(super) struct KeyFiles {
     folder: PathBuf,
     /// Unknown if the files were found by their name; such a key is never swapped.
     pub(super) key: Option<String>,
-    /// Without a suffix.
-    pub(super) name: String,
+    /// Of the files, without a suffix.
+    name: String,
     pub(super) record: PathBuf,
     pub(super) lock: PathBuf,
 }
 
 impl KeyFiles {
     pub(super) fn new(folder: &Path, key: &str) -> Self {
-        Self { key: Some(key.to_owned()), ..Self::named(folder, name::encode(key)) }
+        Self { key: Some(key.to_owned()), ..Self::named(folder, &name::encode(key)) }
     }
 
-    /// By the name of a file that ends in `suffix`.
-    pub(super) fn of_file(folder: &Path, file: &str, suffix: &str) -> Option<Self> {
-        file.strip_suffix(suffix).map(|name| Self::named(folder, name.to_owned()))
-    }
-
-    fn named(folder: &Path, name: String) -> Self {
-        let file = |suffix: &str| folder.join(format!("{name}{suffix}"));
-        Self { folder: folder.to_owned(), key: None, record: file(RECORD), lock: file(LOCK), name }
+    /// The files of this name, whose key is in the record.
+    pub(super) fn named(folder: &Path, name: &str) -> Self {
+        let [record, lock] = [RECORD, LOCK].map(|suffix| folder.join(format!("{name}{suffix}")));
+        Self { folder: folder.to_owned(), key: None, name: name.to_owned(), record, lock }
     }
 
     /// The key that the file names, and its record as a look shows it, without its run and skip records. Needs no lock: the
@@ -47,12 +43,12 @@ impl KeyFiles {
     /// This may be a rename that is not flushed yet, and that a power cut would undo. Nothing starts because of what a look
     /// shows: that takes a swap, which flushes.
     pub(super) fn first_line(&self) -> Result<Option<(String, Record)>, Failure> {
-        self.read(|text| Record::from_first_line(first_line_of(text)))
+        self.read(|first_line, _| Record::from_first_line(first_line))
     }
 
     /// The whole record.
     pub(super) fn whole(&self) -> Result<Option<Record>, Failure> {
-        Ok(self.read(Record::from_text)?.map(|(_, record)| record))
+        Ok(self.read(|_, text| Record::from_text(text))?.map(|(_, record)| record))
     }
 
     /// Swaps the record under the key's lock; `None` if another process has the lock, and nothing was done.
@@ -66,7 +62,7 @@ impl KeyFiles {
         let reply = Record::swap(&mut record, Timestamp::now(), swap);
         if let SwapReply::Swapped(_) = reply {
             match record {
-                Some(record) => disk::replace(&self.record, &self.to_text(&record), Flush::Yes)?,
+                Some(record) => disk::replace(&self.record, &self.to_text(&record), File::sync_all)?,
                 // The lock file stays: other processes may have it open. It is swept later.
                 None => disk::remove(&self.record)?,
             }
@@ -82,11 +78,10 @@ impl KeyFiles {
         let is_expired =
             || Ok(self.first_line()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())));
         // Most are in use, and that takes no lock to see.
-        if !is_expired()? {
-            return Ok(());
-        }
-        let Some(_lock) = self.try_lock()? else { return Ok(()) };
-        if is_expired()? {
+        if is_expired()?
+            && let Some(_lock) = self.try_lock()?
+            && is_expired()?
+        {
             disk::remove(&self.record)?;
             // A process that has opened the lock file by now finds, once it has the lock, that the file is gone.
             if cfg!(unix) {
@@ -110,7 +105,7 @@ impl KeyFiles {
 
     fn read(
         &self,
-        parse: impl FnOnce(&str) -> Result<Record, UnreadableState>,
+        parse: impl FnOnce(&str, &str) -> Result<Record, UnreadableState>,
     ) -> Result<Option<(String, Record)>, Failure> {
         let unreadable = |why: &str| Failure::unreadable(&self.record, why);
         let text = match fs::read_to_string(&self.record) {
@@ -122,8 +117,10 @@ impl KeyFiles {
                 _ => return Err(Failure::io("read", &self.record, &error)),
             },
         };
-        let record = parse(&text).map_err(|why| unreadable(&why.to_string()))?;
-        let key = named_key(&text).filter(|key| name::encode(key) == self.name);
+        let first_line = text.lines().next().unwrap_or_default();
+        let record = parse(first_line, &text).map_err(|why| unreadable(&why.to_string()))?;
+        let key = serde_json::from_str(first_line).ok().map(|Named { key }| key);
+        let key = key.filter(|key| name::encode(key) == self.name);
         let key = key.ok_or_else(|| unreadable("does not name a key of this file name"))?;
         // Long keys with the same hash share their files.
         if self.key.as_ref().is_some_and(|expected| *expected != key) {
@@ -140,17 +137,10 @@ impl KeyFiles {
     }
 }
 
-fn named_key(text: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Named {
-        key: String,
-    }
-    let named: Named = serde_json::from_str(first_line_of(text)).ok()?;
-    Some(named.key)
-}
-
-fn first_line_of(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
+/// What a record's first line says beside the record.
+#[derive(Deserialize)]
+struct Named {
+    key: String,
 }
 
 /// The lock of a key while it is held.

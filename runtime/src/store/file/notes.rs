@@ -5,12 +5,12 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::clean_up::Sweep;
-use super::disk::{self, Failure, Flush};
+use super::disk::{self, Failure, Sweep};
 use super::name;
 use crate::Timestamp;
 use crate::store::{Note, Notes, Topic};
@@ -29,7 +29,7 @@ pub(super) struct NoteFolder {
 #[derive(Serialize, Deserialize)]
 struct NoteFile {
     name: String,
-    text: String,
+    text: Arc<str>,
     until: Timestamp,
 }
 
@@ -51,9 +51,9 @@ impl NoteFolder {
             {
                 return Err(Failure::io("create the folder", &self.path, &error));
             }
-            let file = NoteFile { name: note.name, text: note.text.to_string(), until: now.plus(ttl) };
+            let file = NoteFile { name: note.name, text: note.text, until: now.plus(ttl) };
             let json = serde_json::to_string(&file).expect("a note is plain data");
-            disk::replace(&path, &json, Flush::No)?;
+            disk::replace(&path, &json, |_| Ok(()))?;
         }
         self.sweep.next_files(&self.path).iter().for_each(|path| remove_expired(path, now));
         Ok(now)
@@ -72,17 +72,12 @@ impl NoteFolder {
             }
             Err(error) => return Err(Failure::io("open", &self.path, &error)),
         };
-        let (mut notes, mut expired) = (Vec::new(), Vec::new());
-        for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_note(path)) {
-            match read(&path) {
-                Some(file) if file.until > now => {
-                    notes.push(Note { name: file.name, text: file.text.into() });
-                }
-                Some(_) => expired.push(path),
-                None => {}
-            }
-        }
-        expired.iter().take(MOST_REMOVED).for_each(|path| remove_expired(path, now));
+        let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_note(path));
+        let files = paths.filter_map(|path| Some((read(&path)?, path)));
+        let (living, expired): (Vec<_>, Vec<_>) = files.partition(|(file, _)| file.until > now);
+        expired.iter().take(MOST_REMOVED).for_each(|(_, path)| remove_expired(path, now));
+        let notes = living.into_iter().map(|(NoteFile { name, text, .. }, _)| Note { name, text });
+        let mut notes: Vec<_> = notes.collect();
         notes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Notes { now, notes })
     }

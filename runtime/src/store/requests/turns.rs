@@ -1,27 +1,36 @@
-//! The turns of one process at a semaphore.
+//! The turns of one process at a key.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::Requests;
 use crate::store::Kind;
+use crate::util::lock;
 
-/// The claims and releases of this process on one semaphore take turns: only one of them at a time competes with other
-/// processes.
+/// Steps of this process on one key take turns: only one of them at a time competes with other processes.
 #[derive(Default)]
-pub(crate) struct Turns(Mutex<HashMap<String, Arc<Turn<()>>>>);
+pub(crate) struct Turns(Mutex<ByKey>);
+
+#[derive(Default)]
+struct ByKey {
+    turns: HashMap<String, Arc<Turn<()>>>,
+    /// When there are so many, those that no step needs are removed.
+    room: usize,
+}
 
 impl Turns {
-    pub(super) async fn take(&self, key: &str) -> OwnedMutexGuard<()> {
+    /// Waits for the turn, in the order of arrival.
+    pub(in crate::store) async fn take(&self, key: &str) -> OwnedMutexGuard<()> {
         let turn = {
-            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if turns.len() >= 64 {
+            let ByKey { turns, room } = &mut *lock(&self.0);
+            if turns.len() >= *room {
                 turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+                *room = 64.max(2 * turns.len());
             }
-            turns.entry(key.to_owned()).or_default().clone()
+            Arc::clone(turns.entry(key.to_owned()).or_default())
         };
         turn.lock_owned().await
     }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
-use tokio::time::timeout;
 
 use super::*;
+
+mod hedging;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

@@ -1,8 +1,9 @@
 use std::cell::Cell;
+use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::*;
+use super::super::first_of_two;
 
 /// Attempts that take so long each, in milliseconds, and how they end. Returns the result, after how long, and how
 /// many attempts were made.
