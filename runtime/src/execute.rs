@@ -72,7 +72,7 @@ impl<'a> Execution<'a> {
     pub(crate) async fn watch(&self, first_try: Task) -> Ending {
         if !self.begins().await {
             first_try.abort();
-            return Ending::not_started(self.server.remember);
+            return Ending::of(RunOutcome::NotStarted, self.server.remember);
         }
         let id = self.run.id();
         self.tell(if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });

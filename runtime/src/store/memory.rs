@@ -111,7 +111,12 @@ impl MemoryStore {
         let mut contents = self.contents();
         let entry = contents.keys.entry(self.full_key(key).into_owned()).or_default();
         let version = Version { at: now, nonce: random() };
-        let record = entry.record.get_or_insert_with(|| Record::new(version));
+        let record = entry.record.get_or_insert_with(|| Record {
+            version,
+            fence: 0,
+            state: Arc::default(),
+            records: JobRecords::default(),
+        });
         record.version = version;
         edit(Arc::make_mut(&mut record.state))
     }
@@ -144,7 +149,7 @@ impl Store for MemoryStore {
         let now = self.clock.now();
         ready(match contents.keys.get(self.full_key(key).as_ref()) {
             None => Look::nothing(now),
-            Some(entry) => Record::look_with_lock(entry.record.as_ref(), entry.lock.as_ref(), now),
+            Some(entry) => Record::look(entry.record.as_ref(), entry.lock.as_ref(), now),
         })
     }
 
@@ -163,7 +168,7 @@ impl Store for MemoryStore {
             return ready(SwapReply::Changed(Look::nothing(now)));
         };
         let fence = record.as_ref().map_or(0, |record| record.fence);
-        let reply = Record::swap_with_lock(record, lock, now, swap);
+        let reply = Record::swap(record, Some(lock), now, swap);
         if record.is_none() {
             contents.deleted_fence = contents.deleted_fence.max(fence);
         }
@@ -180,7 +185,7 @@ impl Store for MemoryStore {
             contents.keys.iter().filter_map(|(key, entry)| Some((key.strip_prefix(&self.prefix)?, entry)));
         let ours = ours.filter(|(key, entry)| !key.contains('\0') && !entry.is_gone(now));
         let look = |(key, entry): (&str, &Entry)| {
-            (key.to_owned(), Record::look_with_lock(entry.record.as_ref(), entry.lock.as_ref(), now))
+            (key.to_owned(), Record::look(entry.record.as_ref(), entry.lock.as_ref(), now))
         };
         ready(Page { keys: ours.map(look).collect(), next: None })
     }
@@ -188,7 +193,7 @@ impl Store for MemoryStore {
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         let contents = self.contents();
         let record = contents.keys.get(self.full_key(key).as_ref()).and_then(|entry| entry.record.as_ref());
-        ready(record.map(Record::records).unwrap_or_default())
+        ready(record.map(|record| record.records.clone()).unwrap_or_default())
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
