@@ -125,7 +125,7 @@ async fn random_swaps_leave_what_the_plain_record_has_at_every_isolation_level()
             let look = store.look(&key).await.expect("look");
             assert_eq!(look, Record::look(record.as_ref(), None, look.now));
             let stored = store.records(&key).await.expect("records");
-            assert_eq!(stored, record.as_ref().map(Record::records).unwrap_or_default());
+            assert_eq!(stored, record.as_ref().map(|record| record.records.clone()).unwrap_or_default());
             let swap = dice.swap(round, look.now, look.version, look.fence);
             let reply = store.swap(&key, &swap).await.expect("swap");
             assert_eq!(

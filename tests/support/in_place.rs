@@ -72,7 +72,9 @@ impl Store for InPlaceStore {
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        ready(self.step(key, |record| record.as_ref().map(Record::records).unwrap_or_default()))
+        ready(
+            self.step(key, |record| record.as_ref().map(|record| record.records.clone()).unwrap_or_default()),
+        )
     }
 
     // Of other keys, and of other servers, it knows nothing.

@@ -81,6 +81,7 @@ pub struct Started {
     /// How many servers have started it.
     pub attempt: u32,
     /// Whether a run of it ended by itself. Never becomes false again.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub finished: bool,
     /// How many attempts beyond the first it gets, by the policy under which it was first started.
     #[serde(default, skip_serializing_if = "is_default")]

@@ -129,7 +129,7 @@ impl Draft<'_> {
     /// The claimant repeats its claim because an answer was lost. Only a swap confirms that it still holds the key: a look
     /// may come from a primary that has been demoted, or show a write that is not durable yet.
     fn claimed_again(&mut self, claim: &Claim) -> ClaimReply {
-        match self.holder(self.now).and(self.newest()) {
+        match self.held_lease() {
             Some(lease) if self.foreign_lock().is_none() => {
                 self.confirm(claim, lease.until);
                 self.change.lock = LockChange::Set { token: lease.token.clone(), until: lease.until };

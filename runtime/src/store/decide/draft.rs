@@ -109,6 +109,11 @@ impl<'a> Draft<'a> {
         self.claimant.as_ref().map(|lease| Lease { fence: self.fence, ..lease.clone() })
     }
 
+    /// The same, if it holds the key.
+    pub(super) fn held_lease(&self) -> Option<Lease> {
+        self.holder(self.now).and_then(|_| self.newest())
+    }
+
     /// Writes down a lease as the newest one.
     pub(super) fn grant(&mut self, lease: Lease) {
         let state = self.edit();

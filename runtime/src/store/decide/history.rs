@@ -35,7 +35,7 @@ pub fn held(look: &Look, key: &str) -> Vec<HeldLock> {
         fence: Some(lease.fence),
         holder: lease.holder(now),
     };
-    let lock = match draft.holder(now).and(draft.newest()) {
+    let lock = match draft.held_lease() {
         Some(ours) => Some(held(&ours)),
         None => {
             draft.key_holder().map(|holder| HeldLock { key: key.clone(), kind: None, fence: None, holder })

@@ -7,7 +7,7 @@ use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
 use super::super::{
-    CurrentRun, Ending, Forgotten, HeldLock, Kind, Lock, LockChange, Look, Requested, RunOutcome,
+    CurrentRun, Ending, Forgotten, HeldLock, Kind, Lease, Lock, LockChange, Look, Requested, RunOutcome,
 };
 use super::draft::Draft;
 use super::{Decision, history::held};
@@ -102,7 +102,7 @@ pub fn break_lock(
     let broken: Vec<_> = held(look, key).into_iter().filter(was_seen).collect();
     let mut draft = Draft::new(look);
     let (now, fence) = (draft.now, draft.fence);
-    let holder = draft.holder(now).and(draft.newest());
+    let holder = draft.held_lease();
     // A look may show the lock of a newer holder beside the record of an older one.
     let is_seen = |lock: &Lock| match &holder {
         Some(holder) if holder.token == lock.token => fence <= seen.fence,
@@ -136,8 +136,8 @@ pub fn break_lock(
 /// The reply is that run, if there is one.
 pub fn cancel(look: &Look, seen: &Look, by: &Arc<str>) -> Decision<Option<CurrentRun>> {
     let mut draft = Draft::new(look);
-    let run = draft.holder(draft.now).and(draft.newest());
-    let run = run.filter(|run| run.kind == Kind::Run && run.fence <= seen.fence);
+    let was_seen = |run: &Lease| run.kind == Kind::Run && run.fence <= seen.fence;
+    let run = draft.held_lease().filter(was_seen);
     if let Some(run) = run.as_ref().filter(|_| draft.cancelled_by.is_none()) {
         draft.finish_tick(run.tick);
         draft.edit().cancelled_by = Some(by.clone());
