@@ -20,7 +20,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimReply, Ending, Lease, REMEMBERED, RunOutcome, Store, TickClaim, What};
+use jobs::store::{Claim, ClaimReply, Ending, REMEMBERED, RunOutcome, Store, TickClaim, What};
 use jobs::testing::store::Client;
 use jobs::{Missed, Overlap, Timestamp};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -117,7 +117,7 @@ async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
         match answer.reply.decision {
             ClaimReply::Won(won) => {
                 let end = Ending::of(RunOutcome::Succeeded, REMEMBERED);
-                store.release(KEY, &Lease::won(claim, &won), &end).await?;
+                store.release(KEY, &won.lease, &end).await?;
                 println!("won {}", took.as_micros());
             }
             ClaimReply::Taken(_) => println!("lost"),

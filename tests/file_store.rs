@@ -12,7 +12,7 @@ use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, StoreErrorKind};
 use jobs::testing::store::Client;
 use proptest::prelude::*;
 use support::folder::TempFolder;
-use support::server::{SUCCEEDED, claim_now, lease_of, win};
+use support::server::{SUCCEEDED, claim_now, win};
 
 mod support {
     pub mod folder;
@@ -37,7 +37,7 @@ async fn a_tick_goes_its_way_and_a_second_process_sees_it() {
     let ClaimReply::Won(won) = here.claim("import", &claim).await.unwrap().reply.decision else {
         panic!("not won")
     };
-    let lease = lease_of(&claim, &won);
+    let lease = won.lease.clone();
     assert!(matches!(there.claim("import", &claim_now()).await.unwrap().reply.decision, ClaimReply::Held(_)));
     assert_eq!(
         there.claim("import", &claim).await.unwrap().reply.decision,
@@ -48,7 +48,7 @@ async fn a_tick_goes_its_way_and_a_second_process_sees_it() {
     assert_eq!(here.release("import", &lease, &SUCCEEDED).await.unwrap().reply, ReleaseReply::Released);
     let history = there.history("import").await.unwrap().reply;
     assert_eq!(history.runs.len(), 1);
-    assert_eq!(history.runs[0].fence, won.fence);
+    assert_eq!(history.runs[0].fence, won.lease.fence);
     there.ping().await.unwrap();
 }
 

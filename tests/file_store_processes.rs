@@ -13,7 +13,7 @@ use jobs::testing::store::Client;
 use support::child::{Child, role, tell, wait_for_parent};
 use support::folder::TempFolder;
 use support::in_place::InPlaceStore;
-use support::server::{SUCCEEDED, claim_now, claim_of, lease_of, random, win, win_and_release};
+use support::server::{SUCCEEDED, claim_now, claim_of, random, win, win_and_release};
 
 mod support {
     pub mod child;
@@ -80,7 +80,7 @@ async fn claim_each(client: &Client, ticks: &[Timestamp]) -> usize {
             match client.claim(KEY, &claim).await.unwrap().reply.decision {
                 ClaimReply::Won(won) => {
                     wins += 1;
-                    client.release(KEY, &lease_of(&claim, &won), &SUCCEEDED).await.unwrap();
+                    client.release(KEY, &won.lease, &SUCCEEDED).await.unwrap();
                 }
                 ClaimReply::Held(_) => {
                     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -128,8 +128,8 @@ async fn work_for_ever(client: &Client) {
 async fn work_once(client: &Client, tick: Timestamp) -> Result<(), StoreError> {
     let claim = claim_of(tick, Duration::from_millis(5));
     if let ClaimReply::Won(won) = client.claim(KEY, &claim).await?.reply.decision {
-        tell(&format!("won {} {}", tick.as_micros(), won.fence));
-        let lease = lease_of(&claim, &won);
+        tell(&format!("won {} {}", tick.as_micros(), won.lease.fence));
+        let lease = won.lease;
         client.extend(KEY, &lease).await?;
         client.release(KEY, &lease, &SUCCEEDED).await?;
     }

@@ -33,7 +33,6 @@ use jobs::store::postgres::PostgresStore;
 use jobs::store::{Claim, ClaimReply, Lease};
 use jobs::testing::store::Client;
 
-use support::bench::lease;
 use support::postgres_server::{PATIENCE, PostgresServer};
 
 /// What a session's transactions may begin as: parameters of a URL.
@@ -69,7 +68,7 @@ async fn claim_on(client: &Client, key: &str, claim: &Claim) -> ClaimReply {
 
 async fn win(client: &Client, key: &str, claim: &Claim) -> Lease {
     match claim_on(client, key, claim).await {
-        ClaimReply::Won(won) => lease(claim, &won),
+        ClaimReply::Won(won) => won.lease,
         reply => panic!("the claim should have won, but: {reply:?}"),
     }
 }

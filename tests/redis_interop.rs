@@ -17,8 +17,8 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::store::redis::RedisStore;
 use jobs::store::{
-    Change, ClaimReply, ExtendReply, FenceChange, ReleaseReply, RunOutcome, Slot, Slots, State, Store,
-    StoreError, StoreErrorKind, Swap, SwapReply, What,
+    Change, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply, RunOutcome, State, Store, StoreError,
+    StoreErrorKind, Swap, SwapReply, What,
 };
 use jobs::testing::store::{Client, Subject};
 use redis::aio::MultiplexedConnection;
@@ -317,16 +317,13 @@ async fn thousands_of_slots_that_ended_are_in_nobodys_way() {
     let store = RedisStore::open(&server.url(), None).unwrap();
     let client = Client::new(store);
     let now = client.ping().await.unwrap().at;
-    let ended = |number: i64| Slot {
+    let ended = |number: i64| Lease {
         token: format!("crashed-{number}").into(),
-        server: "crashed".into(),
-        of: 9_000,
-        fence: Some(number),
-        since: Timestamp::from_micros(number),
-        until: now,
+        fence: number,
+        ..Lease::claimed(&claim_what("crashed", LONG, What::Slot(9_000)), Timestamp::from_micros(number), now)
     };
-    let slots = Slots { held: (1..=9_000).map(ended).collect(), begun: Timestamp::from_micros(1) };
-    let state = State { slots, expires: Some(now.plus(2 * LONG)), ..State::default() };
+    let (slots, slots_since) = ((1..=9_000).map(ended).collect(), Timestamp::from_micros(1));
+    let state = State { slots, slots_since, expires: Some(now.plus(2 * LONG)), ..State::default() };
     let change = Change { state: Some(Arc::new(state)), fence: FenceChange::Next, ..Change::default() };
     let swap = Swap { expected: None, expected_lock: None, nonce: 1, change };
     let swapped = client.store().swap("k#slots", &swap).await.unwrap();
@@ -334,6 +331,6 @@ async fn thousands_of_slots_that_ended_are_in_nobodys_way() {
 
     let won = client.claim("k", &claim_what("a", LONG, What::Slot(1))).await.unwrap().reply.decision;
     assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
-    let held = client.store().look("k#slots").await.unwrap().state.slots.held.clone();
+    let held = client.store().look("k#slots").await.unwrap().state.slots.clone();
     assert_eq!(held.iter().map(|slot| &*slot.server).collect::<Vec<_>>(), ["a"]);
 }

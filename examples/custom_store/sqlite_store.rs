@@ -77,7 +77,7 @@ impl Store for SqliteStore {
         let key = key.to_owned();
         self.step("look", move |database| {
             let record = read(database, &key, first_line)?;
-            Ok(Record::look(record.as_ref(), Timestamp::now()))
+            Ok(Record::look(record.as_ref(), None, Timestamp::now()))
         })
     }
 
@@ -86,7 +86,7 @@ impl Store for SqliteStore {
         self.step("swap", move |database| {
             let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let mut record = read(&transaction, &key, Record::from_text)?;
-            let reply = Record::swap(&mut record, Timestamp::now(), &swap);
+            let reply = Record::swap(&mut record, None, Timestamp::now(), &swap);
             // A refused swap leaves the record as it was, and writes nothing.
             if let SwapReply::Swapped(_) = reply {
                 write(&transaction, &key, record.as_ref())?;
@@ -105,7 +105,7 @@ impl Store for SqliteStore {
             let next = rows.last().filter(|_| rows.len() == PAGE).map(|(key, _)| key.clone());
             // A record that cannot be read does not hide the others.
             let found = rows.into_iter().filter_map(|(key, text)| Some((key, first_line(&text).ok()?)));
-            let looks = found.map(|(key, record)| (key, Record::look(Some(&record), Timestamp::now())));
+            let looks = found.map(|(key, record)| (key, Record::look(Some(&record), None, Timestamp::now())));
             Ok(Page { keys: looks.collect(), next })
         })
     }
@@ -113,7 +113,7 @@ impl Store for SqliteStore {
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         let key = key.to_owned();
         self.step("records", move |database| {
-            Ok(read(database, &key, Record::from_text)?.map(|record| record.records()).unwrap_or_default())
+            Ok(read(database, &key, Record::from_text)?.map(|record| record.records).unwrap_or_default())
         })
     }
 

@@ -258,12 +258,10 @@ impl Bench {
         let mut state = State::clone(&state);
         if let Some(claimant) = &mut state.claimant {
             claimant.token = token.as_str().into();
-            claimant.released = false;
         }
+        state.released = false;
         let claimed = self.bare_swap(&lock, &version, "", &state, &token).await;
-        if let Some(claimant) = &mut state.claimant {
-            claimant.released = true;
-        }
+        state.released = true;
         self.bare_swap(&lock, &claimed, &format!("={token}"), &state, "").await;
     }
 

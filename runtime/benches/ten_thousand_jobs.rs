@@ -184,8 +184,8 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
     let look = store.look(key).await.expect("a look");
     let (verdict, swapped) = swap(store, key, &look, decide::claim(&look, &claim)).await;
     let ClaimReply::Won(mut won) = verdict.decision else { panic!("not won") };
-    won.fence = swapped.fence;
-    Lease::won(claim, &won)
+    won.lease.fence = swapped.fence;
+    won.lease
 }
 
 async fn swap<T>(store: &MemoryStore, key: &str, look: &Look, decision: Decision<T>) -> (T, Swapped) {

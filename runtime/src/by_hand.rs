@@ -12,8 +12,8 @@ use crate::job::Job;
 use crate::lease::{Asked, PendingClaim};
 use crate::server::Server;
 use crate::store::{
-    Claim, ClaimReply, Ending, Holder, RequestAnswer, RequestHint, RunOutcome, RunRecord, RunRequest,
-    StoreError, StoreErrorKind, Verdict, What, Won,
+    Claim, ClaimReply, Ending, Holder, Note, RequestAnswer, RunOutcome, RunRecord, StoreError,
+    StoreErrorKind, Verdict, What, Won,
 };
 use crate::tick::{Outcome, run_under_lease};
 use crate::token::token;
@@ -48,12 +48,11 @@ pub(crate) async fn run_here(server: &Arc<Server>, job: &Arc<Job>) -> Result<Run
 }
 
 /// Another server asked for a run of a job that this one has.
-pub(crate) fn take_up(server: &Arc<Server>, hint: RequestHint) {
-    let Some(job) = server.jobs.get(&hint.key).cloned() else { return };
+pub(crate) fn take_up(server: &Arc<Server>, Note { name: key, text: id }: Note) {
+    let Some(job) = server.jobs.get(&key).cloned() else { return };
     let server = server.clone();
     server.clone().spawn(async move {
-        let key = &hint.key;
-        match claim_and_run(&server, &job, What::Requested(hint.id.into())).await {
+        match claim_and_run(&server, &job, What::Requested(id)).await {
             Ok(_) => {}
             Err(error) => tracing::warn!(target: "jobs", key, %error, "[{key}] a run that was asked for was not started"),
         }
@@ -94,7 +93,7 @@ async fn claim_and_run(
         let (lease, late) = match pending.ask().await {
             // A run here has lost its lease while the claim was under way.
             Ok(Asked::Won(lease, _)) if job.here.has_astray_run() => {
-                lease.release(server, None, &Ending::not_started(server.remember)).await;
+                lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.remember)).await;
                 return Ok(Some(held_here(server)));
             }
             Ok(Asked::Won(lease, Won { usual, .. })) if !server.stop.is_raised() => {
@@ -124,7 +123,7 @@ async fn claim_and_run(
             Err(error) => return Err(unused.unwrap_or(error)),
         };
         // A caller that asks again after this error must not find the key held by itself.
-        lease.release(server, None, &Ending::not_started(server.remember)).await;
+        lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.remember)).await;
         return Err(if late { too_late(server) } else { stopping(server) });
     }
 }
@@ -137,9 +136,8 @@ fn held_here(server: &Server) -> RunNow {
 pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<RunNow, StoreError> {
     let within = Duration::from_secs(5);
     let id = Uuid::new_v4().simple().to_string();
-    let request = RunRequest { id, by: server.id.to_string(), ttl: REQUEST_FOR };
     let requests = server.requests(within);
-    let counts = requests.request(key, &request).await?;
+    let counts = requests.request(key, &id, &server.id, REQUEST_FOR).await?;
     loop {
         tokio::select! {
             () = sleep(LOOK) => {}

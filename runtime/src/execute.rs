@@ -84,7 +84,7 @@ impl<'a> Execution<'a> {
     /// Watches over a run and repeats what failed. Returns only when its future is gone.
     pub(crate) async fn watch(&self, first_try: Try) -> Ending {
         if !self.begins(&first_try).await {
-            return Ending::not_started(self.server.remember);
+            return Ending::of(RunOutcome::NotStarted, self.server.remember);
         }
         let id = self.run.id();
         self.tell(if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });

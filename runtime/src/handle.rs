@@ -6,16 +6,13 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 
-use crate::Timestamp;
 use crate::by_hand::{self, RunNow};
 use crate::diagnosis;
 use crate::event::Events;
 use crate::health::Health;
 use crate::locks::Instance;
 use crate::server::Server;
-use crate::store::{
-    Cancelled, Finding, ForgetReply, History, Holder, ServerInfo, StoreError, StoreErrorKind,
-};
+use crate::store::{CurrentRun, Finding, Forgotten, History, ServerInfo, StoreError, StoreErrorKind};
 
 /// A running scheduler. Keep it for as long as jobs should run, and [shut it down](Jobs::shutdown) at the end.
 ///
@@ -36,22 +33,6 @@ pub enum Closed {
     ShutDown,
     /// It could not go on, for the reason in the log, and cancelled its runs. Restart the process.
     Failed,
-}
-
-/// Whether a job was forgotten.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Forgotten {
-    /// Nothing is left of it.
-    Yes,
-    /// No: the server with this id still has it.
-    Scheduled(String),
-    /// No: somebody holds its key.
-    Held(Holder),
-    /// No: it is paused, and forgetting that would let it run. Resume it first.
-    Paused,
-    /// No: it was used at this instant, less than an hour ago.
-    TooRecent(Timestamp),
 }
 
 /// After the grace: how long cancelled runs may take to go.
@@ -236,7 +217,7 @@ impl Jobs {
         let asked = self.ask("cancel", move |server| async move {
             server.requests(ASK_WITHIN).cancel(&name, &server.id).await
         });
-        let Cancelled::Asked { fence, .. } = asked.await? else { return Ok(false) };
+        let Some(CurrentRun { fence, .. }) = asked.await? else { return Ok(false) };
         while self.look(key).await?.current.is_some_and(|run| run.fence == fence) {
             tokio::time::sleep(CANCEL_POLL).await;
         }
@@ -262,15 +243,8 @@ impl Jobs {
             return Ok(Forgotten::Scheduled(server.id));
         }
         let key = key.to_owned();
-        let reply = self
-            .ask("forget", move |server| async move { server.requests(ASK_WITHIN).forget(&key, QUIET).await })
-            .await?;
-        Ok(match reply {
-            ForgetReply::Forgotten => Forgotten::Yes,
-            ForgetReply::Held(holder) => Forgotten::Held(holder),
-            ForgetReply::Paused => Forgotten::Paused,
-            ForgetReply::TooRecent(used) => Forgotten::TooRecent(used),
-        })
+        self.ask("forget", move |server| async move { server.requests(ASK_WITHIN).forget(&key, QUIET).await })
+            .await
     }
 
     async fn set_paused(&self, step: &'static str, key: &str, paused: bool) -> Result<(), StoreError> {

@@ -12,7 +12,8 @@ use crate::event::RunRef;
 use crate::proof::Proof;
 use crate::server::{NeverSilently, Server};
 use crate::store::{
-    Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Verdict,
+    Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, RunOutcome, RunRecord, StoreError,
+    StoreErrorKind, Verdict,
 };
 use crate::watched::Flag;
 use crate::{Run, Timestamp};
@@ -51,10 +52,6 @@ impl HeldLease {
         RunRef { tick: self.lease.tick, fence: self.lease.fence, attempt: self.lease.attempt }
     }
 
-    pub(crate) fn since(&self) -> Timestamp {
-        self.lease.since
-    }
-
     pub(crate) fn proof(&self) -> &Arc<Proof> {
         &self.proof
     }
@@ -63,9 +60,9 @@ impl HeldLease {
         &self.cancelled
     }
 
-    /// The id of the request that the run answers.
-    pub(crate) fn request(&self) -> Option<&str> {
-        self.lease.request.as_deref()
+    /// The record of its run.
+    pub(crate) fn record(&self, run: &Run, ended: Timestamp, ending: &Ending) -> RunRecord {
+        RunRecord { progress: run.said(), ..RunRecord::of(&self.lease, ended, ending) }
     }
 
     /// Extends the lease every third of its ttl until something happens, which is returned, or until the lease is lost.
@@ -175,7 +172,7 @@ impl HeldLease {
         let server = server.clone();
         server.clone().spawn(async move {
             let _never_silently = NeverSilently(server.clone());
-            self.release(&server, None, &Ending::not_started(server.remember)).await;
+            self.release(&server, None, &Ending::of(RunOutcome::NotStarted, server.remember)).await;
         });
     }
 

@@ -127,7 +127,7 @@ pub use current::assert_locked;
 pub use error::{JobProblem, StartError};
 pub use event::{Event, EventKind, Events, RunRef, SkipReason};
 pub use extract::{FromRun, State};
-pub use handle::{Closed, Forgotten, Jobs};
+pub use handle::{Closed, Jobs};
 pub use health::Health;
 pub use job::{Job, JobBuilder};
 pub use locks::{
@@ -141,8 +141,8 @@ pub use singleton_jobs_policy::{
     Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError, Timestamp,
 };
 pub use store::{
-    CurrentRun, Finding, FindingKind, HeldLock, History, Holder, Kind, Progress, RunOutcome, RunRecord,
-    ServerInfo, Severity, Skip, SkipRecord, Stats, Store, StoreError, StoreErrorKind, Taken,
+    CurrentRun, Finding, FindingKind, Forgotten, HeldLock, History, Holder, Kind, Progress, RunOutcome,
+    RunRecord, ServerInfo, Severity, Skip, SkipRecord, Stats, Store, StoreError, StoreErrorKind, Taken,
 };
 
 /// Starts every annotated job of this program on the configured store. The short form of

@@ -37,8 +37,8 @@ pub(crate) async fn announce(server: Arc<Server>) {
         let requested = server.requests(ANSWER_WITHIN).announce(&server.id, about, COUNTS_FOR).await;
         // A failure is noted in the server's health; the next announcement comes anyway.
         if let Ok(requested) = requested {
-            for hint in requested.into_iter().take_while(|_| !server.stop.is_raised()) {
-                by_hand::take_up(&server, hint);
+            for request in requested.into_iter().take_while(|_| !server.stop.is_raised()) {
+                by_hand::take_up(&server, request);
             }
             tell_if_clock_differs(&server, &mut differs);
         }

@@ -42,14 +42,14 @@ pub use look::{
     Swapped, Topic, Version,
 };
 pub use messages::{
-    Cancelled, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, ForgetReply, Gap, HeldLock,
-    History, Holder, JobInfo, Kind, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer,
-    RequestHint, Requested, RunOutcome, RunRecord, RunRequest, RunningInfo, ServerInfo, Skip, SkipRecord,
-    Stats, Taken, TickClaim, Unfinished, Verdict, What, Won,
+    Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, Forgotten, Gap, HeldLock, History, Holder,
+    JobInfo, Kind, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer, Requested,
+    RunOutcome, RunRecord, RunningInfo, ServerInfo, Skip, SkipRecord, Stats, Taken, TickClaim, Unfinished,
+    Verdict, What, Won,
 };
 pub use record::Record;
 pub(crate) use requests::{Answer, Cached, Observe, Outstanding, Requests, Turns, record_key};
-pub use state::{Claimant, Done, FORMAT, Mark, Slot, Slots, Started, State, UnreadableState, to_ascii_json};
+pub use state::{Done, FORMAT, Mark, Started, State, UnreadableState, to_ascii_json};
 #[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
 pub use tls::Certificates;
 

@@ -64,19 +64,7 @@ pub(crate) async fn run_under_lease(server: &Arc<Server>, job: &Arc<Job>, win: W
         lease.keep_alive(server, Some(&run), ended.notified()),
     );
     drop(slot);
-    let record = RunRecord {
-        tick: id.tick,
-        server: server.id.to_string(),
-        fence: id.fence,
-        attempt: id.attempt,
-        started: lease.since(),
-        ended: server.time.now(),
-        outcome: ending.outcome,
-        error: ending.error.clone(),
-        failed_tries: ending.failed_tries.clone(),
-        progress: run.said(),
-        request: lease.request().map(str::to_owned),
-    };
+    let record = lease.record(&run, server.time.now(), &ending);
     // Most often the store is unreachable then, and the release waits for it.
     let lost = record.outcome == RunOutcome::LeaseLost;
     if lost {

@@ -10,7 +10,7 @@ use jobs::store::{Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, RunOutcom
 use jobs::testing::store::{Client, Stamped};
 
 use super::site::{Kind, Site};
-use super::support::bench::{LONG, ask, claim, claim_now, claim_with, ending, lease};
+use super::support::bench::{LONG, ask, claim, claim_now, claim_with, ending};
 use super::support::proxy::Fault;
 
 const KEY: &str = "import-products";
@@ -113,7 +113,7 @@ where
 
 async fn win(store: &Client, claim: &Claim) -> Result<Lease, Wrong> {
     match store.claim(KEY, claim).await.expect("the way around is not broken").reply.decision {
-        ClaimReply::Won(won) => Ok(lease(claim, &won)),
+        ClaimReply::Won(won) => Ok(won.lease),
         other => Err(format!("a claim around the proxy did not win: {other:?}")),
     }
 }
@@ -150,7 +150,7 @@ pub async fn claim_case(site: Arc<Site>, same_token: bool) -> Result<usize, Wron
         let current = around.history(KEY).await.expect("around").reply.current;
         return Err(format!("nobody else asks, but: {:?}; the store shows {current:?}", verdict.decision));
     };
-    let held = lease(nth(errors), &won);
+    let held = won.lease;
 
     let late = around.claim(KEY, &claim("late", tick)).await.expect("around").reply.decision;
     let taken = matches!(&late, ClaimReply::Taken(Taken::Started { server, .. }) if server == "a");

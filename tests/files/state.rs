@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use jobs::store::file::FileStore;
-use jobs::store::{Claim, ClaimReply, ForgetReply, History, StoreErrorKind, TickClaim, What};
+use jobs::store::{Claim, ClaimReply, Forgotten, History, StoreErrorKind, TickClaim, What};
 use jobs::testing::store::Client;
 
 use super::support::folder::TempFolder;
@@ -55,7 +55,7 @@ async fn a_claim_that_loses_writes_only_what_is_new() {
         assert!(!matches!(reply.decision, ClaimReply::Won(_)), "{reply:?}");
         assert_eq!(fs::metadata(&state).unwrap().modified().unwrap(), aged, "written for {reply:?}");
     }
-    assert!(matches!(client.forget("import", LONG).await.unwrap().reply, ForgetReply::Held(_)));
+    assert!(matches!(client.forget("import", LONG).await.unwrap().reply, Forgotten::Held(_)));
     assert_eq!(fs::metadata(&state).unwrap().modified().unwrap(), aged, "written for a refusal");
     assert!(client.claim("import", &with(&tick, |ask| ask.overlap = jobs::Overlap::Skip)).await.is_ok());
     assert_ne!(fs::metadata(&state).unwrap().modified().unwrap(), aged, "a skip is written");
@@ -71,7 +71,7 @@ async fn of_a_forgotten_job_only_the_lock_file_is_left() {
     let state = store.state_file("import");
     assert!(state.exists());
     for _ in 0..2 {
-        assert_eq!(client.forget("import", Duration::ZERO).await.unwrap().reply, ForgetReply::Forgotten);
+        assert_eq!(client.forget("import", Duration::ZERO).await.unwrap().reply, Forgotten::Yes);
         assert!(!state.exists() && state.with_extension("lock").exists());
     }
     let elsewhere = Client::new(FileStore::open(folder.path(), None).unwrap());
@@ -91,7 +91,7 @@ async fn a_step_that_leaves_nothing_to_know_leaves_no_state_file() {
     client.set_paused("import", true).await.unwrap();
     assert!(store.state_file("import").exists());
     client.set_paused("import", false).await.unwrap();
-    assert_eq!(client.forget("import", Duration::ZERO).await.unwrap().reply, ForgetReply::Forgotten);
+    assert_eq!(client.forget("import", Duration::ZERO).await.unwrap().reply, Forgotten::Yes);
     assert!(!store.state_file("import").exists());
 }
 

@@ -50,15 +50,15 @@ pub fn now() -> i64 {
 /// The leases in a state that were not ended.
 fn held(state: Option<&State>) -> Vec<Held> {
     let Some(state) = state else { return Vec::new() };
-    let claimant = state.claimant.iter().filter(|claimant| !claimant.released).map(|claimant| Held {
+    let claimant = state.claimant.iter().filter(|_| !state.released).map(|claimant| Held {
         token: claimant.token.clone(),
         fence: None,
         since: claimant.since,
         until: claimant.until,
     });
-    let slots = state.slots.held.iter().map(|slot| Held {
+    let slots = state.slots.iter().map(|slot| Held {
         token: slot.token.clone(),
-        fence: slot.fence,
+        fence: Some(slot.fence).filter(|fence| *fence != 0),
         since: slot.since,
         until: slot.until,
     });

@@ -9,7 +9,7 @@ use jobs::store::{Claim, ClaimReply, Lease, RunOutcome, Taken, TickClaim};
 use jobs::testing::store::Client;
 use jobs::{Overlap, Timestamp};
 
-use super::support::bench::{DAY, LONG, ask, claim, claim_with, ending, lease};
+use super::support::bench::{DAY, LONG, ask, claim, claim_with, ending};
 use super::support::pooler::Pooler;
 use super::support::postgres_server::PostgresServer;
 use super::{ISOLATION_LEVELS, claim_on, open, open_url, unused_name, win};
@@ -29,10 +29,10 @@ async fn race(stores: &[Client; 2], key: &str, tick: Timestamp) -> (usize, Lease
     let (a, b) = tokio::join!(claim_on(&stores[0], key, &claims[0]), claim_on(&stores[1], key, &claims[1]));
     match (a, b) {
         (ClaimReply::Won(won), ClaimReply::Taken(Taken::Started { server, .. })) if server == "a" => {
-            (0, lease(&claims[0], &won))
+            (0, won.lease)
         }
         (ClaimReply::Taken(Taken::Started { server, .. }), ClaimReply::Won(won)) if server == "b" => {
-            (1, lease(&claims[1], &won))
+            (1, won.lease)
         }
         other => panic!("one winner, and a loser who is told of it: {other:?}"),
     }
@@ -95,9 +95,9 @@ async fn stampede(url: &str, clients: usize, lasts: Duration) -> BTreeMap<Timest
                     let claim = claim_with(&format!("s{number}"), LONG, ask);
                     if let ClaimReply::Won(won) = claim_on(&store, "job", &claim).await {
                         count.fetch_add(1, Ordering::SeqCst);
-                        started.push((tick, won.fence));
+                        started.push((tick, won.lease.fence));
                         let end = ending(RunOutcome::Succeeded);
-                        store.release("job", &lease(&claim, &won), &end).await.expect("release");
+                        store.release("job", &won.lease, &end).await.expect("release");
                     }
                 }
                 started

@@ -9,7 +9,7 @@ use jobs::store::{
 };
 use tokio_postgres::types::Type;
 
-use super::support::bench::{LONG, claim, claim_now, claim_what, ending, holder, lease};
+use super::support::bench::{LONG, claim, claim_now, claim_what, ending, holder};
 use super::support::postgres_server::PostgresServer;
 use super::support::proxy::Proxy;
 use super::{claim_on, open, open_url, store_at, unused_name, win};
@@ -66,7 +66,7 @@ async fn claims_that_are_repeated_while_sessions_end_at_any_instant_win_once() {
         let lease = loop {
             match store.claim("job", &claim).await {
                 Ok(answer) => match answer.reply.decision {
-                    ClaimReply::Won(won) => break lease(&claim, &won),
+                    ClaimReply::Won(won) => break won.lease,
                     reply => panic!("nobody else claims, but: {reply:?}"),
                 },
                 Err(error) if error.kind() == StoreErrorKind::Unreachable => errors += 1,

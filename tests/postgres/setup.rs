@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jobs::store::postgres::PostgresStore;
-use jobs::store::{Claim, ClaimReply, RunOutcome, RunRequest, StoreError, StoreErrorKind, What};
+use jobs::store::{Claim, ClaimReply, RunOutcome, StoreError, StoreErrorKind, What};
 use jobs::testing::store::Client;
 
-use super::support::bench::{LONG, claim, claim_now, claim_what, ending, lease};
+use super::support::bench::{LONG, claim, claim_now, claim_what, ending};
 use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{open, open_url, unused_name, win};
 
@@ -48,7 +48,7 @@ async fn schemas_are_separate() {
 async fn whole_life(store: &Client) -> Result<(), StoreError> {
     let tick = store.ping().await?.at;
     let win = async |claim: Claim| match store.claim("job", &claim).await?.reply.decision {
-        ClaimReply::Won(won) => Ok(lease(&claim, &won)),
+        ClaimReply::Won(won) => Ok(won.lease),
         refusal => panic!("{refusal:?}"),
     };
     let slot = win(claim_what("a", LONG, What::Slot(1))).await?;
@@ -68,7 +68,7 @@ async fn whole_life(store: &Client) -> Result<(), StoreError> {
     store.set_paused("job", true).await?;
     store.set_paused("job", false).await?;
     store.reset("job").await?;
-    store.request("job", &RunRequest { id: "r".to_owned(), by: "a".to_owned(), ttl: LONG }).await?;
+    store.request("job", "r", "a", LONG).await?;
     store.announce("a", "{}", LONG).await?;
     store.servers().await?;
     store.leave("a").await?;

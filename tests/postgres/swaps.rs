@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use jobs::Timestamp;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::{
-    Change, Claimant, FenceChange, JobRecord, Kind, Progress, Record, RunOutcome, RunRecord, Skip,
-    SkipRecord, State, Store, StoreErrorKind, Swap, SwapReply, Swapped, Version,
+    Change, Claim, FenceChange, JobRecord, Lease, Progress, Record, RunOutcome, RunRecord, Skip, SkipRecord,
+    State, Store, StoreErrorKind, Swap, SwapReply, Swapped, Version, What,
 };
 
 use super::support::pooler::Pooler;
@@ -25,20 +25,11 @@ fn urls() -> Vec<String> {
 /// A state that a server could have written, with all kinds of characters.
 fn state(server: &str) -> State {
     let at = Timestamp::from_micros(1_800_000_000_000_000);
-    let claimant = Claimant {
-        token: "token".into(),
-        server: server.into(),
-        kind: Kind::Run,
-        tick: None,
-        attempt: 1,
-        request: None,
-        since: at,
-        until: at,
-        ttl_micros: 5,
-        released: false,
-        broken_by: None,
-        cancelled_by: None,
+    let (token, ttl, what) = ("token".into(), Duration::from_micros(5), What::Now);
+    let claim = Claim { token, server: server.into(), ttl, what, remember: 3 };
+    let claimant = Lease {
         progress: Some(Progress { done: 1, total: 2, status: "Grüße, 世界 🎉 \0 ' \\ \"".to_owned() }),
+        ..Lease::claimed(&claim, at, at)
     };
     State { claimant: Some(claimant), expires: None, ..State::default() }
 }
@@ -132,12 +123,16 @@ async fn random_swaps_leave_what_the_plain_record_has_at_every_isolation_level()
             let index = usize::try_from(dice.below(3)).unwrap();
             let (key, record) = (format!("key/{index}#slots"), &mut records[index]);
             let look = store.look(&key).await.expect("look");
-            assert_eq!(look, Record::look(record.as_ref(), look.now));
+            assert_eq!(look, Record::look(record.as_ref(), None, look.now));
             let stored = store.records(&key).await.expect("records");
-            assert_eq!(stored, record.as_ref().map(Record::records).unwrap_or_default());
+            assert_eq!(stored, record.as_ref().map(|record| record.records.clone()).unwrap_or_default());
             let swap = dice.swap(round, look.now, look.version, look.fence);
             let reply = store.swap(&key, &swap).await.expect("swap");
-            assert_eq!(Record::swap(record, reply.now(), &swap), reply, "{url}, round {round}: {swap:?}");
+            assert_eq!(
+                Record::swap(record, None, reply.now(), &swap),
+                reply,
+                "{url}, round {round}: {swap:?}"
+            );
             match reply {
                 SwapReply::Swapped(_) => applied += 1,
                 SwapReply::Changed(_) => refused += 1,

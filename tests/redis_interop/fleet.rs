@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::store::RequestHint;
+use jobs::store::Note;
 use redis::aio::MultiplexedConnection;
 
 use super::support::bench::{Bench, DAY, LONG, MOMENT};
@@ -16,7 +16,7 @@ pub fn about(server: &str) -> String {
     )
 }
 
-pub async fn announce(bench: &Bench, server: &str, ttl: Duration) -> Vec<RequestHint> {
+pub async fn announce(bench: &Bench, server: &str, ttl: Duration) -> Vec<Note> {
     bench.client.announce(server, &about(server), ttl).await.expect("announce").reply
 }
 
@@ -84,7 +84,7 @@ async fn a_request_is_told_until_it_expires_and_removed_by_a_later_one() {
     let requested = bench.request("first", short).await;
     // The one that waits still counts, and only as long as it does.
     bench.request("second", LONG).await;
-    let hint = |id: &str| RequestHint { key: bench.key.clone(), id: id.to_owned() };
+    let hint = |id: &str| Note { name: bench.key.clone(), text: id.into() };
     assert_eq!(announce(&bench, "a", LONG).await, [hint("first")]);
 
     tokio::time::sleep(requested.until.since(bench.now().await) + MOMENT).await;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
 use jobs::store::{
-    Change, JobRecord, RunOutcome, RunRequest, Skip, SkipRecord, StoreError, StoreErrorKind, Swap, SwapReply,
-    What,
+    Change, JobRecord, RunOutcome, Skip, SkipRecord, StoreError, StoreErrorKind, Swap, SwapReply, What,
 };
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
@@ -41,8 +40,7 @@ async fn whole_life(
     client.claim("k", &claim_now("a", LONG)).await?; // held by another program
     client.set_paused("k", true).await?;
     client.reset("k").await?;
-    let request = RunRequest { id: "r".to_owned(), by: "a".to_owned(), ttl: LONG };
-    client.request("k", &request).await?;
+    client.request("k", "r", "a", LONG).await?;
     client.announce("b", &fleet::about("b"), LONG).await?;
     client.servers().await?;
     client.leave("b").await?;

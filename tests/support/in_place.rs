@@ -64,15 +64,17 @@ impl Store for InPlaceStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        ready(self.step(key, |record| Record::look(record.as_ref(), Timestamp::now())))
+        ready(self.step(key, |record| Record::look(record.as_ref(), None, Timestamp::now())))
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
-        ready(self.step(key, |record| Record::swap(record, Timestamp::now(), swap)))
+        ready(self.step(key, |record| Record::swap(record, None, Timestamp::now(), swap)))
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        ready(self.step(key, |record| record.as_ref().map(Record::records).unwrap_or_default()))
+        ready(
+            self.step(key, |record| record.as_ref().map(|record| record.records.clone()).unwrap_or_default()),
+        )
     }
 
     // Of other keys, and of other servers, it knows nothing.

@@ -7,7 +7,7 @@ use jobs::testing::store::Client;
 use jobs::{Overlap, Timestamp};
 use redis::aio::MultiplexedConnection;
 
-use super::bench::{ask, claim_with, ending, lease};
+use super::bench::{ask, claim_with, ending};
 use super::hand::open;
 use super::worker::{KEY, number, orders, tell};
 
@@ -83,7 +83,7 @@ async fn claim(store: &Client, tick: Timestamp) -> bool {
             ClaimReply::Won(won) => {
                 the_job().await;
                 let end = ending(RunOutcome::Succeeded);
-                store.release(KEY, &lease(&claim, &won), &end).await.expect("an answer");
+                store.release(KEY, &won.lease, &end).await.expect("an answer");
                 return true;
             }
             ClaimReply::Early(wait) => tokio::time::sleep(wait).await,

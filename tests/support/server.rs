@@ -42,14 +42,10 @@ pub fn claim_now() -> Claim {
     claim_of(Timestamp::now(), Duration::from_secs(60))
 }
 
-pub fn lease_of(claim: &Claim, won: &Won) -> Lease {
-    Lease::won(claim.clone(), won)
-}
-
 pub async fn win(client: &Client, key: &str) -> Lease {
     let claim = claim_now();
     match client.claim(key, &claim).await.map(|answer| answer.reply.decision) {
-        Ok(ClaimReply::Won(won)) => lease_of(&claim, &won),
+        Ok(ClaimReply::Won(won)) => won.lease,
         other => panic!("expected to win {key}: {other:?}"),
     }
 }
@@ -58,6 +54,6 @@ pub async fn win(client: &Client, key: &str) -> Lease {
 pub async fn win_and_release(client: &Client, key: &str) -> Result<Option<Won>, StoreError> {
     let claim = claim_now();
     let ClaimReply::Won(won) = client.claim(key, &claim).await?.reply.decision else { return Ok(None) };
-    client.release(key, &lease_of(&claim, &won), &SUCCEEDED).await?;
+    client.release(key, &won.lease, &SUCCEEDED).await?;
     Ok(Some(won))
 }

@@ -8,8 +8,7 @@ use super::HeldLease;
 use crate::Timestamp;
 use crate::server::{NeverSilently, Server};
 use crate::store::{
-    Claim, ClaimReply, Ending, Lease, Outstanding, Registered, StoreError, Verdict, Won,
-    decide::UNKNOWN_FENCE,
+    Claim, ClaimReply, Ending, Lease, Outstanding, Registered, RunOutcome, StoreError, Verdict, Won,
 };
 
 /// One claim through all its requests. Every request carries the same token, so a request whose answer was lost can be
@@ -68,7 +67,7 @@ impl PendingClaim {
             return Ok(Asked::Refused(answer.reply, answer.now));
         };
         let won = won.clone();
-        let lease = Lease::won(self.claim.clone(), &won);
+        let lease = won.lease.clone();
         let held = HeldLease::new(&self.server, self.key.clone(), self.kept_alive, lease, answer);
         // What was sent before expects another record. One that expects none can still land after a quick release of a
         // manual lock: it holds the key for a ttl, and starts nothing.
@@ -85,16 +84,7 @@ impl Drop for PendingClaim {
         let (server, key) = (self.server.clone(), self.key.clone());
         let outstanding = std::mem::take(&mut self.outstanding);
         let unknown = Timestamp::default();
-        let won = Won {
-            fence: UNKNOWN_FENCE,
-            attempt: 0,
-            takeovers: 0,
-            since: unknown,
-            until: unknown,
-            missed: Vec::new(),
-            usual: None,
-        };
-        let lease = Lease::won(self.claim.clone(), &won);
+        let lease = Lease::claimed(&self.claim, unknown, unknown);
         server.clone().spawn(async move {
             let _never_silently = NeverSilently(server.clone());
             give_back(&server, &key, lease, outstanding).await;
@@ -105,7 +95,7 @@ impl Drop for PendingClaim {
 /// Asks until nothing can be held any more. After a ttl there is nothing left to give back.
 async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Outstanding) {
     let give_up = tokio::time::Instant::now() + 2 * lease.ttl;
-    let ending = Ending::not_started(server.remember);
+    let ending = Ending::of(RunOutcome::NotStarted, server.remember);
     let requests = server.requests(request_timeout(lease.ttl));
     let mut backoff = crate::backoff::Backoff::new();
     while tokio::time::Instant::now() < give_up {

@@ -24,7 +24,8 @@ pub use history::{held, history};
 pub use lease::{extend, release};
 pub use operate::{break_lock, cancel, forget, request, reset, set_paused};
 
-/// The fence in the release of a claim whose answer never came: whatever it won, if anything, is given back.
+/// The fence of a lease before the store has computed it; also in the release of a claim whose answer never came: whatever it
+/// won, if anything, is given back.
 pub const UNKNOWN_FENCE: i64 = 0;
 
 /// A reply, and what has to be written for it to be true.
@@ -40,8 +41,4 @@ pub struct Decision<T> {
 fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
     let micros = now.plus(ttl).as_micros();
     Timestamp::from_micros(micros.saturating_add(999).div_euclid(1000).saturating_mul(1000))
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

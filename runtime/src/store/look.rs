@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
 use super::{RunRecord, SkipRecord, State};
@@ -146,6 +147,17 @@ pub enum LockChange {
     },
 }
 
+impl LockChange {
+    /// The lock that a store writes.
+    pub fn apply(self, lock: Option<Lock>) -> Option<Lock> {
+        match self {
+            Self::Leave => lock,
+            Self::Delete => None,
+            Self::Set { token, until } => Some(Lock { token, until: Some(until) }),
+        }
+    }
+}
+
 /// A record that a swap appends beside the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobRecord {
@@ -186,7 +198,7 @@ pub struct Swapped {
 }
 
 /// The run and skip records of a key, newest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecords {
     /// Runs that ended.
     pub runs: Vec<RunRecord>,

@@ -46,7 +46,7 @@ struct Entry {
 
 impl Entry {
     fn look(&self, now: Timestamp) -> Look {
-        Record::look_with_lock(self.record.as_ref(), self.lock.as_ref(), now)
+        Record::look(self.record.as_ref(), self.lock.as_ref(), now)
     }
 
     fn is_gone(&self, now: Timestamp) -> bool {
@@ -100,7 +100,12 @@ impl MemoryStore {
         let mut contents = util::lock(&self.contents);
         let entry = contents.keys.entry(self.full_key(key).into_owned()).or_default();
         let version = Version { at: now, nonce: random() };
-        let record = entry.record.get_or_insert_with(|| Record::new(version));
+        let record = entry.record.get_or_insert_with(|| Record {
+            version,
+            fence: 0,
+            state: Arc::default(),
+            records: JobRecords::default(),
+        });
         record.version = version;
         edit(Arc::make_mut(&mut record.state))
     }
@@ -145,7 +150,7 @@ impl Store for MemoryStore {
             now = Timestamp::from_micros(contents.deleted_fence + 1);
         }
         let fence = record.as_ref().map_or(0, |record| record.fence);
-        let reply = Record::swap_with_lock(record, lock, now, swap);
+        let reply = Record::swap(record, Some(lock), now, swap);
         if record.is_none() {
             contents.deleted_fence = contents.deleted_fence.max(fence);
         }
@@ -168,7 +173,7 @@ impl Store for MemoryStore {
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         let contents = util::lock(&self.contents);
         let record = contents.keys.get(self.full_key(key).as_ref()).and_then(|entry| entry.record.as_ref());
-        ready(record.map(Record::records).unwrap_or_default())
+        ready(record.map(|record| record.records.clone()).unwrap_or_default())
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {

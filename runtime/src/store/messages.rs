@@ -7,10 +7,7 @@ pub use claim::{
     Claim, ClaimReply, Gap, Holder, Registered, Taken, TickClaim, Unfinished, Verdict, What, Won,
 };
 pub use lease::{Ending, ExtendReply, FailedTry, Kind, Lease, Progress, ReleaseReply};
-pub use operator::{
-    Cancelled, ForgetReply, HeldLock, JobInfo, RequestAnswer, RequestHint, Requested, RunRequest,
-    RunningInfo, ServerInfo,
-};
+pub use operator::{Forgotten, HeldLock, JobInfo, RequestAnswer, Requested, RunningInfo, ServerInfo};
 pub use record::{CurrentRun, History, RunOutcome, RunRecord, Skip, SkipRecord, Stats};
 
 /// How many runs, and how many skips, a store keeps on record unless it is told otherwise.

@@ -1,16 +1,12 @@
 //! A key's record as a plain value: the meaning of a swap, for stores that can hold a record in one piece.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use singleton_jobs_policy::Timestamp;
 
 use super::state::{UnreadableState, to_ascii_json};
-use super::{
-    FORMAT, JobRecord, JobRecords, Lock, LockChange, Look, RunRecord, SkipRecord, State, Swap, SwapReply,
-    Swapped, Version,
-};
+use super::{JobRecord, JobRecords, Lock, Look, State, Swap, SwapReply, Swapped, Version};
 
 /// Everything a store keeps of one key. A store of your own can keep it as one value, and leave the meaning of a swap to
 /// [`Record::swap`].
@@ -22,25 +18,13 @@ pub struct Record {
     pub fence: i64,
     /// What is known of the key.
     pub state: Arc<State>,
-    /// Runs that ended, newest first.
-    pub runs: VecDeque<RunRecord>,
-    /// Skipped ticks, newest first.
-    pub skips: VecDeque<SkipRecord>,
+    /// The run and skip records.
+    pub records: JobRecords,
 }
 
 impl Record {
-    /// A record that says nothing yet.
-    pub(super) fn new(version: Version) -> Self {
-        Self { version, fence: 0, state: Arc::default(), runs: VecDeque::new(), skips: VecDeque::new() }
-    }
-
-    /// What a look at a record shows, on a store without a lock that other programs share.
-    pub fn look(record: Option<&Self>, now: Timestamp) -> Look {
-        Self::look_with_lock(record, None, now)
-    }
-
-    /// The same on a store with such a lock.
-    pub fn look_with_lock(record: Option<&Self>, lock: Option<&Lock>, now: Timestamp) -> Look {
+    /// What a look at a record shows, and at the lock that other programs share, on a store that has one.
+    pub fn look(record: Option<&Self>, lock: Option<&Lock>, now: Timestamp) -> Look {
         let lock = lock.filter(|lock| lock.until.is_none_or(|until| until > now)).cloned();
         match record {
             None => Look { lock, ..Look::nothing(now) },
@@ -54,24 +38,20 @@ impl Record {
         }
     }
 
-    /// Applies a swap, or refuses it, on a store without a lock that other programs share. The caller makes this one atomic step: it reads the record, calls this with the time
-    /// of that step, and writes the record back if the swap was applied.
-    pub fn swap(record: &mut Option<Self>, now: Timestamp, swap: &Swap) -> SwapReply {
-        let swap = &Swap { expected_lock: None, ..swap.clone() };
-        Self::swap_with_lock(record, &mut None, now, swap)
-    }
-
-    /// The same on a store with a lock that other programs share.
-    pub fn swap_with_lock(
+    /// Applies a swap, or refuses it. The caller makes this one atomic step: it reads the record, calls this with the time of
+    /// that step, and writes the record back if the swap was applied. The same goes for the lock that other programs share;
+    /// `None` on a store without one.
+    pub fn swap(
         record: &mut Option<Self>,
-        lock: &mut Option<Lock>,
+        lock: Option<&mut Option<Lock>>,
         now: Timestamp,
         swap: &Swap,
     ) -> SwapReply {
-        let look = Self::look_with_lock(record.as_ref(), lock.as_ref(), now);
+        let look = Self::look(record.as_ref(), lock.as_deref().and_then(Option::as_ref), now);
         let Swap { change, .. } = swap;
+        let token = look.lock.as_ref().map(|lock| &lock.token);
         let as_expected = look.version == swap.expected
-            && look.lock.as_ref().map(|lock| &lock.token) == swap.expected_lock.as_ref()
+            && (lock.is_none() || token == swap.expected_lock.as_ref())
             && change.not_before.is_none_or(|limit| now >= limit)
             && change.not_after.is_none_or(|limit| now <= limit);
         if !as_expected {
@@ -82,30 +62,20 @@ impl Record {
         match &change.state {
             None => *record = None,
             Some(state) => {
-                let (mut runs, mut skips) =
-                    record.take().map(|record| (record.runs, record.skips)).unwrap_or_default();
+                let mut records = record.take().map(|record| record.records).unwrap_or_default();
                 for appended in &change.records {
                     match appended {
-                        JobRecord::Run(run) => append(&mut runs, run, change.keep),
-                        JobRecord::Skip(skip) => append(&mut skips, skip, change.keep),
+                        JobRecord::Run(run) => append(&mut records.runs, run, change.keep),
+                        JobRecord::Skip(skip) => append(&mut records.skips, skip, change.keep),
                     }
                 }
-                *record = Some(Self { version, fence, state: state.clone(), runs, skips });
+                *record = Some(Self { version, fence, state: state.clone(), records });
             }
         }
-        match &change.lock {
-            LockChange::Leave => {}
-            LockChange::Delete => *lock = None,
-            LockChange::Set { token, until } => {
-                *lock = Some(Lock { token: token.clone(), until: Some(*until) });
-            }
+        if let Some(lock) = lock {
+            *lock = change.lock.clone().apply(lock.take());
         }
         SwapReply::Swapped(Swapped { now, version, fence })
-    }
-
-    /// The run and skip records.
-    pub fn records(&self) -> JobRecords {
-        JobRecords { runs: self.runs.iter().cloned().collect(), skips: self.skips.iter().cloned().collect() }
     }
 
     /// Whether the record has expired, and a store may remove it.
@@ -119,8 +89,8 @@ impl Record {
     ///
     /// Never: a record is plain data.
     pub fn to_text(&self) -> String {
-        let Self { version, fence, state, runs, skips } = self;
-        let (state, tail) = (state.to_json(), to_ascii_json(&(runs, skips)));
+        let Self { version, fence, state, records } = self;
+        let (state, tail) = (state.to_json(), to_ascii_json(records));
         format!("{{\"version\":\"{version}\",\"fence\":{fence},\"state\":{state}}}\n{tail}\n")
     }
 
@@ -128,8 +98,8 @@ impl Record {
     pub fn from_text(text: &str) -> Result<Self, UnreadableState> {
         let (head, tail) = text.split_once('\n').unwrap_or((text, ""));
         let mut record = Self::from_first_line(head)?;
-        (record.runs, record.skips) = serde_json::from_str(tail)
-            .map_err(|error| UnreadableState::new(format!("has damaged run records ({error})")))?;
+        record.records = serde_json::from_str(tail)
+            .map_err(|error| UnreadableState(format!("has damaged run records ({error})")))?;
         Ok(record)
     }
 
@@ -141,19 +111,15 @@ impl Record {
             fence: i64,
             state: State,
         }
-        let head = match serde_json::from_slice(line.as_ref()) {
-            Ok(Head { version, fence, state }) if state.format == FORMAT => Ok((version, fence, state)),
-            Ok(_) => Err(String::new()),
-            Err(error) => Err(error.to_string()),
-        };
-        let (version, fence, state) =
-            head.map_err(|why| UnreadableState::of(line.as_ref(), "record", &why))?;
-        let version = version.parse().map_err(UnreadableState::new)?;
-        Ok(Self { fence, state: Arc::new(state), ..Self::new(version) })
+        let line = line.as_ref();
+        let Head { version, fence, state } =
+            serde_json::from_slice(line).map_err(|why| UnreadableState::of(line, "record", &why))?;
+        let version = version.parse().map_err(UnreadableState)?;
+        Ok(Self { version, fence, state: Arc::new(state), records: JobRecords::default() })
     }
 }
 
-fn append<T: Clone>(records: &mut VecDeque<T>, record: &T, keep: usize) {
-    records.push_front(record.clone());
+fn append<T: Clone>(records: &mut Vec<T>, record: &T, keep: usize) {
+    records.insert(0, record.clone());
     records.truncate(keep);
 }

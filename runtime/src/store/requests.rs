@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::decide::Decision;
-use super::{FenceChange, Kind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
+use super::{Kind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
 use crate::Timestamp;
 use crate::store_time::{Moment, StoreTime};
 use crate::util::random;
@@ -22,7 +22,7 @@ mod outstanding;
 mod tests;
 mod turns;
 
-use contention::{Contention, Next};
+use contention::Contention;
 pub(crate) use lease::Cached;
 pub(crate) use outstanding::Outstanding;
 pub(crate) use turns::Turns;
@@ -53,8 +53,6 @@ pub(crate) struct Answer<T> {
     pub(crate) now: Timestamp,
     /// Just before the last request was sent.
     pub(crate) sent: Moment,
-    /// The fence of a lease that was won with it.
-    pub(crate) fence: Option<i64>,
     /// The record as it was written, if it was.
     pub(crate) written: Option<Cached>,
 }
@@ -108,12 +106,17 @@ impl Requests<'_> {
         decide: impl Fn(&Look) -> Decision<T>,
     ) -> Result<Answer<T>, StoreError> {
         let mut sent = self.time.moment();
-        let (mut look, mut is_expected) = match expected {
-            Some(look) => (look, true),
-            None => (self.look(step, key).await?, false),
-        };
+        let mut is_expected = expected.is_some();
+        let mut shown = expected;
         let mut contention = Contention::new(step, self.within);
         loop {
+            let look = match shown.take() {
+                Some(look) => look,
+                None => {
+                    sent = self.time.moment();
+                    self.look(step, key).await?
+                }
+            };
             if !is_expected {
                 outstanding.compare(&look, self.within);
             }
@@ -122,11 +125,10 @@ impl Requests<'_> {
                 Some(change) if !is_expected || counts(&reply) => change,
                 None if !is_expected => {
                     self.observe.answered(step);
-                    return Ok(Answer { reply, now: look.now, sent, fence: None, written: None });
+                    return Ok(Answer { reply, now: look.now, sent, written: None });
                 }
                 _ => {
-                    sent = self.time.moment();
-                    (look, is_expected) = (self.look(step, key).await?, false);
+                    is_expected = false;
                     continue;
                 }
             };
@@ -145,25 +147,23 @@ impl Requests<'_> {
             match answer {
                 SwapReply::Swapped(swapped) => {
                     self.observe.answered(step);
-                    let fence = (swap.change.fence == FenceChange::Next).then_some(swapped.fence);
                     let written = Cached::new(swapped, look.lock, swap.change);
-                    return Ok(Answer { reply, now: swapped.now, sent, fence, written });
+                    return Ok(Answer { reply, now: swapped.now, sent, written });
                 }
-                SwapReply::Changed(changed) => (look, is_expected) = (changed, false),
+                SwapReply::Changed(changed) => (shown, is_expected) = (Some(changed), false),
             }
-            match contention.pause().await {
-                Next::Decide => {}
-                Next::Look => {
-                    sent = self.time.moment();
-                    look = self.look(step, key).await?;
-                }
-                Next::GiveUp => {
-                    let (kind, cause) =
-                        (StoreErrorKind::TimedOut, format!("[{key}] changed at every attempt"));
-                    return Err(StoreError::new(kind, step, self.store.location(), cause));
-                }
+            if contention.is_over() {
+                return Err(self.timed_out(step, format!("[{key}] changed at every attempt")));
+            }
+            if contention.pauses().await {
+                // A swap that expects what was shown before would be refused again.
+                shown = None;
             }
         }
+    }
+
+    fn timed_out(&self, step: &'static str, cause: String) -> StoreError {
+        StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause)
     }
 
     async fn look(&self, step: &'static str, key: &str) -> Result<Look, StoreError> {
@@ -183,10 +183,9 @@ impl Requests<'_> {
         let result = match poll_fn(|polling| Poll::Ready(request.as_mut().poll(polling))).await {
             Poll::Ready(result) => result,
             // Boxed, so that a request that need not wait stays small.
-            Poll::Pending => Box::pin(timeout(self.within, request)).await.unwrap_or_else(|_| {
-                let cause = format!("no answer within {:?}", self.within);
-                Err(StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause))
-            }),
+            Poll::Pending => Box::pin(timeout(self.within, request))
+                .await
+                .unwrap_or_else(|_| Err(self.timed_out(step, format!("no answer within {:?}", self.within)))),
         };
         match &result {
             Ok(_) => self.observe.answered("reach"),

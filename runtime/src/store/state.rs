@@ -4,10 +4,11 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::messages::{Gap, Kind, Progress, Registered, Requested, Skip, Stats};
+use super::messages::{Gap, Lease, Registered, Requested, Skip, Stats};
 
 /// The version of [`State`] that this crate writes, and the only one that it reads.
 pub const FORMAT: u32 = 2;
@@ -16,10 +17,20 @@ pub const FORMAT: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// [`FORMAT`].
+    #[serde(deserialize_with = "this_format")]
     pub format: u32,
-    /// Who won the key last. Its fence is the record's.
+    /// The lease that was won last, slots aside. Its fence is the record's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claimant: Option<Claimant>,
+    pub claimant: Option<Lease>,
+    /// Whether that lease was ended, by its holder or by an operator.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub released: bool,
+    /// The server of the operator who broke it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_by: Option<Arc<str>>,
+    /// The server of an operator who wants its run cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<Arc<str>>,
     /// The tick that was started last. Skips and manual claims leave it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Started>,
@@ -27,7 +38,7 @@ pub struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
     /// Whether ticks are skipped until the job is resumed.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub paused: bool,
     /// The schedule of the newest server that claimed, and since when the store knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,57 +61,16 @@ pub struct State {
     /// Until when a lease that an operator broke may still try to come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_until: Option<Timestamp>,
-    /// Who holds slots of the key.
+    /// Who holds slots of the key, in the order in which they were won. A slot that has expired is free, though it may still be
+    /// listed. The newest one has no fence: the next swap writes it down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<Lease>,
+    /// When the store began to keep the slots: it has lost what is older.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub slots: Slots,
+    pub slots_since: Timestamp,
     /// When the record expires by itself; `None` if a job has the key: then it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
-}
-
-/// The last winner of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claimant {
-    /// Its proof of ownership.
-    pub token: Arc<str>,
-    /// The server that holds it.
-    pub server: Arc<str>,
-    /// What it holds the key for.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub kind: Kind,
-    /// The tick that it claimed; `None` for a manual claim.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tick: Option<Timestamp>,
-    /// The attempt at the tick.
-    pub attempt: u32,
-    /// The id of the request that it answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<Arc<str>>,
-    /// When it won.
-    pub since: Timestamp,
-    /// When its lease ends.
-    pub until: Timestamp,
-    /// How long each extension lasts, in microseconds.
-    pub ttl_micros: u64,
-    /// Whether the lease was ended, by its holder or by an operator.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub released: bool,
-    /// The server of the operator who broke it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub broken_by: Option<Arc<str>>,
-    /// The server of an operator who wants the run cancelled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cancelled_by: Option<Arc<str>>,
-    /// The run's progress at the last extension.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Progress>,
-}
-
-impl Claimant {
-    /// Whether the lease holds the key at this instant.
-    pub fn holds(&self, now: Timestamp) -> bool {
-        !self.released && self.until > now
-    }
 }
 
 /// The last started tick.
@@ -111,6 +81,7 @@ pub struct Started {
     /// How many servers have started it.
     pub attempt: u32,
     /// Whether a run of it ended by itself. Never becomes false again.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub finished: bool,
     /// How many attempts beyond the first it gets, by the policy under which it was first started.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -140,38 +111,14 @@ pub struct Done {
     pub until: Timestamp,
 }
 
-/// The slots of a key: several may be held at once, each by a lease of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slots {
-    /// In the order in which they were won. A slot that has expired is free, though it may still be listed.
-    pub held: Vec<Slot>,
-    /// When the store began to keep the slots: it has lost what is older.
-    pub begun: Timestamp,
-}
-
-/// One slot, and its holder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slot {
-    /// Its holder's proof of ownership.
-    pub token: Arc<str>,
-    /// The server of the holder.
-    pub server: Arc<str>,
-    /// The number of slots, when it was won or last extended.
-    pub of: u32,
-    /// Orders the slots. `None` for the newest one: its fence is the record's, and the next swap writes it down.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fence: Option<i64>,
-    /// When it was won.
-    pub since: Timestamp,
-    /// When it ends unless it is extended.
-    pub until: Timestamp,
-}
-
 impl Default for State {
     fn default() -> Self {
         Self {
             format: FORMAT,
             claimant: None,
+            released: false,
+            broken_by: None,
+            cancelled_by: None,
             started: None,
             mark: None,
             paused: false,
@@ -182,7 +129,8 @@ impl Default for State {
             stats: Stats::default(),
             done: None,
             broken_until: None,
-            slots: Slots::default(),
+            slots: Vec::new(),
+            slots_since: Timestamp::from_micros(0),
             // Nothing is known, and that has expired already.
             expires: Some(Timestamp::from_micros(0)),
         }
@@ -191,18 +139,19 @@ impl Default for State {
 
 impl State {
     /// The lease that holds the key at this instant, slots aside.
-    pub fn holder(&self, now: Timestamp) -> Option<&Claimant> {
-        self.claimant.as_ref().filter(|claimant| claimant.holds(now))
+    pub fn holder(&self, now: Timestamp) -> Option<&Lease> {
+        self.claimant.as_ref().filter(|lease| !self.released && lease.until > now)
+    }
+
+    /// The slots that are held at this instant.
+    pub fn held_slots(&self, now: Timestamp) -> impl Iterator<Item = &Lease> {
+        self.slots.iter().filter(move |slot| slot.until > now)
     }
 
     /// The state that [`to_json`](Self::to_json) wrote, unless another version of this crate did that.
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, UnreadableState> {
-        let why = match serde_json::from_slice::<Self>(json.as_ref()) {
-            Ok(state) if state.format == FORMAT => return Ok(state),
-            Ok(_) => String::new(),
-            Err(error) => error.to_string(),
-        };
-        Err(UnreadableState::of(json.as_ref(), "state", &why))
+        let json = json.as_ref();
+        serde_json::from_slice(json).map_err(|why| UnreadableState::of(json, "state", &why))
     }
 
     /// As text: JSON in ASCII only, so that a database of any encoding can keep it.
@@ -241,26 +190,51 @@ fn escaped(json: &str) -> String {
     ascii
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_false(flag: &bool) -> bool {
-    !flag
+fn this_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let format = u32::deserialize(deserializer)?;
+    (format == FORMAT).then_some(format).ok_or_else(|| D::Error::custom("another format"))
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// The number of an attempt, unless another one is stored.
+pub(super) fn first() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+pub(super) fn is_first(attempt: &u32) -> bool {
+    *attempt == first()
+}
+
+/// A duration in whole microseconds.
+pub(super) mod as_micros {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn of(duration: Duration) -> u64 {
+        u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(of(*duration))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_micros)
+    }
 }
 
 /// Why a state cannot be read, to follow the name of what holds it: `has format 3, and …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadableState(String);
+pub struct UnreadableState(pub(super) String);
 
 impl UnreadableState {
-    pub(super) fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
-    }
-
     /// Of JSON that was expected to be a state, or a record with one. What another version wrote says so itself.
-    pub(super) fn of(json: &[u8], expected: &str, why: &str) -> Self {
+    pub(super) fn of(json: &[u8], expected: &str, why: &serde_json::Error) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Format {
@@ -287,6 +261,7 @@ impl Error for UnreadableState {}
 
 #[cfg(test)]
 mod tests {
+    use super::super::Progress;
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Health;
-use crate::store::{Requests, RunRequest};
+use crate::store::Requests;
 
 /// Refuses one request.
 struct RefusesOnce(fn(Request<'_>) -> bool, AtomicBool);
@@ -58,15 +58,15 @@ trouble_of_a_refused_step_ends_with_its_success! {
     announcement: Request::PutNote(Topic::Servers, _), |requests| announce(&requests);
     requests_in_an_announcement: Request::Notes(Topic::Requests), |requests| announce(&requests);
     servers: Request::Notes(Topic::Servers), |requests| requests.servers();
-    request_of_a_run: Request::PutNote(Topic::Requests, _), |requests| requests.request("job", &manual_run());
+    request_of_a_run: Request::PutNote(Topic::Requests, _), |requests| request(&requests);
 }
 
 async fn announce(requests: &Requests<'_>) -> Result<(), StoreError> {
     requests.announce("server", "{}".into(), WITHIN).await.map(drop)
 }
 
-fn manual_run() -> RunRequest {
-    RunRequest { id: "request".to_owned(), by: "server".to_owned(), ttl: WITHIN }
+async fn request(requests: &Requests<'_>) -> Result<(), StoreError> {
+    requests.request("job", "request", "server", WITHIN).await.map(drop)
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
-use super::super::messages::{
-    Claim, ClaimReply, Lease, Registered, RequestAnswer, Requested, Skip, SkipRecord, Taken, TickClaim,
-    Unfinished, Verdict, What, Won,
+use super::super::{
+    Claim, ClaimReply, Ending, FenceChange, JobRecord, Lease, LockChange, Look, Mark, Registered,
+    RequestAnswer, Requested, RunOutcome, Skip, SkipRecord, Started, Taken, TickClaim, Unfinished, Verdict,
+    What, Won,
 };
-use super::super::{Claimant, FenceChange, JobRecord, LockChange, Look, Mark, Started};
 use super::draft::Draft;
 use super::{Decision, expiry, slots};
 
@@ -129,14 +129,14 @@ impl Draft<'_> {
     /// The claimant repeats its claim because an answer was lost. Only a swap confirms that it still holds the key: a look
     /// may come from a primary that has been demoted, or show a write that is not durable yet.
     fn claimed_again(&mut self, claim: &Claim) -> ClaimReply {
-        let Some(claimant) = self.claimant.clone() else { return ClaimReply::Lost };
-        let foreign = self.lock.is_some_and(|lock| lock.token != claimant.token);
-        if !claimant.holds(self.now) || foreign {
-            return ClaimReply::Lost;
+        match self.held_lease() {
+            Some(lease) if self.foreign_lock().is_none() => {
+                self.confirm(claim, lease.until);
+                self.change.lock = LockChange::Set { token: lease.token.clone(), until: lease.until };
+                self.won(lease)
+            }
+            _ => ClaimReply::Lost,
         }
-        self.confirm(claim, claimant.until);
-        self.change.lock = LockChange::Set { token: claimant.token, until: claimant.until };
-        ClaimReply::Won(self.won(claimant.tick, claimant.attempt, claimant.since, claimant.until))
     }
 
     /// Writes a lease once more, unchanged.
@@ -146,17 +146,11 @@ impl Draft<'_> {
         self.change.grants_lease = true;
     }
 
-    /// A lease that was won for this tick, or for none.
-    fn won(&self, tick: Option<Timestamp>, attempt: u32, since: Timestamp, until: Timestamp) -> Won {
-        Won {
-            fence: self.fence,
-            attempt,
-            takeovers: tick.and_then(|tick| self.started_at(tick)).map_or(0, |started| started.takeovers),
-            since,
-            until,
-            missed: tick.map(|_| self.missed.clone()).unwrap_or_default(),
-            usual: self.stats.mean().filter(|_| self.stats.successes >= ENOUGH_RUNS),
-        }
+    /// The reply to a claim that has won.
+    pub(super) fn won(&self, lease: Lease) -> ClaimReply {
+        let missed = lease.tick.map(|_| self.missed.clone()).unwrap_or_default();
+        let usual = self.stats.mean().filter(|_| self.stats.successes >= ENOUGH_RUNS);
+        ClaimReply::Won(Won { lease, missed, usual })
     }
 
     fn win(
@@ -166,25 +160,28 @@ impl Draft<'_> {
         attempt: u32,
         in_time: Option<Timestamp>,
     ) -> ClaimReply {
-        self.record_crash(claim.remember);
-        self.outlive(claim.what.kind(), claim.ttl);
-        if let Some(ask) = ask {
-            self.start_tick(claim, ask, attempt);
+        if let Some(crashed) = self.newest().filter(|_| !self.released) {
+            self.record_run(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, claim.remember));
         }
         let until = expiry(self.now, claim.ttl);
-        let won = self.won(ask.map(|ask| ask.tick), attempt, self.now, until);
-        self.edit().claimant = Some(Claimant::of(Lease::won(claim.clone(), &won)));
+        let mut lease = Lease { attempt, ..Lease::claimed(claim, self.now, until) };
+        self.outlive(lease.kind, claim.ttl);
+        if let Some(ask) = ask {
+            let started = self.started_at(ask.tick);
+            lease.takeovers = started.map_or(ask.takeovers, |started| started.takeovers);
+            self.start_tick(claim, ask, &lease);
+        }
+        self.grant(lease.clone());
         self.limit_to(claim.ttl, in_time);
         self.change.fence = FenceChange::Next;
         self.change.lock = LockChange::Set { token: claim.token.clone(), until };
         self.change.grants_lease = true;
-        ClaimReply::Won(won)
+        self.won(lease)
     }
 
     /// Moves the mark to a tick that was won.
-    fn start_tick(&mut self, claim: &Claim, ask: &TickClaim, attempt: u32) {
+    fn start_tick(&mut self, claim: &Claim, ask: &TickClaim, &Lease { attempt, takeovers, .. }: &Lease) {
         let (now, tick) = (self.now, ask.tick);
-        let takeovers = self.started_at(tick).map_or(ask.takeovers, |started| started.takeovers);
         if attempt == 1 {
             self.note_missed(ask);
         }

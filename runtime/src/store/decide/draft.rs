@@ -8,9 +8,12 @@ use std::time::Duration;
 use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
-use super::super::messages::{Ending, Gap, Holder, Kind, Lease, RunOutcome, RunRecord};
-use super::super::{Change, Claimant, Done, JobRecord, Lock, LockChange, Look, Mark, Started, State};
-use super::{Decision, expiry};
+use super::super::state::as_micros;
+use super::super::{
+    Change, Done, Ending, Gap, Holder, JobRecord, Kind, Lease, Lock, LockChange, Look, Mark, RunOutcome,
+    RunRecord, Started, State,
+};
+use super::{Decision, UNKNOWN_FENCE, expiry};
 
 /// So many gaps of missed ticks wait to be reported; then the oldest are merged.
 const KEPT_GAPS: usize = 16;
@@ -51,11 +54,8 @@ impl<'a> Draft<'a> {
             draft.state = Cow::Owned(State::default());
             draft.fence = 0;
         }
-        if draft.slots.held.iter().any(|slot| slot.fence.is_none()) {
-            let newest = draft.fence;
-            for slot in &mut draft.state.to_mut().slots.held {
-                slot.fence.get_or_insert(newest);
-            }
+        if let Some(newest) = draft.slots.iter().position(|slot| slot.fence == UNKNOWN_FENCE) {
+            draft.state.to_mut().slots[newest].fence = draft.fence;
         }
         draft
     }
@@ -91,13 +91,34 @@ impl<'a> Draft<'a> {
 
     /// The holder of the key: the last claimant while its lease lasts, else another program that set the lock.
     pub(super) fn key_holder(&self) -> Option<Holder> {
-        if let Some(claimant) = self.holder(self.now) {
-            return Some(Holder::of(&claimant.server, claimant.since, claimant.until.since(self.now)));
+        if let Some(lease) = self.holder(self.now) {
+            return Some(lease.holder(self.now));
         }
-        let claimant = self.claimant.as_ref().map(|claimant| &claimant.token);
-        let foreign = self.lock.filter(|lock| Some(&lock.token) != claimant)?;
-        let remaining = foreign.until.map(|until| until.since(self.now));
+        let remaining = self.foreign_lock()?.until.map(|until| until.since(self.now));
         Some(Holder { server: None, since: None, remaining })
+    }
+
+    /// The lock, if it is not that of the last claimant.
+    pub(super) fn foreign_lock(&self) -> Option<&Lock> {
+        let claimant = self.claimant.as_ref().map(|lease| &lease.token);
+        self.lock.filter(|lock| Some(&lock.token) != claimant)
+    }
+
+    /// The lease that was won last, with its fence.
+    pub(super) fn newest(&self) -> Option<Lease> {
+        self.claimant.as_ref().map(|lease| Lease { fence: self.fence, ..lease.clone() })
+    }
+
+    /// The same, if it holds the key.
+    pub(super) fn held_lease(&self) -> Option<Lease> {
+        self.holder(self.now).and_then(|_| self.newest())
+    }
+
+    /// Writes down a lease as the newest one.
+    pub(super) fn grant(&mut self, lease: Lease) {
+        let state = self.edit();
+        state.claimant = Some(Lease { fence: UNKNOWN_FENCE, reported: None, ..lease });
+        (state.released, state.broken_by, state.cancelled_by) = (false, None, None);
     }
 
     /// The record of a job stays. Of another key it stays for one ttl after its lease.
@@ -166,7 +187,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Appends the record of a run, and counts it. Manual locks leave no records.
-    pub(super) fn record_run(&mut self, run: &Claimant, ended: Timestamp, end: &Ending) {
+    pub(super) fn record_run(&mut self, run: &Lease, ended: Timestamp, end: &Ending) {
         if run.kind == Kind::Run {
             let record = self.count(run, ended, end);
             self.change.keep = end.remember;
@@ -174,39 +195,19 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The last claimant never reported how its run ended, and its lease is over.
-    pub(super) fn record_crash(&mut self, remember: usize) {
-        let crashed = self.claimant.clone().filter(|claimant| !claimant.released);
-        if let Some(run) = crashed {
-            self.record_run(&run, run.until, &Ending::of(RunOutcome::Crashed, remember));
-        }
-    }
-
     /// Counts a run, and returns its record.
-    pub(super) fn count(&mut self, run: &Claimant, ended: Timestamp, end: &Ending) -> RunRecord {
+    pub(super) fn count(&mut self, run: &Lease, ended: Timestamp, end: &Ending) -> RunRecord {
         let outcome = end.outcome;
         let stats = &mut self.edit().stats;
         stats.runs += u64::from(outcome != RunOutcome::NotStarted);
         stats.failures += u64::from(outcome.is_failure());
         if outcome == RunOutcome::Succeeded {
-            let took = super::micros(ended.since(run.since));
+            let took = as_micros::of(ended.since(run.since));
             stats.successes += 1;
             stats.total_micros = stats.total_micros.saturating_add(took);
             stats.longest_micros = stats.longest_micros.max(took);
             stats.last_success = Some(ended);
         }
-        RunRecord {
-            tick: run.tick,
-            server: run.server.to_string(),
-            fence: self.fence,
-            attempt: run.attempt,
-            started: run.since,
-            ended,
-            outcome,
-            error: end.error.clone(),
-            failed_tries: end.failed_tries.clone(),
-            progress: run.progress.clone(),
-            request: run.request.as_deref().map(str::to_owned),
-        }
+        RunRecord::of(run, ended, end)
     }
 }

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use singleton_jobs_policy::Timestamp;
 
-use super::super::messages::{Ending, ExtendReply, Kind, Lease, ReleaseReply, RequestAnswer, RunOutcome};
-use super::super::{Claimant, FenceChange, LockChange, Look, Started};
+use super::super::{
+    Ending, ExtendReply, FenceChange, Kind, Lease, LockChange, Look, ReleaseReply, RequestAnswer, RunOutcome,
+    Started,
+};
 use super::draft::Draft;
-use super::{Decision, UNKNOWN_FENCE, expiry, micros, slots};
+use super::{Decision, UNKNOWN_FENCE, expiry, slots};
 
 /// The holder asks for more time.
 pub fn extend(look: &Look, lease: &Lease) -> Decision<ExtendReply> {
@@ -29,8 +31,8 @@ pub fn release(look: &Look, lease: &Lease, end: &Ending) -> Decision<ReleaseRepl
     if draft.lock.is_some_and(|lock| lock.token == lease.token) {
         draft.change.lock = LockChange::Delete;
     }
-    if draft.is_held_by(lease) {
-        return draft.release_own(lease, end);
+    if draft.is_newest(lease) {
+        return draft.release_newest(lease, end);
     }
     let reply = draft.release_unknown(lease, end);
     draft.finish(reply)
@@ -38,39 +40,32 @@ pub fn release(look: &Look, lease: &Lease, end: &Ending) -> Decision<ReleaseRepl
 
 impl Draft<'_> {
     /// Whether the lease is the newest one in the record, ended or not.
-    fn is_held_by(&self, lease: &Lease) -> bool {
+    fn is_newest(&self, lease: &Lease) -> bool {
         let known = [self.fence, UNKNOWN_FENCE].contains(&lease.fence);
-        known && self.claimant.as_ref().is_some_and(|claimant| claimant.token == lease.token)
+        known && self.claimant.as_ref().is_some_and(|newest| newest.token == lease.token)
     }
 
     fn extend(&mut self, lease: &Lease) -> ExtendReply {
-        let claimant = self.claimant.as_ref().filter(|_| self.is_held_by(lease));
-        let broken_by = claimant.and_then(|claimant| claimant.broken_by.clone());
-        let lost = ExtendReply::Lost { broken_by };
-        let foreign = self.lock.is_some_and(|lock| {
-            let known = self.claimant.as_ref().map(|claimant| &claimant.token);
-            lock.token != lease.token && Some(&lock.token) != known
-        });
-        if foreign {
+        let newest = self.claimant.as_ref().filter(|_| self.is_newest(lease));
+        let lost = ExtendReply::Lost { broken_by: newest.and(self.broken_by.clone()) };
+        if self.foreign_lock().is_some_and(|lock| lock.token != lease.token) {
             return lost;
         }
         let until = expiry(self.now, lease.ttl);
-        let reply = match claimant {
-            Some(claimant) => {
+        let reply = match newest {
+            Some(newest) => {
                 // The holder may know of a later expiry than a store that lost its last writes.
-                let last = claimant.until.max(lease.until);
-                if claimant.released || last <= self.now {
+                let last = newest.until.max(lease.until);
+                if self.released || last <= self.now {
                     return lost;
                 }
-                let cancelled_by = claimant.cancelled_by.clone();
                 self.limit_extension(last);
-                if let Some(claimant) = &mut self.edit().claimant {
-                    claimant.until = until;
-                    claimant.ttl_micros = micros(lease.ttl);
-                    claimant.progress.clone_from(&lease.progress);
+                if let Some(newest) = &mut self.edit().claimant {
+                    (newest.until, newest.ttl) = (until, lease.ttl);
+                    newest.progress.clone_from(&lease.progress);
                 }
                 self.outlive(lease.kind, lease.ttl);
-                ExtendReply::Kept { until, cancelled_by }
+                ExtendReply::Kept { until, cancelled_by: self.cancelled_by.clone() }
             }
             None if lease.fence > self.fence && lease.until > self.now => {
                 self.limit_extension(lease.until);
@@ -91,17 +86,15 @@ impl Draft<'_> {
         self.change.not_after = Some(last.minus(Duration::from_micros(1)));
     }
 
-    fn release_own(mut self, lease: &Lease, end: &Ending) -> Decision<ReleaseReply> {
-        let Some(claimant) = self.claimant.clone() else { return self.finish(ReleaseReply::NotHeld) };
-        if claimant.released {
+    fn release_newest(mut self, lease: &Lease, end: &Ending) -> Decision<ReleaseReply> {
+        if self.released {
             return self.finish(ReleaseReply::NotHeld);
         }
-        let ended = Claimant { released: true, progress: lease.progress.clone(), ..claimant };
-        if lease.kind == Kind::Run {
-            self.end_run(&ended, end);
+        if let Some(newest) = &mut self.edit().claimant {
+            newest.progress.clone_from(&lease.progress);
         }
+        self.end_newest(end);
         self.forget_reported(lease);
-        self.edit().claimant = Some(ended);
         self.mark_done(end);
         let is_done = self.done.is_some_and(|done| done.until > self.now);
         let was_broken = self.broken_until.is_some_and(|until| until > self.now);
@@ -112,26 +105,22 @@ impl Draft<'_> {
         self.finish(ReleaseReply::Released)
     }
 
-    /// What a run's end means for its tick, its request and its record.
-    fn end_run(&mut self, run: &Claimant, end: &Ending) {
+    /// Ends the newest lease: what that means for its tick, its request and its record.
+    fn end_newest(&mut self, end: &Ending) {
+        let Some(run) = self.newest() else { return };
+        self.edit().released = true;
         // Cancelling is an operator's decision, as breaking is: no other server takes the tick up.
-        let is_finished = end.outcome.is_finished() || run.cancelled_by.is_some();
-        if is_finished {
+        if end.outcome.is_finished() || self.cancelled_by.is_some() {
             self.finish_tick(run.tick);
         }
-        if end.outcome == RunOutcome::NotStarted && run.request.is_some() {
-            self.reopen_request(run);
-        }
-        self.record_run(run, self.now, end);
-    }
-
-    /// The run that was requested never started: the request waits again.
-    fn reopen_request(&mut self, run: &Claimant) {
-        if let Some(request) = &mut self.edit().request
+        if end.outcome == RunOutcome::NotStarted
+            && let Some(request) = &mut self.edit().request
             && Some(request.id.as_str()) == run.request.as_deref()
         {
+            // It waits again.
             request.answer.take_if(|answer| matches!(answer, RequestAnswer::Started { .. }));
         }
+        self.record_run(&run, self.now, end);
     }
 
     /// The store does not know the lease any more, or has given the key to another one since.
@@ -139,11 +128,7 @@ impl Draft<'_> {
         let lost_by_the_store = lease.fence > self.fence;
         if lost_by_the_store && lease.kind == Kind::Run {
             self.restore(lease, lease.until);
-            if let Some(mut run) = self.claimant.clone() {
-                run.released = true;
-                self.end_run(&run, end);
-                self.edit().claimant = Some(run);
-            }
+            self.end_newest(end);
             return ReleaseReply::Restored;
         }
         if lost_by_the_store && end.done_for.is_some() && self.key_holder().is_none() {
@@ -171,7 +156,7 @@ impl Draft<'_> {
             let finished = known.is_some_and(|known| known.finished);
             self.edit().started = Some(Started { tick, attempt: lease.attempt, finished, takeovers });
         }
-        self.edit().claimant = Some(Claimant::of(Lease { until, ..lease.clone() }));
+        self.grant(Lease { until, ..lease.clone() });
     }
 
     /// The holder has reported the missed ticks before this instant.
@@ -180,27 +165,6 @@ impl Draft<'_> {
             && self.missed.iter().any(|gap| gap.before <= reported)
         {
             self.edit().missed.retain(|gap| gap.before > reported);
-        }
-    }
-}
-
-impl Claimant {
-    /// The claimant that a lease makes of its holder.
-    pub(super) fn of(lease: Lease) -> Self {
-        Self {
-            token: lease.token,
-            server: lease.server,
-            kind: lease.kind,
-            tick: lease.tick,
-            attempt: lease.attempt,
-            request: lease.request,
-            since: lease.since,
-            until: lease.until,
-            ttl_micros: micros(lease.ttl),
-            released: false,
-            broken_by: None,
-            cancelled_by: None,
-            progress: lease.progress,
         }
     }
 }

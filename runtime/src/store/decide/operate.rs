@@ -6,10 +6,9 @@ use std::time::Duration;
 use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
-use super::super::messages::{
-    Cancelled, Ending, ForgetReply, HeldLock, Kind, Requested, RunOutcome, RunRequest,
+use super::super::{
+    CurrentRun, Ending, Forgotten, HeldLock, Kind, Lease, Lock, LockChange, Look, Requested, RunOutcome,
 };
-use super::super::{Claimant, Lock, LockChange, Look};
 use super::draft::Draft;
 use super::{Decision, history::held};
 
@@ -52,35 +51,35 @@ pub fn reset(look: &Look) -> Decision<()> {
 ///
 /// Without its mark a server that comes late would run a tick again, so the job must have been unused for `quiet`. Without
 /// its fence the next one is the time, so the time must be past it.
-pub fn forget(look: &Look, quiet: Duration) -> Decision<ForgetReply> {
+pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
     let draft = Draft::new(look);
-    let slot = draft.slots.held.iter().find(|slot| slot.until > draft.now);
-    if let Some(holder) = draft.key_holder().or_else(|| slot.map(|slot| slot.holder(draft.now))) {
-        return draft.finish(ForgetReply::Held(holder));
+    let slot = || draft.held_slots(draft.now).next().map(|slot| slot.holder(draft.now));
+    if let Some(holder) = draft.key_holder().or_else(slot) {
+        return draft.finish(Forgotten::Held(holder));
     }
     if draft.paused {
-        return draft.finish(ForgetReply::Paused);
+        return draft.finish(Forgotten::Paused);
     }
     let mark = draft.mark.as_ref().map(|mark| mark.tick).unwrap_or_default();
     let used = mark.max(Timestamp::from_micros(draft.fence));
     // Without its record a lease that was broken could come back.
     let was_broken = draft.broken_until.is_some_and(|until| until > draft.now);
     if used.plus(quiet) >= draft.now || was_broken {
-        return draft.finish(ForgetReply::TooRecent(used));
+        return draft.finish(Forgotten::TooRecent(used));
     }
     match look.version {
-        None => draft.finish(ForgetReply::Forgotten),
-        Some(_) => draft.finish_without_record(ForgetReply::Forgotten),
+        None => draft.finish(Forgotten::Yes),
+        Some(_) => draft.finish_without_record(Forgotten::Yes),
     }
 }
 
 /// A server that does not have the job's function asks for a run; the reply is the request that counts now.
-pub fn request(look: &Look, request: &RunRequest) -> Decision<Requested> {
+pub fn request(look: &Look, id: &str, by: &str, ttl: Duration) -> Decision<Requested> {
     let mut draft = Draft::new(look);
     if let Some(open) = draft.open_request().cloned() {
         return draft.finish(open);
     }
-    let RunRequest { id, by, ttl } = request.clone();
+    let (id, by) = (id.to_owned(), by.to_owned());
     let counts = Requested { id, by, until: draft.now.plus(ttl), answer: None };
     let state = draft.edit();
     state.expires = None;
@@ -103,50 +102,47 @@ pub fn break_lock(
     let broken: Vec<_> = held(look, key).into_iter().filter(was_seen).collect();
     let mut draft = Draft::new(look);
     let (now, fence) = (draft.now, draft.fence);
-    let claimant = draft.holder(now).cloned().filter(|_| fence <= seen.fence);
-    let newer = draft.holder(now).filter(|_| claimant.is_none()).map(|newer| newer.token.clone());
-    let (own, seen_lock) =
-        (claimant.as_ref().map(|own| &own.token), seen.lock.as_ref().map(|lock| &lock.token));
+    let holder = draft.held_lease();
     // A look may show the lock of a newer holder beside the record of an older one.
-    let is_seen =
-        |lock: &Lock| Some(&lock.token) != newer.as_ref() && [own, seen_lock].contains(&Some(&lock.token));
+    let is_seen = |lock: &Lock| match &holder {
+        Some(holder) if holder.token == lock.token => fence <= seen.fence,
+        _ => seen.lock.as_ref().is_some_and(|seen| seen.token == lock.token),
+    };
     if draft.lock.is_some_and(is_seen) {
         draft.change.lock = LockChange::Delete;
     } else if broken.iter().all(|held| held.fence.is_none()) {
         return draft.finish(Vec::new());
     }
     draft.change.notify = true;
-    if draft.slots.held.iter().any(|slot| slot.until > now && slot.fence <= Some(seen.fence)) {
-        let last = draft.slots.held.iter().map(|slot| slot.until).max().unwrap_or(now);
-        let slots = &mut draft.edit().slots;
-        slots.held.retain(|slot| slot.fence > Some(seen.fence));
+    if draft.held_slots(now).any(|slot| slot.fence <= seen.fence) {
+        let last = draft.slots.iter().map(|slot| slot.until).max().unwrap_or(now);
+        let state = draft.edit();
+        state.slots.retain(|slot| slot.fence > seen.fence);
         // Whatever is older was not lost by the store, but broken.
-        slots.begun = Timestamp::from_micros(0);
+        state.slots_since = Timestamp::from_micros(0);
         draft.keep_broken(last.since(now), last);
     }
-    if let Some(claimant) = claimant {
-        draft.record_run(&claimant, now, &Ending::of(RunOutcome::Broken, remember));
-        draft.keep_broken(Duration::from_micros(claimant.ttl_micros), claimant.until);
-        draft.finish_tick(claimant.tick);
-        draft.edit().claimant = Some(Claimant { released: true, broken_by: Some(by.clone()), ..claimant });
+    if let Some(lease) = holder.filter(|_| fence <= seen.fence) {
+        draft.record_run(&lease, now, &Ending::of(RunOutcome::Broken, remember));
+        draft.keep_broken(lease.ttl, lease.until);
+        draft.finish_tick(lease.tick);
+        let state = draft.edit();
+        (state.released, state.broken_by) = (true, Some(by.clone()));
     }
     draft.finish(broken)
 }
 
-/// Asks the server that runs the job to cancel the run that was seen. Its tick is over.
-pub fn cancel(look: &Look, seen: &Look, by: &Arc<str>) -> Decision<Cancelled> {
+/// Asks the server that runs the job to cancel the run that was seen, which it learns at its next extension. Its tick is over.
+/// The reply is that run, if there is one.
+pub fn cancel(look: &Look, seen: &Look, by: &Arc<str>) -> Decision<Option<CurrentRun>> {
     let mut draft = Draft::new(look);
-    let (now, fence) = (draft.now, draft.fence);
-    let is_run = |claimant: &&Claimant| claimant.kind == Kind::Run && fence <= seen.fence;
-    let Some(run) = draft.holder(now).filter(is_run).cloned() else {
-        return draft.finish(Cancelled::NotRunning);
-    };
-    let reply = Cancelled::Asked { server: run.server.to_string(), fence, until: run.until };
-    if run.cancelled_by.is_none() {
+    let was_seen = |run: &Lease| run.kind == Kind::Run && run.fence <= seen.fence;
+    let run = draft.held_lease().filter(was_seen);
+    if let Some(run) = run.as_ref().filter(|_| draft.cancelled_by.is_none()) {
         draft.finish_tick(run.tick);
-        draft.edit().claimant = Some(Claimant { cancelled_by: Some(by.clone()), ..run });
+        draft.edit().cancelled_by = Some(by.clone());
     }
-    draft.finish(reply)
+    draft.finish(run.map(CurrentRun::of))
 }
 
 impl Draft<'_> {

@@ -57,7 +57,7 @@ impl Folder {
 
     pub(super) fn look(&self, key: &str) -> Result<Look, Failure> {
         let found = self.key(key).first_line()?;
-        Ok(Record::look(found.as_ref().map(|(_, record)| record), Timestamp::now()))
+        Ok(Record::look(found.as_ref().map(|(_, record)| record), None, Timestamp::now()))
     }
 
     /// `None` if another process has the lock. Each new key pays for the removal of expired ones.
@@ -75,7 +75,7 @@ impl Folder {
     }
 
     pub(super) fn records(&self, key: &str) -> Result<JobRecords, Failure> {
-        Ok(self.key(key).whole()?.map(|record| record.records()).unwrap_or_default())
+        Ok(self.key(key).whole()?.map(|record| record.records).unwrap_or_default())
     }
 
     /// A page begins after the file name that the previous one ended with.
@@ -89,7 +89,7 @@ impl Folder {
         let files = names.iter().take(PAGE).map(|name| KeyFiles::named(&self.path, name));
         // A record that cannot be read does not hide the others.
         let found = files.filter_map(|files| files.first_line().ok()?);
-        let looks = found.map(|(key, record)| (key, Record::look(Some(&record), Timestamp::now())));
+        let looks = found.map(|(key, record)| (key, Record::look(Some(&record), None, Timestamp::now())));
         Ok(Page { keys: looks.collect(), next })
     }
 }

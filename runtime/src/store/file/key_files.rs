@@ -59,7 +59,7 @@ impl KeyFiles {
         let Some(_lock) = self.try_lock()? else { return Ok(None) };
         let mut record = self.whole()?;
         // The clock after the lock: the time that the swap waited counts.
-        let reply = Record::swap(&mut record, Timestamp::now(), swap);
+        let reply = Record::swap(&mut record, None, Timestamp::now(), swap);
         if let SwapReply::Swapped(_) = reply {
             match record {
                 Some(record) => disk::replace(&self.record, &self.to_text(&record), File::sync_all)?,

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
-use super::{Kind, SkipRecord};
+use super::{Kind, Lease, SkipRecord};
 
 /// A request to become the holder of a key.
 #[derive(Clone, Debug)]
@@ -170,16 +170,8 @@ pub enum ClaimReply {
 /// A lease that was won.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Won {
-    /// Greater than that of every earlier lease of the key.
-    pub fence: i64,
-    /// 1 for a tick's first run, 2 for the first takeover, and so on.
-    pub attempt: u32,
-    /// How many attempts beyond the first the tick gets, by the policy under which it was first started.
-    pub takeovers: u32,
-    /// When the lease began, by the store's clock.
-    pub since: Timestamp,
-    /// When it ends unless extended, by the store's clock.
-    pub until: Timestamp,
+    /// The lease.
+    pub lease: Lease,
     /// Ticks before this one that no server ran, skipped, or reported as missed. Only for a claim of a tick.
     pub missed: Vec<Gap>,
     /// The mean duration of the job's successful runs, if there are enough to tell.
@@ -211,11 +203,4 @@ pub struct Holder {
     pub since: Option<Timestamp>,
     /// How long the lock lasts unless extended, if it expires at all.
     pub remaining: Option<Duration>,
-}
-
-impl Holder {
-    /// A server that holds a lease.
-    pub(crate) fn of(server: &str, since: Timestamp, remaining: Duration) -> Self {
-        Self { server: Some(server.to_owned()), since: Some(since), remaining: Some(remaining) }
-    }
 }

@@ -4,66 +4,80 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{Claim, RunOutcome, What, Won};
+use super::super::decide::UNKNOWN_FENCE;
+use super::super::state::{as_micros, first, is_default, is_first};
+use super::{Claim, Holder, RunOutcome, What};
 
-/// A lease as its holder knows it: enough to put it back into a store that lost it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A lease: as a record keeps it, and as its holder knows it, who can put it back into a store that lost it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The claim's token: proof of ownership.
     pub token: Arc<str>,
     /// The holder.
     pub server: Arc<str>,
-    /// How long each extension lasts.
-    pub ttl: Duration,
     /// What it is held for.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub kind: Kind,
-    /// The tick it was claimed for; `None` for a claim by hand.
+    /// The tick it was claimed for; `None` for a manual claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick: Option<Timestamp>,
-    /// Which attempt at the tick this is.
+    /// 1 for a tick's first run, 2 for the first takeover, and so on.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
     pub attempt: u32,
-    /// How many attempts beyond the first the tick gets.
+    /// How many attempts beyond the first the tick gets, by the policy under which it was first started.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub takeovers: u32,
     /// The id of the request that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
-    /// Orders the leases of a key.
+    /// Greater than that of every earlier lease of the key. 0 in a record, of its newest lease: that has the record's.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub fence: i64,
     /// When it began, by the store's clock.
     pub since: Timestamp,
-    /// When it ends unless extended, as far as the holder knows.
+    /// When it ends unless extended, by the store's clock, as far as is known.
     pub until: Timestamp,
+    /// How long each extension lasts.
+    #[serde(with = "as_micros")]
+    pub ttl: Duration,
     /// How far the run is, as its function said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Missed ticks before this instant were reported by the holder.
+    /// Missed ticks before this instant were reported by the holder. Not kept in records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<Timestamp>,
 }
 
 impl Lease {
-    /// The lease that a claim has won.
-    pub fn won(claim: Claim, won: &Won) -> Self {
-        let kind = claim.what.kind();
-        let (tick, request) = match claim.what {
-            What::Tick(ask) => (Some(ask.tick), None),
-            What::Requested(id) => (None, Some(id)),
-            _ => (None, None),
+    /// The lease that a claim wins. Its fence is the store's to compute.
+    pub fn claimed(claim: &Claim, since: Timestamp, until: Timestamp) -> Self {
+        let (tick, takeovers, request) = match &claim.what {
+            What::Tick(ask) => (Some(ask.tick), ask.takeovers, None),
+            What::Requested(id) => (None, 0, Some(id.clone())),
+            _ => (None, 0, None),
         };
-        let Claim { token, server, ttl, .. } = claim;
-        let Won { fence, attempt, takeovers, since, until, .. } = *won;
-        let (progress, reported) = (None, None);
         Self {
-            token,
-            server,
-            ttl,
-            kind,
+            token: claim.token.clone(),
+            server: claim.server.clone(),
+            kind: claim.what.kind(),
             tick,
-            attempt,
+            attempt: 1,
             takeovers,
             request,
-            fence,
+            fence: UNKNOWN_FENCE,
             since,
             until,
-            progress,
-            reported,
+            // As it is stored.
+            ttl: Duration::from_micros(as_micros::of(claim.ttl)),
+            progress: None,
+            reported: None,
         }
+    }
+
+    /// What others see of it.
+    pub(crate) fn holder(&self, now: Timestamp) -> Holder {
+        let remaining = Some(self.until.since(now));
+        Holder { server: Some(self.server.to_string()), since: Some(self.since), remaining }
     }
 }
 
@@ -148,11 +162,6 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Of a lease under which nothing was started.
-    pub(crate) fn not_started(remember: usize) -> Self {
-        Self::of(RunOutcome::NotStarted, remember)
-    }
-
     /// An ending with nothing more to say.
     pub const fn of(outcome: RunOutcome, remember: usize) -> Self {
         Self { outcome, error: None, failed_tries: Vec::new(), remember, done_for: None }

@@ -1,22 +1,9 @@
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
 use super::{Holder, Kind};
 
 /// A request to run a job by hand, by a server that does not have its function.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunRequest {
-    /// Tells it from other requests.
-    pub id: String,
-    /// The server that asks.
-    pub by: String,
-    /// How long it waits.
-    pub ttl: Duration,
-}
-
-/// A request as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requested {
     /// Tells it from other requests.
@@ -27,15 +14,6 @@ pub struct Requested {
     pub until: Timestamp,
     /// What became of it.
     pub answer: Option<RequestAnswer>,
-}
-
-/// That a run was requested; whoever has the job claims it by the id.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestHint {
-    /// The job's key.
-    pub key: String,
-    /// The request's id.
-    pub id: String,
 }
 
 /// What became of a request.
@@ -54,17 +32,19 @@ pub enum RequestAnswer {
     },
 }
 
-/// The store's answer to an operator who wants a job forgotten.
+/// Whether a job was forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ForgetReply {
+pub enum Forgotten {
     /// Nothing is left of it.
-    Forgotten,
-    /// Somebody holds its key.
+    Yes,
+    /// No: the server with this id still has it.
+    Scheduled(String),
+    /// No: somebody holds its key.
     Held(Holder),
-    /// It is paused, and forgetting that would let it run.
+    /// No: it is paused, and forgetting that would let it run. Resume it first.
     Paused,
-    /// It was used until this instant, which is too recent: a server that comes late could run a tick again.
+    /// No: it was used at this instant, less than an hour ago.
     TooRecent(Timestamp),
 }
 
@@ -80,23 +60,6 @@ pub struct HeldLock {
     pub fence: Option<i64>,
     /// Who holds it, since when, and for how long unless it is extended.
     pub holder: Holder,
-}
-
-/// The answer to an operator who wants a run cancelled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cancelled {
-    /// The server that runs the job was asked to cancel it; it sees the request at its next extension.
-    Asked {
-        /// The server that runs the job.
-        server: String,
-        /// The fence of the run.
-        fence: i64,
-        /// When its lease ends unless it is extended.
-        until: Timestamp,
-    },
-    /// No run of the job is in progress.
-    NotRunning,
 }
 
 /// A server as it announced itself.

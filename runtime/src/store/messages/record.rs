@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{FailedTry, Progress, Registered, Requested};
+use super::{Ending, FailedTry, Lease, Progress, Registered, Requested};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +96,23 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// Of a lease that has ended.
+    pub(crate) fn of(lease: &Lease, ended: Timestamp, end: &Ending) -> Self {
+        Self {
+            tick: lease.tick,
+            server: lease.server.to_string(),
+            fence: lease.fence,
+            attempt: lease.attempt,
+            started: lease.since,
+            ended,
+            outcome: end.outcome,
+            error: end.error.clone(),
+            failed_tries: end.failed_tries.clone(),
+            progress: lease.progress.clone(),
+            request: lease.request.as_deref().map(str::to_owned),
+        }
+    }
+
     /// How long it took, from claim to release.
     pub fn duration(&self) -> Duration {
         self.ended.since(self.started)
@@ -121,6 +138,21 @@ pub struct CurrentRun {
     pub progress: Option<Progress>,
     /// The id of the request that it answers, for a manual run that another server asked for.
     pub request: Option<String>,
+}
+
+impl CurrentRun {
+    pub(crate) fn of(lease: Lease) -> Self {
+        Self {
+            tick: lease.tick,
+            server: lease.server.to_string(),
+            fence: lease.fence,
+            attempt: lease.attempt,
+            started: lease.since,
+            until: lease.until,
+            progress: lease.progress,
+            request: lease.request.as_deref().map(str::to_owned),
+        }
+    }
 }
 
 /// One tick that was skipped for all servers.

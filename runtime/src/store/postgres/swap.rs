@@ -111,7 +111,7 @@ impl PostgresStore {
     /// Deletes a record that is expected not to be there: only the limits count.
     async fn delete_nothing(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>, Trouble> {
         let look = self.look_at(key).await?;
-        Ok(match Record::swap(&mut None, look.now, swap) {
+        Ok(match Record::swap(&mut None, None, look.now, swap) {
             SwapReply::Swapped(swapped) if look.version.is_none() => Some(swapped),
             _ => None,
         })

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::{Claimant, JobRecord, State, names, to_ascii_json};
+use super::super::{JobRecord, Lease, State, names, to_ascii_json};
 use crate::Timestamp;
 
 /// The year 9999. Shown as infinity: not every system's calendar goes further.
@@ -24,10 +24,10 @@ pub(super) fn readable(text: &str) -> String {
 
 /// Who holds a key, since when and until when, whether its lease is still valid or not; nobody once it was released.
 pub(super) fn holder(state: &State) -> [Option<String>; 3] {
-    if let Some(Claimant { server, since, until, released: false, .. }) = &state.claimant {
+    if let (Some(Lease { server, since, until, .. }), false) = (&state.claimant, state.released) {
         return [Some(readable(server)), Some(time(*since)), Some(time(*until))];
     }
-    let slots = &state.slots.held;
+    let slots = &state.slots;
     let servers: Vec<String> = slots.iter().map(|slot| readable(&slot.server)).collect();
     [
         (!servers.is_empty()).then(|| names(&servers)),
@@ -112,10 +112,16 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::time::Duration;
 
-    use super::super::super::{Kind, RunOutcome, RunRecord, Skip, SkipRecord, Slot, Slots};
+    use super::super::super::{Claim, RunOutcome, RunRecord, Skip, SkipRecord, What};
     use super::*;
+
+    fn lease(what: What, server: &str, since: i64, until: i64) -> Lease {
+        let (token, server, ttl) = ("t".into(), server.into(), Duration::from_micros(4));
+        let claim = Claim { token, server, ttl, what, remember: 0 };
+        Lease::claimed(&claim, Timestamp::from_micros(since), Timestamp::from_micros(until))
+    }
 
     fn run(fence: i64) -> JobRecord {
         JobRecord::Run(RunRecord {
@@ -155,39 +161,17 @@ mod tests {
 
     #[test]
     fn holder_is_shown_until_the_key_is_released() {
-        let claimant = |released| Claimant {
-            token: "t".into(),
-            server: "host-1".into(),
-            kind: Kind::Run,
-            tick: None,
-            attempt: 1,
-            request: None,
-            since: Timestamp::from_micros(5),
-            until: Timestamp::from_micros(9),
-            ttl_micros: 4,
-            released,
-            broken_by: None,
-            cancelled_by: None,
-            progress: None,
-        };
-        let held = State { claimant: Some(claimant(false)), ..State::default() };
+        let held = State { claimant: Some(lease(What::Now, "host-1", 5, 9)), ..State::default() };
         let expected = ["host-1", "1970-01-01T00:00:00.000005Z", "1970-01-01T00:00:00.000009Z"];
         assert_eq!(holder(&held), expected.map(|text| Some(text.to_owned())));
-        let released = State { claimant: Some(claimant(true)), ..State::default() };
+        let released = State { released: true, ..held };
         assert_eq!(holder(&released), [const { None }; 3]);
     }
 
     #[test]
     fn holders_of_slots_are_shown_together() {
-        let slot = |server: &str, since, until| Slot {
-            token: Arc::from("t"),
-            server: server.into(),
-            of: 2,
-            fence: None,
-            since: Timestamp::from_micros(since),
-            until: Timestamp::from_micros(until),
-        };
-        let slots = Slots { held: vec![slot("a", 1, 9), slot("b", 2, 8)], ..Slots::default() };
+        let slot = |server, since, until| lease(What::Slot(2), server, since, until);
+        let slots = vec![slot("a", 1, 9), slot("b", 2, 8)];
         let [since, until] = [1, 9].map(|at| Some(time(Timestamp::from_micros(at))));
         assert_eq!(holder(&State { slots, ..State::default() }), [Some("a, b".to_owned()), since, until]);
     }

@@ -88,7 +88,7 @@ pub(super) fn read(answers: impl IntoIterator<Item = Value>) -> Result<Look, Mis
             )));
         }
     };
-    Ok(Record::look_with_lock(record.as_ref(), lock.as_ref(), now))
+    Ok(Record::look(record.as_ref(), lock.as_ref(), now))
 }
 
 /// The lock by its value and `PTTL`. What is not a string is another program's lock, too.

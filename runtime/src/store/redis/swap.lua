@@ -1,4 +1,4 @@
--- The conditional write of one key: see Record::swap_with_lock. Instants are in microseconds.
+-- The conditional write of one key: see Record::swap. Instants are in microseconds.
 --
 -- KEYS  the lock, the record, its runs and skips (newest first), and a key that is there while a caller listens
 -- ARGV  as named below. Empty: no record, no lock, no state (delete), no expiry, leave the lock. An expected lock is '=' and

@@ -1,7 +1,5 @@
 //! Swaps: one script, in one round trip.
 
-use std::time::Duration;
-
 use redis::{Cmd, Value};
 
 use super::super::{
@@ -44,8 +42,7 @@ impl RedisStore {
             return None;
         }
         // Several such waits must fit into the time that the caller has for a request.
-        let claimant = swap.change.state.as_ref().and_then(|state| state.claimant.as_ref());
-        let ttl = claimant.map(|claimant| Duration::from_micros(claimant.ttl_micros));
+        let ttl = swap.change.state.as_ref().and_then(|state| Some(state.claimant.as_ref()?.ttl));
         let within = self.timeouts.response / 4;
         Some(Wait { replicas: self.wait_replicas, within: ttl.map_or(within, |ttl| within.min(ttl / 12)) })
     }

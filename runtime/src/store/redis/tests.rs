@@ -174,7 +174,7 @@ async fn swap_means_what_record_swap_says() {
             swap.expected_lock = Some("another".into());
         }
         let reply = store.swap("key", &swap).await.unwrap();
-        let expected = Record::swap_with_lock(&mut record, &mut held, reply.now(), &swap);
+        let expected = Record::swap(&mut record, Some(&mut held), reply.now(), &swap);
         match (reply, expected) {
             (SwapReply::Changed(found), SwapReply::Changed(expected)) => {
                 assert_shows(found, &expected, round);
@@ -185,9 +185,9 @@ async fn swap_means_what_record_swap_says() {
             }
         }
         look = store.look("key").await.unwrap();
-        let expected = Record::look_with_lock(record.as_ref(), held.as_ref(), look.now);
+        let expected = Record::look(record.as_ref(), held.as_ref(), look.now);
         assert_shows(look.clone(), &expected, round);
-        let records = record.as_ref().map(Record::records).unwrap_or_default();
+        let records = record.as_ref().map(|record| record.records.clone()).unwrap_or_default();
         assert_eq!(store.records("key").await.unwrap(), records, "round {round}");
     }
     assert!((500..1900).contains(&applied), "{applied} of 2000 swaps were applied");

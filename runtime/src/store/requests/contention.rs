@@ -15,15 +15,6 @@ pub(super) struct Contention {
     attempts: u32,
 }
 
-/// What follows a swap that was refused.
-pub(super) enum Next {
-    /// The key is as it was shown with the refusal.
-    Decide,
-    /// It may have changed during the pause: a swap that expects what was shown before would be refused again.
-    Look,
-    GiveUp,
-}
-
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
@@ -36,18 +27,21 @@ impl Contention {
         Self { is_holder, give_up: Instant::now() + within, attempts: 0 }
     }
 
-    /// A pause that grows with every attempt but the first, with jitter: competitors must not stay in step.
-    pub(super) async fn pause(&mut self) -> Next {
+    /// Whether one more refusal is one too many.
+    pub(super) fn is_over(&mut self) -> bool {
         self.attempts += 1;
-        if self.attempts > ALWAYS && Instant::now() >= self.give_up {
-            return Next::GiveUp;
-        }
+        self.attempts > ALWAYS && Instant::now() >= self.give_up
+    }
+
+    /// A pause that grows with every attempt but the first, with jitter: competitors must not stay in step. `false` if there
+    /// is none.
+    pub(super) async fn pauses(&self) -> bool {
         if self.is_holder || self.attempts == 1 {
-            return Next::Decide;
+            return false;
         }
         let longest = Duration::from_micros(500 << self.attempts.min(6)).min(LONGEST_PAUSE);
         let part = u32::try_from(random() >> 40).unwrap_or_default() % 1000;
         sleep(longest * part / 1000).await;
-        Next::Look
+        true
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Requests, SLOTS};
 use crate::Timestamp;
-use crate::store::{HeldLock, History, Note, RequestHint, ServerInfo, StoreError, Topic, decide};
+use crate::store::{HeldLock, History, Note, ServerInfo, StoreError, Topic, decide};
 
 impl Requests<'_> {
     /// What is known of a job, and the store's time.
@@ -40,21 +40,20 @@ impl Requests<'_> {
         Ok(held)
     }
 
-    /// Announces a server for so long, and returns which runs were requested.
+    /// Announces a server for so long, and returns which runs were requested: the job's key, and the request's id.
     pub(crate) async fn announce(
         &self,
         server: &str,
         about: Arc<str>,
         ttl: Duration,
-    ) -> Result<Vec<RequestHint>, StoreError> {
+    ) -> Result<Vec<Note>, StoreError> {
         let note = Note { name: server.to_owned(), text: about };
         let sent = Instant::now();
         let now = self.ask("announce", self.store.put_note(Topic::Servers, &note, ttl)).await?;
         self.time.learn(sent, now);
         let requests = self.ask("announce", self.store.notes(Topic::Requests)).await?.notes;
         self.observe.answered("announce");
-        let hint = |note: Note| RequestHint { key: note.name, id: note.text.to_string() };
-        Ok(requests.into_iter().map(hint).collect())
+        Ok(requests)
     }
 
     /// This server is gone.

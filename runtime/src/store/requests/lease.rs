@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Answer, Outstanding, Requests, record_key};
+use crate::store::decide::UNKNOWN_FENCE;
 use crate::store::{
-    Change, Claim, ClaimReply, Ending, ExtendReply, Lease, Lock, LockChange, Look, ReleaseReply, StoreError,
-    Swapped, Verdict, What, decide,
+    Change, Claim, ClaimReply, Ending, ExtendReply, Lease, Lock, Look, ReleaseReply, StoreError, Swapped,
+    Verdict, What, decide,
 };
 
 /// A record as this process wrote it last: the next swap needs no look, if nothing has changed since.
@@ -19,12 +20,8 @@ pub(crate) struct Cached {
 
 impl Cached {
     pub(super) fn new(swapped: Swapped, lock: Option<Lock>, change: Change) -> Option<Self> {
-        let lock = match change.lock {
-            LockChange::Leave => lock,
-            LockChange::Delete => None,
-            LockChange::Set { token, until } => Some(Lock { token, until: Some(until) }),
-        };
         let Swapped { now, version, fence } = swapped;
+        let lock = change.lock.apply(lock);
         let look = Look { now, version: Some(version), fence, state: change.state?, lock };
         Some(Self { look, received: Instant::now() })
     }
@@ -52,8 +49,10 @@ impl Requests<'_> {
         let mut answer = self
             .decide("claim", key, expected, outstanding, is_won, |look| decide::claim(look, claim))
             .await?;
-        if let (ClaimReply::Won(won), Some(fence)) = (&mut answer.reply.decision, answer.fence) {
-            won.fence = fence;
+        if let (ClaimReply::Won(won), Some(written)) = (&mut answer.reply.decision, &answer.written)
+            && won.lease.fence == UNKNOWN_FENCE
+        {
+            won.lease.fence = written.look.fence;
         }
         Ok(answer)
     }

@@ -4,9 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::{Requests, slots_key};
-use crate::store::{
-    Cancelled, ForgetReply, HeldLock, Look, Note, Requested, RunRequest, StoreError, Topic, decide,
-};
+use crate::store::{CurrentRun, Forgotten, HeldLock, Look, Note, Requested, StoreError, Topic, decide};
 
 impl Requests<'_> {
     pub(crate) async fn set_paused(&self, key: &str, paused: bool) -> Result<(), StoreError> {
@@ -18,21 +16,21 @@ impl Requests<'_> {
         self.change("reset", key, decide::reset).await
     }
 
-    pub(crate) async fn cancel(&self, key: &str, by: &Arc<str>) -> Result<Cancelled, StoreError> {
+    pub(crate) async fn cancel(&self, key: &str, by: &Arc<str>) -> Result<Option<CurrentRun>, StoreError> {
         let seen = OnceLock::new();
         let decide = |look: &Look| decide::cancel(look, seen.get_or_init(|| look.clone()), by);
         self.change("cancel", key, decide).await
     }
 
     /// Removes all that is known of a job, and of a semaphore with the same key.
-    pub(crate) async fn forget(&self, key: &str, quiet: Duration) -> Result<ForgetReply, StoreError> {
+    pub(crate) async fn forget(&self, key: &str, quiet: Duration) -> Result<Forgotten, StoreError> {
         for record in [&*slots_key(key), key] {
             let reply = self.change("forget", record, |look| decide::forget(look, quiet)).await?;
-            if reply != ForgetReply::Forgotten {
+            if reply != Forgotten::Yes {
                 return Ok(reply);
             }
         }
-        Ok(ForgetReply::Forgotten)
+        Ok(Forgotten::Yes)
     }
 
     /// Frees a key, and every slot of it.
@@ -54,8 +52,14 @@ impl Requests<'_> {
 
     /// Asks for a manual run on a server that has the job. Servers hear of it at their next heartbeat, so the note follows
     /// the request: a server that reads the note finds the request.
-    pub(crate) async fn request(&self, key: &str, request: &RunRequest) -> Result<Requested, StoreError> {
-        let counts = self.change("request", key, |look| decide::request(look, request)).await?;
+    pub(crate) async fn request(
+        &self,
+        key: &str,
+        id: &str,
+        by: &str,
+        ttl: Duration,
+    ) -> Result<Requested, StoreError> {
+        let counts = self.change("request", key, |look| decide::request(look, id, by, ttl)).await?;
         let note = Note { name: key.to_owned(), text: counts.id.as_str().into() };
         // The request that counts may be an earlier one, and last longer or shorter than this one.
         let ttl = counts.until.since(self.time.now());

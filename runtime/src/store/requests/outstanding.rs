@@ -48,8 +48,8 @@ impl Outstanding {
     /// may. A store that checks the time and then has to wait may commit a little later: within a request's time.
     pub(super) fn compare(&mut self, look: &Look, within: Duration) {
         let state = &look.state;
-        let has_won = state.claimant.as_ref().is_some_and(|own| own.token == self.token && !own.released)
-            || state.slots.held.iter().any(|slot| slot.token == self.token);
+        let newest = state.claimant.as_ref().filter(|_| !state.released);
+        let has_won = newest.into_iter().chain(&state.slots).any(|lease| lease.token == self.token);
         self.sent.take_if(|sent| {
             let replaced = sent.expected.is_some() && look.version != sent.expected;
             !has_won && (replaced || look.now > sent.not_after.plus(within))

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::{Observe, Outstanding, Requests, Turns, slots_key};
 use crate::Timestamp;
 use crate::store::memory::MemoryStore;
-use crate::store::{Claim, ClaimReply, Ending, Lease, ReleaseReply, RunOutcome, StoreError, What};
+use crate::store::{Claim, ClaimReply, Ending, ReleaseReply, RunOutcome, StoreError, What};
 use crate::store_time::StoreTime;
 use crate::testing::TestClock;
 
@@ -36,7 +36,7 @@ async fn turn_at_a_semaphore_is_waited_for_no_longer_than_a_request_may_take() {
     let answer = tokio::time::timeout_at(patience, claiming).await.expect("a claim is answered").unwrap();
     let ClaimReply::Won(won) = answer.reply.decision else { panic!("it is free") };
 
-    let (lease, end) = (Lease::won(claim, &won), Ending::of(RunOutcome::Succeeded, 0));
+    let (lease, end) = (won.lease, Ending::of(RunOutcome::Succeeded, 0));
     let releasing = requests.release("semaphore", &lease, &end, None);
     let answer = tokio::time::timeout_at(patience, releasing).await.expect("a release is answered").unwrap();
     assert_eq!(answer.reply, ReleaseReply::Released);

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::store::{
-    Cancelled, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Holder, Lease,
-    Listener, Look, REMEMBERED, ReleaseReply, Requested, RunOutcome, RunRecord, RunRequest, Store,
-    StoreErrorKind, Taken, TickClaim, Verdict, What, Won,
+    Claim, ClaimReply, CurrentRun, Ending, ExtendReply, Forgotten, HeldLock, History, Holder, Lease,
+    Listener, Look, REMEMBERED, ReleaseReply, Requested, RunOutcome, RunRecord, Store, StoreErrorKind, Taken,
+    TickClaim, Verdict, What, Won,
 };
 use crate::{Missed, Overlap, Timestamp};
 
@@ -100,7 +100,7 @@ impl Bench {
 
     /// Claims, and must win.
     pub async fn win(&self, claim: &Claim) -> Lease {
-        lease(claim, &self.won(claim).await)
+        self.won(claim).await.lease
     }
 
     /// Registers the job with a claim that decides no tick, and returns when that was.
@@ -162,14 +162,13 @@ impl Bench {
         self.client.reset(&self.key).await.expect("reset");
     }
 
-    pub async fn forget(&self, quiet: Duration) -> ForgetReply {
+    pub async fn forget(&self, quiet: Duration) -> Forgotten {
         self.client.forget(&self.key, quiet).await.expect("forget").reply
     }
 
     /// Another server requests a manual run.
     pub async fn request(&self, id: &str, ttl: Duration) -> Requested {
-        let request = RunRequest { id: id.to_owned(), by: "asker".to_owned(), ttl };
-        self.client.request(&self.key, &request).await.expect("request").reply
+        self.client.request(&self.key, id, "asker", ttl).await.expect("request").reply
     }
 
     pub async fn break_lock(&self) -> Vec<HeldLock> {
@@ -180,7 +179,7 @@ impl Bench {
         self.client.locks().await.expect("locks").reply
     }
 
-    pub async fn cancel(&self) -> Cancelled {
+    pub async fn cancel(&self) -> Option<CurrentRun> {
         self.client.cancel(&self.key).await.expect("cancel").reply
     }
 
@@ -289,11 +288,6 @@ pub fn claim_what(server: &str, ttl: Duration, what: What) -> Claim {
 fn token(server: &str) -> Arc<str> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("{server}-{}", COUNT.fetch_add(1, Ordering::Relaxed)).into()
-}
-
-/// The lease that a server has after it won.
-pub fn lease(claim: &Claim, won: &Won) -> Lease {
-    Lease::won(claim.clone(), won)
 }
 
 pub fn ending(outcome: RunOutcome) -> Ending {

@@ -6,9 +6,8 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::clock::SystemClock;
 use crate::store::{
-    Cached, Cancelled, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, HeldLock, History, Lease,
-    Observe, Outstanding, ReleaseReply, RequestHint, Requested, Requests, RunRequest, ServerInfo, Store,
-    StoreError, Turns, Verdict,
+    Cached, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, Forgotten, HeldLock, History, Lease, Note,
+    Observe, Outstanding, ReleaseReply, Requested, Requests, ServerInfo, Store, StoreError, Turns, Verdict,
 };
 use crate::store_time::StoreTime;
 
@@ -98,7 +97,7 @@ impl Client {
         let answer =
             self.requests().claim(key, claim, true, &mut Outstanding::of(claim.token.clone())).await?;
         let ClaimReply::Won(won) = &answer.reply.decision else { return Ok(None) };
-        let lease = Lease::won(claim.clone(), won);
+        let lease = won.lease.clone();
         Ok(Some(Acquired { client: self.clone(), key: key.to_owned(), lease, written: answer.written }))
     }
 
@@ -121,7 +120,7 @@ impl Client {
     }
 
     /// Asks the server that runs a job to cancel the run.
-    pub async fn cancel(&self, key: &str) -> Answered<Cancelled> {
+    pub async fn cancel(&self, key: &str) -> Answered<Option<CurrentRun>> {
         let reply = self.requests().cancel(key, &"client".into()).await?;
         Ok(self.stamped(reply))
     }
@@ -145,14 +144,14 @@ impl Client {
     }
 
     /// Removes an unused job.
-    pub async fn forget(&self, key: &str, quiet: Duration) -> Answered<ForgetReply> {
+    pub async fn forget(&self, key: &str, quiet: Duration) -> Answered<Forgotten> {
         let reply = self.requests().forget(key, quiet).await?;
         Ok(self.stamped(reply))
     }
 
     /// Asks for a manual run.
-    pub async fn request(&self, key: &str, request: &RunRequest) -> Answered<Requested> {
-        let reply = self.requests().request(key, request).await?;
+    pub async fn request(&self, key: &str, id: &str, by: &str, ttl: Duration) -> Answered<Requested> {
+        let reply = self.requests().request(key, id, by, ttl).await?;
         Ok(self.stamped(reply))
     }
 
@@ -163,7 +162,7 @@ impl Client {
     }
 
     /// Announces a server.
-    pub async fn announce(&self, server: &str, about: &str, ttl: Duration) -> Answered<Vec<RequestHint>> {
+    pub async fn announce(&self, server: &str, about: &str, ttl: Duration) -> Answered<Vec<Note>> {
         let reply = self.requests().announce(server, about.into(), ttl).await?;
         Ok(self.stamped(reply))
     }

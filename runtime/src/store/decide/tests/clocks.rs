@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use singleton_jobs_policy::Timestamp;
 
-use crate::store::{Claim, ClaimReply, ForgetReply, TickClaim};
+use crate::store::{Claim, ClaimReply, Forgotten, TickClaim};
 use crate::testing::TestClock;
 use crate::testing::store::bench::{Bench, LONG, ask, claim, claim_now, claim_with};
 
@@ -90,8 +90,8 @@ async fn schedule_that_no_server_follows_any_more_gives_way_to_an_older_server()
 async fn fence_is_not_given_twice_in_the_microsecond_of_its_forgetting() {
     let (clock, bench) = set_clock();
     let before = bench.finish(&claim_now("a", LONG)).await;
-    assert!(matches!(bench.forget(Duration::ZERO).await, ForgetReply::TooRecent(_)));
+    assert!(matches!(bench.forget(Duration::ZERO).await, Forgotten::TooRecent(_)));
     clock.step(1);
-    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+    assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Yes);
     assert!(bench.win(&claim_now("a", LONG)).await.fence > before.fence);
 }

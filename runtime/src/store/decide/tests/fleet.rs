@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::store::{JobInfo, RequestHint, RunningInfo, ServerInfo};
+use crate::store::{JobInfo, Note, RunningInfo, ServerInfo};
 use crate::testing::store::Client;
 use serde_json::json;
 
 use super::{bench, subject};
 use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT};
 
-pub(super) async fn announce(client: &Client, server: &str, ttl: Duration) -> Vec<RequestHint> {
+pub(super) async fn announce(client: &Client, server: &str, ttl: Duration) -> Vec<Note> {
     say(client, server, ttl, &about(server, 0)).await
 }
 
-async fn say(client: &Client, server: &str, ttl: Duration, about: &str) -> Vec<RequestHint> {
+async fn say(client: &Client, server: &str, ttl: Duration, about: &str) -> Vec<Note> {
     client.announce(server, about, ttl).await.expect("announce").reply
 }
 

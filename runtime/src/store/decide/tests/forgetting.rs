@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Missed;
-use crate::store::{ClaimReply, ForgetReply, History, TickClaim};
+use crate::store::{ClaimReply, Forgotten, History, TickClaim};
 
 use super::bench;
 use crate::testing::store::bench::{
@@ -24,10 +24,10 @@ async fn nothing_is_remembered_of_a_forgotten_job() {
     used(&bench).await;
     bench.request("one", LONG).await;
     assert_ne!(bench.history().await, History::default());
-    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+    assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Yes);
     assert_eq!(bench.history().await, History::default());
     assert_eq!(bench.claim(&claim_requested("a", "one")).await, ClaimReply::NotRequested);
-    assert_eq!(bench.forget(LONG).await, ForgetReply::Forgotten, "as of a job that never was");
+    assert_eq!(bench.forget(LONG).await, Forgotten::Yes, "as of a job that never was");
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,7 +44,7 @@ async fn forgotten_job_has_missed_nothing() {
 async fn held_key_is_not_forgotten() {
     let bench = bench();
     bench.win(&claim_now("a", LONG)).await;
-    let ForgetReply::Held(holder) = bench.forget(Duration::ZERO).await else { panic!("the key is held") };
+    let Forgotten::Held(holder) = bench.forget(Duration::ZERO).await else { panic!("the key is held") };
     assert_eq!(holder.server.as_deref(), Some("a"));
     assert_ne!(bench.history().await.current, None);
 }
@@ -53,7 +53,7 @@ async fn held_key_is_not_forgotten() {
 async fn key_under_a_foreign_lock_is_not_forgotten() {
     let bench = bench();
     bench.foreign_lock(LONG).await;
-    let ForgetReply::Held(holder) = bench.forget(Duration::ZERO).await else { panic!("the key is held") };
+    let Forgotten::Held(holder) = bench.forget(Duration::ZERO).await else { panic!("the key is held") };
     assert_eq!(holder.server, None);
     bench.lock_is(Some("foreign")).await;
 }
@@ -63,7 +63,7 @@ async fn job_whose_last_holder_crashed_is_forgotten() {
     let bench = bench();
     let crashed = bench.win(&claim_now("a", SHORT)).await;
     bench.outlive(&crashed).await;
-    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+    assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Yes);
     assert_eq!(bench.history().await, History::default());
 }
 
@@ -72,12 +72,12 @@ async fn paused_job_is_not_forgotten() {
     let bench = bench();
     used(&bench).await;
     bench.pause(true).await;
-    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Paused);
+    assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Paused);
     let tick = bench.tick_now().await;
     assert_eq!(bench.claim(&claim("b", tick)).await, ClaimReply::Paused);
     bench.pause(false).await;
     bench.tick_now().await;
-    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+    assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Yes);
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,9 +87,9 @@ async fn job_that_was_run_recently_is_not_forgotten() {
     let before = bench.history().await;
     // The fence is a time, and later than the tick.
     let last = crate::Timestamp::from_micros(lease.fence);
-    assert_eq!(bench.forget(DAY).await, ForgetReply::TooRecent(last));
+    assert_eq!(bench.forget(DAY).await, Forgotten::TooRecent(last));
     assert_eq!(bench.history().await, before);
-    assert_eq!(bench.forget(MOMENT / 2).await, ForgetReply::Forgotten);
+    assert_eq!(bench.forget(MOMENT / 2).await, Forgotten::Yes);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +99,7 @@ async fn job_whose_tick_was_skipped_recently_is_not_forgotten() {
     let tick = bench.tick_now().await;
     bench.claim(&claim("a", tick)).await;
     bench.pause(false).await;
-    assert_eq!(bench.forget(DAY).await, ForgetReply::TooRecent(tick));
+    assert_eq!(bench.forget(DAY).await, Forgotten::TooRecent(tick));
     assert_eq!(bench.history().await.skips.len(), 1);
 }
 
@@ -107,7 +107,7 @@ async fn job_whose_tick_was_skipped_recently_is_not_forgotten() {
 async fn mark_from_the_future_is_not_forgotten() {
     let bench = bench();
     let ahead = super::claims::mark_ahead(&bench, LONG).await;
-    assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::TooRecent(ahead));
+    assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::TooRecent(ahead));
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,6 +118,6 @@ async fn fences_grow_across_forgetting() {
         let lease = used(&bench).await;
         assert!(lease.fence > last, "{} is not above {last}", lease.fence);
         last = lease.fence;
-        assert_eq!(bench.forget(Duration::ZERO).await, ForgetReply::Forgotten);
+        assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Yes);
     }
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use crate::store::decide::{self, Decision};
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Change, Claim, ClaimReply, Ending, ExtendReply, ForgetReply, Gap, Lease, Look, ReleaseReply, RunOutcome,
-    Store, Swap, SwapReply, TickClaim, What, Won,
+    Claim, ClaimReply, Ending, ExtendReply, Forgotten, Gap, Lease, Look, ReleaseReply, RunOutcome, Store,
+    Swap, SwapReply, TickClaim, What,
 };
 use crate::testing::TestClock;
 use crate::testing::store::Client;
 use crate::testing::store::bench::{
-    Bench, LONG, MOMENT, SCHEDULE, SHORT, ask, claim, claim_now, claim_what, claim_with, lease,
+    Bench, LONG, MOMENT, SCHEDULE, SHORT, ask, claim, claim_now, claim_what, claim_with,
 };
 
 use super::{LOST, START, bench, subject_on};
@@ -54,7 +54,7 @@ async fn broken_lease_does_not_come_back_after_its_job_was_forgotten() {
     bench.break_lock().await;
     tokio::time::sleep(Duration::from_secs(7200)).await;
     let reply = bench.forget(Duration::from_secs(3600)).await;
-    assert!(matches!(reply, ForgetReply::TooRecent(_)), "{reply:?}");
+    assert!(matches!(reply, Forgotten::TooRecent(_)), "{reply:?}");
     let reply = bench.extend(&broken).await;
     assert!(matches!(reply, ExtendReply::Lost { broken_by: Some(_) }), "{reply:?}");
 }
@@ -147,13 +147,13 @@ async fn late_copy_of_a_swap_is_refused() {
     let clock = TestClock::starting_at(START);
     let store = MemoryStore::new(Arc::new(clock.clone()));
     let look = store.look("key").await.unwrap();
-    let Decision { change: Some(change), .. } = decide::claim(&look, &lock("a", LONG)) else {
+    let Decision { reply, change: Some(change) } = decide::claim(&look, &lock("a", LONG)) else {
         panic!("the key is free")
     };
+    let ClaimReply::Won(won) = reply.decision else { panic!("the key is free") };
     let swap = Swap { expected: look.version, expected_lock: None, nonce: 1, change };
     let SwapReply::Swapped(swapped) = store.swap("key", &swap).await.unwrap() else { panic!("refused") };
-    let held = lease(&lock("a", LONG), &Won { fence: swapped.fence, ..won_at(&swap.change) });
-    let held = Lease { token: claimant(&swap.change), ..held };
+    let held = Lease { fence: swapped.fence, ..won.lease };
     let reply = store.swap("key", &swap).await.unwrap();
     assert!(matches!(reply, SwapReply::Changed(_)), "while it is held");
     let client = Client::new(store.clone());
@@ -166,21 +166,4 @@ async fn late_copy_of_a_swap_is_refused() {
         matches!(reply, SwapReply::Changed(_)),
         "after the claim's limit, though there is no record again"
     );
-}
-
-fn claimant(change: &Change) -> Arc<str> {
-    change.state.as_ref().and_then(|state| state.claimant.as_ref()).expect("a claimant").token.clone()
-}
-
-fn won_at(change: &Change) -> Won {
-    let claimant = change.state.as_ref().and_then(|state| state.claimant.as_ref()).expect("a claimant");
-    Won {
-        fence: 0,
-        attempt: 1,
-        takeovers: 0,
-        since: claimant.since,
-        until: claimant.until,
-        missed: Vec::new(),
-        usual: None,
-    }
 }

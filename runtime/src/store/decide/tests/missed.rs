@@ -6,7 +6,7 @@ use crate::store::{Claim, ClaimReply, Gap, Lease, RunOutcome, Skip, Taken, TickC
 use crate::{Missed, Overlap, Timestamp};
 
 use super::bench;
-use crate::testing::store::bench::{DAY, LONG, ask, claim, claim_now, claim_with, holder, lease, started};
+use crate::testing::store::bench::{DAY, LONG, ask, claim, claim_now, claim_with, holder, started};
 
 /// A server that has just started asks for a tick that is beyond its grace.
 fn made_up(server: &str, tick: Timestamp) -> Claim {
@@ -156,7 +156,7 @@ async fn winner_gets_the_gap_since_the_last_decided_tick() {
         [Gap { after: registered, before: first, schedule: None }],
         "nothing was decided before"
     );
-    let lease = Lease { reported: Some(first), ..lease(&claim, &won) };
+    let lease = Lease { reported: Some(first), ..won.lease };
     bench.release(&lease, RunOutcome::Succeeded).await;
 
     let holding = bench.win(&claim_now("b", LONG)).await;
@@ -210,7 +210,7 @@ async fn gap_is_returned_until_a_lease_has_reported_it() {
     let next = following("b", tick, bench.tick_now().await);
     let won = bench.won(&next).await;
     assert_eq!(won.missed, gap, "the lease before did not report it");
-    let mut reporting = Lease { reported: next_tick(&next), ..lease(&next, &won) };
+    let mut reporting = Lease { reported: next_tick(&next), ..won.lease };
     bench.keep(&mut reporting).await;
     assert_eq!(bench.look().await.state.missed, []);
     bench.release(&reporting, RunOutcome::Succeeded).await;
@@ -260,8 +260,8 @@ async fn takeovers_and_manual_runs_add_no_gap() {
     bench.release(&cut_short, RunOutcome::Cancelled).await;
     let takeover = claim_with("b", LONG, retried);
     let won = bench.won(&takeover).await;
-    assert_eq!((won.attempt, won.missed.len()), (2, 0));
-    bench.release(&lease(&takeover, &won), RunOutcome::Succeeded).await;
+    assert_eq!((won.lease.attempt, won.missed.len()), (2, 0));
+    bench.release(&won.lease, RunOutcome::Succeeded).await;
     assert_eq!(bench.won(&claim_now("c", LONG)).await.missed, []);
     assert_eq!(bench.look().await.state.missed, []);
 }

@@ -6,7 +6,7 @@ use super::bench;
 use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, TickClaim, What};
 use crate::testing::store::Client;
 use crate::testing::store::bench::{
-    Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_what, claim_with, lease,
+    Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_what, claim_with,
 };
 use crate::testing::{Hook, Hooked, Intercept, Request};
 
@@ -18,15 +18,12 @@ async fn race(bench: &Bench, claims: Vec<Claim>) -> Lease {
     let mut racing = tokio::task::JoinSet::new();
     for claim in claims {
         let bench = bench.clone();
-        racing.spawn(async move {
-            let reply = bench.claim(&claim).await;
-            (claim, reply)
-        });
+        racing.spawn(async move { bench.claim(&claim).await });
     }
     let mut leases = Vec::new();
-    for (claim, reply) in racing.join_all().await {
+    for reply in racing.join_all().await {
         if let ClaimReply::Won(won) = reply {
-            leases.push(lease(&claim, &won));
+            leases.push(won.lease);
         }
     }
     assert_eq!(leases.len(), 1, "one of {SERVERS} servers should have won: {leases:?}");

@@ -7,7 +7,7 @@ use crate::{Missed, Timestamp};
 
 use super::{bench, subject};
 use crate::testing::store::bench::{
-    Bench, DAY, LONG, MOMENT, SCHEDULE, SHORT, ask, claim, claim_now, claim_with, lease,
+    Bench, DAY, LONG, MOMENT, SCHEDULE, SHORT, ask, claim, claim_now, claim_with,
 };
 
 const OTHER: &str = "30 * * * * Europe/Berlin";
@@ -167,7 +167,7 @@ async fn two_schedules_side_by_side_start_each_tick_at_most_once() {
         for claim in claims {
             if let ClaimReply::Won(new) = bench.claim(&claim).await {
                 won += 1;
-                bench.release(&lease(&claim, &new), RunOutcome::Succeeded).await;
+                bench.release(&new.lease, RunOutcome::Succeeded).await;
             }
         }
     }

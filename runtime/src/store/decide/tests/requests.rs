@@ -1,6 +1,6 @@
 //! Manual runs that are requested by a server without the job.
 
-use crate::store::{ClaimReply, RequestAnswer, RequestHint, Requested, RunOutcome};
+use crate::store::{ClaimReply, Note, RequestAnswer, Requested, RunOutcome};
 
 use super::fleet::announce;
 use super::{bench, subject};
@@ -11,12 +11,12 @@ async fn answer(bench: &Bench) -> Option<RequestAnswer> {
 }
 
 /// What a server is told that announces itself.
-async fn hints(bench: &Bench) -> Vec<RequestHint> {
+async fn hints(bench: &Bench) -> Vec<Note> {
     announce(&bench.client, "d", LONG).await
 }
 
-fn hint(bench: &Bench, id: &str) -> RequestHint {
-    RequestHint { key: bench.key.clone(), id: id.to_owned() }
+fn hint(bench: &Bench, id: &str) -> Note {
+    Note { name: bench.key.clone(), text: id.into() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +147,7 @@ async fn every_announcement_returns_every_request() {
     other.request("r2", LONG).await;
     for _ in 0..2 {
         let mut told = hints(&one).await;
-        told.sort_by(|a, b| a.id.cmp(&b.id));
+        told.sort_by(|a, b| a.text.cmp(&b.text));
         assert_eq!(told, [hint(&one, "r1"), hint(&other, "r2")]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::store::{Ending, Lease, ReleaseReply, RunOutcome, Stats, TickClaim};
 
 use super::bench;
-use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT, ask, claim_now, claim_with, ending, lease};
+use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT, ask, claim_now, claim_with, ending};
 
 async fn stats(bench: &Bench) -> Stats {
     bench.history().await.stats
@@ -116,7 +116,7 @@ async fn usual_duration_is_known_after_three_successes() {
         let won = bench.won(&claim).await;
         assert_eq!(won.usual, None);
         tokio::time::sleep(MOMENT).await;
-        bench.release(&lease(&claim, &won), outcome).await;
+        bench.release(&won.lease, outcome).await;
     }
     let usual = stats(&bench).await.mean();
     assert!(usual >= Some(MOMENT), "{usual:?}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, Taken, TickClaim, Unfinished};
+use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, Taken, TickClaim, Unfinished, Won};
 use crate::{Overlap, Timestamp};
 
 use super::bench;
@@ -30,7 +30,9 @@ async fn loser_sees_the_unfinished_tick_and_how_long_its_key_is_held() {
     let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let won = bench.answer(&retrying("a", tick)).await;
-    let ClaimReply::Won(lease) = won.reply.decision else { panic!("the claim should have won: {won:?}") };
+    let ClaimReply::Won(Won { lease, .. }) = won.reply.decision else {
+        panic!("the claim should have won: {won:?}")
+    };
     assert_eq!(won.reply.unfinished, None, "a winner waits for no other server");
 
     let (same, later) = (retrying("b", tick), retrying("b", tick.plus(MOMENT)));

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::store::{
-    Change, Claimant, Done, FORMAT, FenceChange, Gap, Kind, LockChange, Look, Mark, Progress, Registered,
-    RequestAnswer, Requested, Skip, Slot, Slots, Started, State, Stats, Swap, SwapReply, Version,
+    Change, Done, FORMAT, FenceChange, Gap, Kind, Lease, LockChange, Look, Mark, Progress, Registered,
+    RequestAnswer, Requested, Skip, Started, State, Stats, Swap, SwapReply, Version,
 };
 use crate::util::random;
 
@@ -229,31 +229,27 @@ pub(super) async fn state_comes_back_with_every_field(subject: &Subject) {
 fn full_state(text: &str) -> State {
     let (early, late) = (Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX));
     let text = || text.to_owned();
-    let slot = |fence| Slot {
+    let lease = |fence| Lease {
         token: text().into(),
         server: text().into(),
-        of: u32::MAX,
+        kind: Kind::Slot { of: u32::MAX },
+        tick: Some(late),
+        attempt: u32::MAX,
+        takeovers: u32::MAX,
+        request: Some(text().into()),
         fence,
         since: early,
         until: late,
+        ttl: Duration::from_micros(u64::MAX),
+        progress: Some(Progress { done: u64::MAX, total: u64::MAX - 1, status: text() }),
+        reported: Some(early),
     };
     State {
         format: FORMAT,
-        claimant: Some(Claimant {
-            token: text().into(),
-            server: text().into(),
-            kind: Kind::Slot { of: u32::MAX },
-            tick: Some(late),
-            attempt: u32::MAX,
-            request: Some(text().into()),
-            since: early,
-            until: late,
-            ttl_micros: u64::MAX,
-            released: true,
-            broken_by: Some(text().into()),
-            cancelled_by: Some(text().into()),
-            progress: Some(Progress { done: u64::MAX, total: u64::MAX - 1, status: text() }),
-        }),
+        claimant: Some(lease(i64::MIN)),
+        released: true,
+        broken_by: Some(text().into()),
+        cancelled_by: Some(text().into()),
         started: Some(Started { tick: early, attempt: u32::MAX, finished: true, takeovers: u32::MAX }),
         mark: Some(Mark { tick: late, skip: Some(Skip::Paused), server: text().into(), at: early }),
         paused: true,
@@ -283,7 +279,8 @@ fn full_state(text: &str) -> State {
         },
         done: Some(Done { at: early, until: late }),
         broken_until: Some(late),
-        slots: Slots { held: vec![slot(Some(i64::MAX)), slot(None)], begun: early },
+        slots: vec![lease(i64::MAX), lease(0)],
+        slots_since: early,
         expires: None,
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::store::{
-    Change, Claim, ClaimReply, ExtendReply, JobRecords, Lease, Lock, Look, Record, RunRequest, StoreError,
+    Change, Claim, ClaimReply, ExtendReply, JobRecords, Lease, Lock, Look, Record, StoreError,
     StoreErrorKind, Swap, SwapReply,
 };
 use crate::testing::{Hook, Intercept};
@@ -130,7 +130,7 @@ impl Replay<'_> {
                 let verdict = client.claim(key, &claim).await?.reply;
                 if let (ClaimReply::Won(won), false) = (&verdict.decision, lost) {
                     self.leases.retain(|lease| lease.token != claim.token);
-                    self.leases.push(Lease::won(claim.clone(), won));
+                    self.leases.push(won.lease.clone());
                 }
                 self.claims.push(claim);
             }
@@ -160,9 +160,8 @@ impl Replay<'_> {
             Step::Break { remember } => drop(client.break_lock(key, *remember).await?),
             Step::Cancel => drop(client.cancel(key).await?),
             Step::Request { id, by, ttl } => {
-                let (id, by) = (REQUESTS[*id].to_owned(), SERVERS[*by].to_owned());
-                let request = RunRequest { id, by, ttl: Duration::from_millis(*ttl) };
-                client.request(key, &request).await?;
+                let ttl = Duration::from_millis(*ttl);
+                client.request(key, REQUESTS[*id], SERVERS[*by], ttl).await?;
             }
             Step::Copy(index) => {
                 if let Some((key, swap)) = self.swaps.iter().rev().nth(*index) {
@@ -257,7 +256,7 @@ impl Replay<'_> {
     async fn compare_records(&mut self) -> Result<(), End> {
         for (key, reference) in &mut self.references {
             let records = self.client.store().records(key).await?;
-            let expected = reference.record.as_ref().map(Record::records).unwrap_or_default();
+            let expected = reference.record.as_ref().map(|record| record.records.clone()).unwrap_or_default();
             let expired = reference.record.as_ref().is_some_and(|record| record.state.expires.is_some());
             if records != expected && !(expired && records == JobRecords::default()) {
                 let difference = format!("records of {key}\nstore:  {records:?}\nrecord: {expected:?}");
@@ -289,11 +288,7 @@ impl Reference {
     }
 
     fn swap(&mut self, has_lock: bool, now: Timestamp, swap: &Swap) -> SwapReply {
-        if has_lock {
-            Record::swap_with_lock(&mut self.record, &mut self.lock, now, swap)
-        } else {
-            Record::swap(&mut self.record, now, swap)
-        }
+        Record::swap(&mut self.record, has_lock.then_some(&mut self.lock), now, swap)
     }
 
     /// Whether a swap that the store refused, and then showed this, is refused by the record, too: at that instant, or just
@@ -312,7 +307,7 @@ impl Reference {
     fn compare(&mut self, has_lock: bool, shown: &Look) -> Result<(), End> {
         let token = shown.lock.as_ref().map(|lock| &*lock.token);
         self.approach(shown.now, shown.version.is_some(), token);
-        let expected = Record::look_with_lock(self.record.as_ref(), self.lock.as_ref(), shown.now);
+        let expected = Record::look(self.record.as_ref(), self.lock.as_ref(), shown.now);
         let same_lock = token == expected.lock.as_ref().map(|lock| &*lock.token);
         let shown_record = Look { lock: None, ..shown.clone() };
         let expected_record = Look { lock: None, ..expected.clone() };
