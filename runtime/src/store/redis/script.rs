@@ -6,6 +6,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value};
 
+use super::trouble;
+
 /// A script and the digest by which the server remembers it.
 pub(super) struct Script {
     source: &'static str,
@@ -49,12 +51,13 @@ impl Script {
             arguments(&mut command);
             command
         };
-        match send(connection.clone(), asking, wait, call("EVALSHA", &self.digest)).await {
+        let result = match send(connection.clone(), asking, wait, call("EVALSHA", &self.digest)).await {
             Err(error) if error.code() == Some("NOSCRIPT") => {
                 send(connection, asking, wait, call("EVAL", self.source)).await
             }
             result => result,
-        }
+        };
+        result.map_err(|error| trouble::of_script(error, self))
     }
 
     /// The command on the line at which the server says that the script failed.
