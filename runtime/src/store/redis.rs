@@ -17,7 +17,7 @@ use crate::Timestamp;
 use keys::Keys;
 use listen::Subscriptions;
 use route::Route;
-use topology::{Parameters, Target};
+use topology::Target;
 
 mod address;
 mod cluster;
@@ -76,8 +76,8 @@ impl RedisStore {
     fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
-        let Target { topology, parameters, location } = topology::parse(url).map_err(refuse)?;
-        let Parameters { wait_replicas, timeouts, files } = parameters;
+        let target = topology::parse(url).map_err(refuse)?;
+        let Target { topology, location, wait_replicas, timeouts, files } = target;
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
             // Its locks would be named like those of keys that begin with `lock:`, in no namespace.
@@ -175,7 +175,8 @@ impl Store for RedisStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        self.step("look", self.look_at(key))
+        // Most steps are looks: `step` would copy the future once more.
+        Box::pin(async move { self.look_at(key).await.map_err(|error| self.trouble("look", &error)) })
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {

@@ -63,14 +63,11 @@ impl Cluster {
     }
 
     /// Runs one exchange with the node that has the key. The exchange is told whether it must send `ASKING` first.
-    pub(super) async fn exchange<T, F>(
+    pub(super) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         key: &str,
         talk: impl Fn(MultiplexedConnection, bool) -> F,
-    ) -> RedisResult<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
+    ) -> RedisResult<T> {
         let slot = slot_of(key);
         let mut moved = false;
         let look_and_talk = async |slots: Arc<Slots>| {
@@ -117,7 +114,7 @@ impl Nodes {
         if let Some(connection) = self.open().get(node) {
             return Ok(connection.clone());
         }
-        let client = Arc::new(client_at(node, &self.client)?);
+        let client = client_at(node, &self.client)?;
         let new = Connection::new(Server { client, sentinels: None, timeouts: self.timeouts });
         Ok(self.open().entry(node.clone()).or_insert(Arc::new(new)).clone())
     }

@@ -29,10 +29,10 @@ impl Connection {
     }
 
     /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
-    pub(super) async fn exchange<T, F>(&self, talk: impl FnOnce(MultiplexedConnection) -> F) -> RedisResult<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
+    pub(super) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
+        &self,
+        talk: impl FnOnce(MultiplexedConnection) -> F,
+    ) -> RedisResult<T> {
         self.shared.exchange(&self.server, talk).await
     }
 }
@@ -40,7 +40,7 @@ impl Connection {
 /// How to connect to one server.
 #[derive(Clone)]
 pub(super) struct Server {
-    pub(super) client: Arc<Client>,
+    pub(super) client: Client,
     /// Those who name the address whenever a connection is opened, if it may change.
     pub(super) sentinels: Option<Arc<Sentinels>>,
     pub(super) timeouts: Timeouts,
@@ -50,7 +50,7 @@ impl Server {
     /// What connects to the server where it is now.
     pub(super) async fn client(&self) -> RedisResult<Client> {
         match &self.sentinels {
-            None => Ok(self.client.as_ref().clone()),
+            None => Ok(self.client.clone()),
             Some(sentinels) => client_at(&sentinels.find(self.timeouts).await?, &self.client),
         }
     }

@@ -62,8 +62,8 @@ impl RedisStore {
     async fn about_server(&self, mut connection: MultiplexedConnection) -> RedisResult<Vec<Finding>> {
         let Some(info) = ask::<String>(&mut connection, &["INFO"]).await? else {
             return Ok(vec![Finding::not_checked(
-                "whether the Redis server evicts, persists, has replicas or is one could not be checked: its user may not run \
-                 INFO; allow it with +info +config|get",
+                "whether the Redis server evicts, persists, has replicas or is one could not be checked: its user may not \
+                 run INFO; allow it with +info +config|get",
             )]);
         };
         let info = Info::read(&info);
@@ -77,12 +77,12 @@ impl RedisStore {
                 Some(save) if save.get("save").is_some_and(|save| !save.is_empty()) => {}
                 Some(save) if save.contains_key("save") => findings.push(Finding::warning(
                     NotDurable,
-                    "the Redis server keeps nothing on disk, neither an append-only file nor snapshots: after a restart a tick that \
-                     has run may run once more within its grace, and pauses are forgotten; set appendonly to yes",
+                    "the Redis server keeps nothing on disk, neither an append-only file nor snapshots: after a restart a tick \
+                     that has run may run once more within its grace, and pauses are forgotten; set appendonly to yes",
                 )),
                 _ => findings.push(Finding::not_checked(
-                    "the Redis server has no append-only file, and whether it takes snapshots could not be checked: its user may \
-                     not run CONFIG GET",
+                    "the Redis server has no append-only file, and whether it takes snapshots could not be checked: its user \
+                     may not run CONFIG GET",
                 )),
             }
         }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use redis::ErrorKind::InvalidClientConfig;
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, Pipeline, RedisError, RedisResult, Value};
+use redis::{Pipeline, RedisError, RedisResult, Value};
 
-use super::super::{Look, Page, StoreErrorKind};
+use super::super::{Look, Page, StoreErrorKind, to_ascii_json};
 use super::connection::Connection;
 use super::look::{self, COMMANDS, add_look};
-use super::slots::{Node, parse_node};
+use super::slots::Node;
 use super::{RedisStore, trouble};
 
 /// So many keys are visited for a page: far below a millisecond of the server's time.
@@ -16,18 +17,16 @@ const VISITED: usize = 1000;
 
 impl RedisStore {
     pub(super) async fn list_page(&self, page: Option<&str>) -> RedisResult<Page> {
-        let foreign = "the page was not named by this store";
-        let cursor = Cursor::parse(page)
-            .ok_or_else(|| trouble::own(ErrorKind::InvalidClientConfig, foreign.to_owned()))?;
+        let foreign = || trouble::own(InvalidClientConfig, "the page was not named by this store");
+        let (node, at) = parse(page).ok_or_else(foreign)?;
         // One server after the other, in the order of their names.
         let masters = self.route.masters().await?;
-        let mut left = masters.iter().skip_while(|master| master.node < cursor.node);
+        let mut left = masters.iter().skip_while(|master| master.node < node);
         let Some(master) = left.next() else { return Ok(Page::default()) };
-        let at = if master.node == cursor.node { cursor.at } else { 0 };
+        let at = if master.node == node { at } else { 0 };
         let (keys, at) = self.page_of(&master.connection, at).await?;
         let next = if at == 0 { left.next() } else { Some(master) };
-        let next = next.map(|master| Cursor { at, node: master.node.clone() }.to_string());
-        Ok(Page { keys, next })
+        Ok(Page { keys, next: next.map(|master| to_ascii_json(&(&master.node, at))) })
     }
 
     /// A page, and where the server's next one begins; 0 after its last one.
@@ -71,26 +70,11 @@ impl RedisStore {
     }
 }
 
-/// Where a page begins: `17@host:6379`, or on a server that is alone `17@:0`.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Cursor {
-    at: u64,
-    node: Node,
-}
+/// Where a page begins: on this server, at this cursor of its `SCAN`. As text it is JSON.
+type Cursor = (Node, u64);
 
-impl Cursor {
-    fn parse(page: Option<&str>) -> Option<Self> {
-        let Some(page) = page else { return Some(Self::default()) };
-        let (at, node) = page.split_once('@')?;
-        Some(Self { at: at.parse().ok()?, node: parse_node(node)? })
-    }
-}
-
-impl std::fmt::Display for Cursor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { at, node: (host, port) } = self;
-        write!(f, "{at}@{host}:{port}")
-    }
+fn parse(page: Option<&str>) -> Option<Cursor> {
+    page.map_or(Some(Cursor::default()), |page| serde_json::from_str(page).ok())
 }
 
 #[cfg(test)]
@@ -100,10 +84,10 @@ mod tests {
     #[test]
     fn cursor_survives_its_text() {
         for node in [Node::default(), ("::1".to_owned(), 7000)] {
-            let cursor = Cursor { at: u64::MAX, node };
-            assert_eq!(Cursor::parse(Some(&cursor.to_string())), Some(cursor));
+            let cursor = (node, u64::MAX);
+            assert_eq!(parse(Some(&to_ascii_json(&cursor))), Some(cursor));
         }
-        assert_eq!(Cursor::parse(None), Some(Cursor::default()));
-        assert_eq!(Cursor::parse(Some("x@host")), None);
+        assert_eq!(parse(None), Some(Cursor::default()));
+        assert_eq!(parse(Some("x@host")), None);
     }
 }

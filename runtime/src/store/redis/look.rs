@@ -37,7 +37,9 @@ pub(super) async fn send(
     let answers = connection.send_packed_commands(pipeline, 0, pipeline.len()).await?;
     // Another node of a cluster has, or may have, the key.
     let redirection = answers.iter().find_map(|answer| match answer {
-        Value::ServerError(error) => Some(RedisError::from(error.clone())).filter(RedisError::is_cluster_error),
+        Value::ServerError(error) => {
+            Some(RedisError::from(error.clone())).filter(RedisError::is_cluster_error)
+        }
         _ => None,
     });
     redirection.map_or(Ok(answers), Err)
@@ -46,16 +48,12 @@ pub(super) async fn send(
 /// Reads the answers to [`add_look`], which are also what swap.lua returns if it wrote nothing.
 pub(super) fn read(keys: &Keys, key: &str, answers: impl IntoIterator<Item = Value>) -> RedisResult<Look> {
     let mut answers = answers.into_iter();
-    let mut next = || match answers.next().unwrap_or(Value::Nil) {
-        // A value that is not a string is dealt with below.
-        Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(RedisError::from(error)),
-        answer => Ok(answer),
-    };
-    let (record, lock, pttl, time) = (next()?, next()?, next()?, next()?);
-    let now = time_of(time)?;
-    let lock = read_lock(lock, &pttl, now);
+    let mut next = || answers.next().unwrap_or(Value::Nil);
+    let (record, lock, pttl, time) = (next(), next(), next(), next());
+    let now = time_of(refuse_error(time)?)?;
+    let lock = read_lock(refuse_error(lock)?, &refuse_error(pttl)?, now);
     let unreadable = |why: String| trouble::unreadable(format!("{} {why}", keys.record(key)));
-    let record = match record {
+    let record = match refuse_error(record)? {
         Value::Nil => None,
         Value::BulkString(text) => {
             Some(Record::from_first_line(text).map_err(|error| unreadable(error.to_string()))?)
@@ -68,6 +66,14 @@ pub(super) fn read(keys: &Keys, key: &str, answers: impl IntoIterator<Item = Val
         }
     };
     Ok(Record::look_with_lock(record.as_ref(), lock.as_ref(), now))
+}
+
+/// Keeps the answer that a value is not a string.
+fn refuse_error(answer: Value) -> RedisResult<Value> {
+    match answer {
+        Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(error.into()),
+        answer => Ok(answer),
+    }
 }
 
 /// The lock by its value and `PTTL`. What is not a string is another program's lock, too.

@@ -21,7 +21,8 @@ impl RedisStore {
                 command.arg(2).arg(&keys).arg(&note.name).arg(note.text.as_ref()).arg(ttl);
             })
         };
-        look::time_of(self.route.exchange(&keys[0], talk).await?.value)
+        let (time, _) = self.route.exchange(&keys[0], talk).await?;
+        look::time_of(time)
     }
 
     pub(super) async fn read_notes(&self, topic: Topic) -> RedisResult<Notes> {

@@ -39,7 +39,7 @@ impl Route {
                 return Ok(Self::Many(Arc::new(cluster)));
             }
         };
-        Ok(Self::to(Server { client: Arc::new(client(*info)?), sentinels, timeouts }))
+        Ok(Self::to(Server { client: client(*info)?, sentinels, timeouts }))
     }
 
     fn to(server: Server) -> Self {
@@ -55,14 +55,11 @@ impl Route {
     }
 
     /// Runs one exchange with the server that has the key. The exchange is told whether it must send `ASKING` first.
-    pub(super) async fn exchange<T, F>(
+    pub(super) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         key: &str,
         talk: impl Fn(MultiplexedConnection, bool) -> F,
-    ) -> RedisResult<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
+    ) -> RedisResult<T> {
         match self {
             Self::One(connection) => connection.exchange(|connection| talk(connection, false)).await,
             Self::Many(cluster) => cluster.exchange(key, talk).await,

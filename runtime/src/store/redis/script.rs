@@ -1,7 +1,6 @@
 //! Lua scripts, and how they are run.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value};
@@ -17,20 +16,6 @@ pub(super) struct Script {
 pub(super) static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("swap.lua")));
 pub(super) static PUT_NOTE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("put_note.lua")));
 
-/// How many replicas are waited for, and for how long.
-#[derive(Clone, Copy)]
-pub(super) struct Wait {
-    pub(super) replicas: usize,
-    pub(super) within: Duration,
-}
-
-/// What a script returned.
-pub(super) struct Answer {
-    pub(super) value: Value,
-    /// How many replicas have what the script wrote, if they were waited for.
-    pub(super) replicas: usize,
-}
-
 impl Script {
     fn new(source: &'static str) -> Self {
         Self { source, digest: redis::Script::new(source).get_hash().to_owned() }
@@ -42,9 +27,9 @@ impl Script {
         &self,
         connection: MultiplexedConnection,
         asking: bool,
-        wait: Option<Wait>,
+        wait: Option<&Cmd>,
         arguments: impl Fn(&mut Cmd),
-    ) -> RedisResult<Answer> {
+    ) -> RedisResult<(Value, usize)> {
         let call = |verb: &str, script: &str| {
             let mut command = redis::cmd(verb);
             command.arg(script);
@@ -69,16 +54,16 @@ impl Script {
     }
 }
 
-/// Sends a command that may write.
+/// Sends a command that may write, and then one that waits for replicas. Returns the answer, and how many replicas have what
+/// was written, if they were waited for.
 pub(super) async fn send(
     mut connection: MultiplexedConnection,
     asking: bool,
-    wait: Option<Wait>,
+    wait: Option<&Cmd>,
     command: Cmd,
-) -> RedisResult<Answer> {
+) -> RedisResult<(Value, usize)> {
     if !asking && wait.is_none() {
-        let value = connection.send_packed_command(&command).await?.extract_error()?;
-        return Ok(Answer { value, replicas: 0 });
+        return Ok((connection.send_packed_command(&command).await?.extract_error()?, 0));
     }
     // One after the other over one connection: `ASKING` counts for the next command, `WAIT` for those before.
     let mut commands = redis::pipe();
@@ -86,8 +71,8 @@ pub(super) async fn send(
         commands.cmd("ASKING");
     }
     commands.add_command(command);
-    if let Some(Wait { replicas, within }) = wait {
-        commands.cmd("WAIT").arg(replicas).arg(within.as_millis().max(1));
+    if let Some(wait) = wait {
+        commands.add_command(wait.clone());
     }
     let answers = connection.send_packed_commands(&commands, 0, commands.len()).await?;
     let mut answers = answers.into_iter().skip(usize::from(asking)).map(Value::extract_error);
@@ -96,7 +81,7 @@ pub(super) async fn send(
         Some(Value::Int(count)) => count.try_into().unwrap_or_default(),
         _ => 0,
     };
-    Ok(Answer { value, replicas })
+    Ok((value, replicas))
 }
 
 #[cfg(test)]

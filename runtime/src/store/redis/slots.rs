@@ -42,16 +42,11 @@ impl Slots {
     }
 }
 
-/// Reads `host:port`.
-pub(super) fn parse_node(text: &str) -> Option<Node> {
-    let (host, port) = text.rsplit_once(':')?;
-    Some((host.to_owned(), port.parse().ok()?))
-}
-
 /// Reads where a redirection leads; a node that does not know its name means the one that was asked.
 pub(super) fn redirected(to: &str, asked: &Node) -> Option<Node> {
-    let (host, port) = parse_node(to)?;
-    Some((if host.is_empty() { asked.0.clone() } else { host }, port))
+    let (host, port) = to.rsplit_once(':')?;
+    let host = if host.is_empty() { &asked.0 } else { host };
+    Some((host.to_owned(), port.parse().ok()?))
 }
 
 /// The slot of a key: of what its first braces enclose, if they enclose anything.

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, RedisError, RedisResult, Value, from_redis_value};
+use redis::{Cmd, RedisResult, Value, from_redis_value};
 
 use super::super::{
     FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped, to_ascii_json,
 };
-use super::script::{self, Wait};
-use super::{RedisStore, look, token, trouble};
+use super::{RedisStore, look, script, token, trouble};
 use crate::Timestamp;
 
 /// The indices in KEYS of swap.lua.
@@ -22,12 +21,13 @@ impl RedisStore {
         // A connection that waits for replicas answers nothing else meanwhile.
         let route = if wait.is_some() { &self.waiting } else { &self.route };
         let talk = |connection, asking| {
-            script::SWAP.run(connection, asking, wait, |command| add_arguments(command, &keys, swap))
+            let arguments = |command: &mut Cmd| add_arguments(command, &keys, swap);
+            script::SWAP.run(connection, asking, wait.as_ref(), arguments)
         };
         let answer = route.exchange(&keys[0], talk).await;
-        let answer = answer.and_then(|answer| Ok((self.read_reply(key, answer.value)?, answer.replicas)));
+        let answer = answer.and_then(|(value, replicas)| Ok((self.read_reply(key, value)?, replicas)));
         match answer.map_err(|error| self.trouble("swap", &error))? {
-            (SwapReply::Swapped(_), replicas) if wait.is_some_and(|wait| replicas < wait.replicas) => {
+            (SwapReply::Swapped(_), replicas) if wait.is_some() && replicas < self.wait_replicas => {
                 let cause = format!("only {replicas} of {} replicas have the lease", self.wait_replicas);
                 Err(StoreError::new(StoreErrorKind::NotReplicated, "swap", &self.location, cause))
             }
@@ -35,36 +35,31 @@ impl RedisStore {
         }
     }
 
-    fn wait_for(&self, swap: &Swap) -> Option<Wait> {
+    /// The command that waits for the replicas, if the swap is worth it.
+    fn wait_for(&self, swap: &Swap) -> Option<Cmd> {
         if self.wait_replicas == 0 || !swap.change.grants_lease {
             return None;
         }
         // Several such waits must fit into the time that the caller has for a request.
         let claimant = swap.change.state.as_ref().and_then(|state| state.claimant.as_ref());
-        let ttl = claimant.map(|claimant| Duration::from_micros(claimant.ttl_micros));
-        let within = self.timeouts.response / 4;
-        Some(Wait { replicas: self.wait_replicas, within: ttl.map_or(within, |ttl| within.min(ttl / 12)) })
+        let ttl = claimant.map_or(Duration::MAX, |claimant| Duration::from_micros(claimant.ttl_micros));
+        let within = (self.timeouts.response / 4).min(ttl / 12);
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.wait_replicas).arg(within.as_millis().max(1));
+        Some(wait)
     }
 
     fn read_reply(&self, key: &str, value: Value) -> RedisResult<SwapReply> {
-        let Value::Array(parts) = value else { return Err(nonsense()) };
-        let mut parts = parts.into_iter();
-        match parts.next() {
-            Some(Value::Int(0)) => Ok(SwapReply::Changed(look::read(&self.keys, key, parts)?)),
-            Some(Value::Int(1)) => {
-                let mut next = || parts.next().unwrap_or(Value::Nil);
-                let now = look::time_of(next())?;
-                let version = look::text_of(&next()).and_then(|version| version.parse().ok());
-                let (version, fence) = (version.ok_or_else(nonsense)?, from_redis_value(next())?);
-                Ok(SwapReply::Swapped(Swapped { now, version, fence }))
-            }
-            _ => Err(nonsense()),
+        let mut parts = value.into_sequence().unwrap_or_default().into_iter();
+        if parts.next() != Some(Value::Int(1)) {
+            return Ok(SwapReply::Changed(look::read(&self.keys, key, parts)?));
         }
+        let mut next = || parts.next().unwrap_or(Value::Nil);
+        let now = look::time_of(next())?;
+        let version = look::text_of(&next()).and_then(|version| version.parse().ok());
+        let version = version.ok_or_else(|| trouble::unreadable("the answer makes no sense"))?;
+        Ok(SwapReply::Swapped(Swapped { now, version, fence: from_redis_value(next())? }))
     }
-}
-
-fn nonsense() -> RedisError {
-    trouble::unreadable("the answer makes no sense")
 }
 
 /// Adds the keys, and a swap as swap.lua takes it.

@@ -24,14 +24,8 @@ pub(super) enum Topology {
 /// A URL that was read.
 pub(super) struct Target {
     pub(super) topology: Topology,
-    pub(super) parameters: Parameters,
     /// The URL again, without its passwords.
     pub(super) location: String,
-}
-
-/// What a URL asks for beside an address.
-#[derive(Debug)]
-pub(super) struct Parameters {
     /// So many replicas must have a claim before its run starts.
     pub(super) wait_replicas: usize,
     pub(super) timeouts: Timeouts,
@@ -39,15 +33,19 @@ pub(super) struct Parameters {
     pub(super) files: Files,
 }
 
-impl Parameters {
-    fn read(query: &url::Parameters<'_>, also_known: &[&str]) -> Result<Self, String> {
+impl Target {
+    /// Adds what the URL asks for beside an address.
+    fn new(
+        topology: Topology,
+        location: String,
+        query: &url::Parameters<'_>,
+        also_known: &[&str],
+    ) -> Result<Self, String> {
         query.allow(&[&["wait_replicas"], &COMMON[..], also_known].concat())?;
         let replicas = query.get("wait_replicas")?.map_or(Ok(0), |replicas| replicas.parse());
-        Ok(Self {
-            wait_replicas: replicas.map_err(|_| "wait_replicas is not a number, as in wait_replicas=1")?,
-            timeouts: Timeouts::read(query, "")?,
-            files: Files::named_in(query)?,
-        })
+        let wait_replicas = replicas.map_err(|_| "wait_replicas is not a number, as in wait_replicas=1")?;
+        let (timeouts, files) = (Timeouts::read(query, "")?, Files::named_in(query)?);
+        Ok(Self { topology, location, wait_replicas, timeouts, files })
     }
 }
 
@@ -79,15 +77,13 @@ fn server(url: &str) -> Result<Target, String> {
         _ => (format!("redis://{}/{db}", hosts()), &["protocol"]),
     };
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    let parameters = Parameters::read(&url::Parameters::of(query), also_known)?;
-    Ok(Target { topology: Topology::Server(Box::new(info)), parameters, location })
+    Target::new(Topology::Server(Box::new(info)), location, &url::Parameters::of(query), also_known)
 }
 
 fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
     const EXPECTED: &str =
         "expected `redis+sentinel://user:password@host1:26379,host2:26379/mastername/database`";
     let parts = Parts::split(scheme, rest, EXPECTED)?;
-    let parameters = Parameters::read(&parts.query, &["sentinel_username", "sentinel_password"])?;
     let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
     if name.is_empty() {
         return Err(format!("the name of the master is missing; {EXPECTED}"));
@@ -106,19 +102,18 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
     let database = master.redis_settings().db();
     let location = format!("{scheme}://{}/{name}/{database}", address::user_and_hosts(&addresses));
     let topology = Topology::Sentinel { sentinels, name: name.to_owned(), master };
-    Ok(Target { topology, parameters, location })
+    Target::new(topology, location, &parts.query, &["sentinel_username", "sentinel_password"])
 }
 
 fn cluster(scheme: &str, rest: &str) -> Result<Target, String> {
     const EXPECTED: &str = "expected `redis+cluster://user:password@host1:6379,host2:6379`";
     let parts = Parts::split(scheme, rest, EXPECTED)?;
-    let parameters = Parameters::read(&parts.query, &[])?;
     if !["", "0"].contains(&parts.path) {
         return Err(format!("a cluster has no databases; {EXPECTED}"));
     }
     let addresses = parts.addresses("", 6379)?;
     let location = format!("{scheme}://{}", address::user_and_hosts(&addresses));
-    Ok(Target { topology: Topology::Cluster(addresses), parameters, location })
+    Target::new(Topology::Cluster(addresses), location, &parts.query, &[])
 }
 
 /// A URL with several hosts, taken apart.

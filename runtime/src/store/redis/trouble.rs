@@ -38,13 +38,13 @@ fn meaning(code: Option<&str>) -> Option<(StoreErrorKind, Blame)> {
 }
 
 /// An error of this store's own: its words are reported as they are.
-pub(super) fn own(kind: ErrorKind, why: String) -> RedisError {
-    (kind, "", why).into()
+pub(super) fn own(kind: ErrorKind, why: impl Into<String>) -> RedisError {
+    (kind, "", why.into()).into()
 }
 
 /// What the server has is not what this version writes.
 pub(super) fn unreadable(why: impl Into<String>) -> RedisError {
-    own(ErrorKind::UnexpectedReturnType, why.into())
+    own(ErrorKind::UnexpectedReturnType, why)
 }
 
 /// An error of a script with the code and the words of the command that failed in it.
@@ -56,8 +56,8 @@ pub(super) fn of_script(error: RedisError, script: &Script) -> RedisError {
     let forbidden = FORBIDDEN_IN_A_SCRIPT.iter().any(|words| detail.contains(words));
     let (code, words) = match wrapped(detail) {
         _ if forbidden => ("NOPERM", detail.trim_start_matches("ACL failure in script: ")),
-        Some(wrapped) if detail.contains("script") => wrapped,
-        _ => return error,
+        Some(wrapped) => wrapped,
+        None => return error,
     };
     // Redis up to 7.0 does not name the command.
     let words = match script.command_in(detail) {
