@@ -1,10 +1,9 @@
 #![doc = include_str!("../docs/redis.md")]
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Pipeline, RedisError, Value};
+use redis::{Pipeline, RedisError, RedisResult, Value, from_redis_value};
 use serde::de::DeserializeOwned;
 use singleton_jobs_policy::check_name;
 
@@ -17,9 +16,7 @@ use super::{
 use crate::Timestamp;
 use keys::Keys;
 use listen::Subscriptions;
-use look::Misread;
 use route::Route;
-use script::Script;
 use topology::Target;
 
 mod address;
@@ -43,9 +40,6 @@ mod trouble;
 
 #[cfg(test)]
 mod tests;
-
-/// How long a swap notifies those who listen to its key.
-const LISTENING: Duration = Duration::from_secs(60);
 
 /// A store on a Redis server, reached over one shared connection that is opened when it is first needed; on a
 /// cluster, over one per node.
@@ -82,7 +76,8 @@ impl RedisStore {
     fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
-        let Target { topology, parameters, location } = topology::parse(url).map_err(refuse)?;
+        let target = topology::parse(url).map_err(refuse)?;
+        let Target { topology, location, wait_replicas, timeouts, files } = target;
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
             // Its locks would be named like those of keys that begin with `lock:`, in no namespace.
@@ -92,20 +87,11 @@ impl RedisStore {
                 ));
             }
         }
-        let certificates = Arc::new(certificates.and_those_in(&parameters.files).map_err(refuse)?);
-        let timeouts = parameters.timeouts;
-        let route = || Route::new(&topology, timeouts, &certificates).map_err(refuse);
-        let (route, waiting) = (route()?, route()?);
-        let (keys, wait_replicas) = (Keys::new(namespace), parameters.wait_replicas);
-        Ok(Self {
-            location,
-            keys,
-            timeouts,
-            wait_replicas,
-            route,
-            waiting,
-            subscriptions: Subscriptions::new(),
-        })
+        let certificates = certificates.and_those_in(&files).map_err(refuse)?;
+        let route = Route::new(topology, timeouts, &certificates).map_err(refuse)?;
+        let (keys, waiting) = (Keys::new(namespace), route.anew(timeouts));
+        let subscriptions = Subscriptions::new();
+        Ok(Self { location, keys, timeouts, wait_replicas, route, waiting, subscriptions })
     }
 
     /// How long to wait for a connection, and for the answer to a request. By default 2 s and 1 s, or what the URL says:
@@ -113,8 +99,8 @@ impl RedisStore {
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.timeouts = Timeouts { connect, response };
-        self.route = self.route.with_timeouts(self.timeouts);
-        self.waiting = self.waiting.with_timeouts(self.timeouts);
+        self.route = self.route.anew(self.timeouts);
+        self.waiting = self.route.anew(self.timeouts);
         self
     }
 
@@ -128,74 +114,45 @@ impl RedisStore {
         self
     }
 
-    async fn look_at(&self, step: &'static str, key: &str) -> Result<Look, StoreError> {
+    async fn look_at(&self, key: &str) -> RedisResult<Look> {
         let mut commands = Pipeline::with_capacity(look::COMMANDS);
         look::add_look(&mut commands, &self.keys, key);
-        let look = look::read(self.send_reads(step, key, &commands).await?);
-        look.map_err(|misread| self.misread(step, key, misread))
+        look::read(&self.keys, key, self.send_reads(key, &commands).await?)
     }
 
-    async fn send_reads(
-        &self,
-        step: &'static str,
-        key: &str,
-        commands: &Pipeline,
-    ) -> Result<Vec<Value>, StoreError> {
+    async fn send_reads(&self, key: &str, commands: &Pipeline) -> RedisResult<Vec<Value>> {
         let talk = |connection, asking| look::send(connection, commands, asking);
-        let answers = match &self.route {
+        match &self.route {
             // One server has all keys.
             Route::One(_) => self.route.exchange("", talk).await,
             Route::Many(_) => self.route.exchange(&self.keys.lock(key), talk).await,
-        };
-        answers.map_err(|error| self.trouble(step, &error, None))
+        }
     }
 
-    async fn read_records(&self, key: &str) -> Result<JobRecords, StoreError> {
-        let lists = [self.keys.runs(key), self.keys.skips(key)];
+    async fn read_records(&self, key: &str) -> RedisResult<JobRecords> {
+        let [_, _, runs, skips, _] = self.keys.of_job(key);
         let mut commands = Pipeline::with_capacity(2);
-        for list in &lists {
+        for list in [&runs, &skips] {
             commands.cmd("LRANGE").arg(list).arg(0).arg(-1);
         }
-        let mut answers = self.send_reads("records", key, &commands).await?.into_iter();
+        let mut answers = self.send_reads(key, &commands).await?.into_iter();
         let mut next = || answers.next().unwrap_or(Value::Nil);
-        let (runs, skips) = (next(), next());
-        Ok(JobRecords { runs: self.entries(&lists[0], runs)?, skips: self.entries(&lists[1], skips)? })
+        Ok(JobRecords { runs: read_entries(&runs, next())?, skips: read_entries(&skips, next())? })
     }
 
-    fn entries<T: DeserializeOwned>(&self, list: &str, answer: Value) -> Result<Vec<T>, StoreError> {
-        let answer = answer.extract_error().map_err(|error| self.trouble("records", &error, None))?;
-        let Value::Array(entries) = answer else {
-            return Err(self.unreadable("records", format!("{list} is not a list")));
-        };
-        let read = |entry: &Value| serde_json::from_str(look::text_of(entry).unwrap_or_default());
-        let entries: Result<_, serde_json::Error> = entries.iter().map(read).collect();
-        entries.map_err(|error| self.unreadable("records", format!("{list} has a damaged entry ({error})")))
+    /// Runs a step, and reports its error.
+    fn step<'a, T>(
+        &'a self,
+        step: &'static str,
+        work: impl Future<Output = RedisResult<T>> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move { work.await.map_err(|error| self.trouble(step, &error)) })
     }
 
-    /// Subscribes, and marks the key as awaited meanwhile: then swaps publish.
-    async fn subscribe(&self, key: &str) -> Result<Option<Listener>, StoreError> {
-        let awaited = self.keys.awaited(key);
-        let mark = |connection, asking| {
-            let mut set = redis::cmd("SET");
-            set.arg(&awaited).arg("").arg("PX").arg(LISTENING.as_millis());
-            script::send(connection, asking, None, set)
-        };
-        let subscribed = tokio::try_join!(
-            self.subscriptions.listen(self.route.dialer(), self.timeouts, self.keys.channel(key)),
-            self.route.exchange(&awaited, mark),
-        );
-        match subscribed {
-            Ok((listener, _)) => Ok(Some(listener)),
-            // This user may not: the caller polls.
-            Err(error) if trouble::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
-            Err(error) => Err(self.trouble("listen", &error, None)),
-        }
-    }
-
-    fn trouble(&self, step: &'static str, error: &RedisError, script: Option<&Script>) -> StoreError {
-        let (mut kind, mut cause) = (trouble::kind_of(error), trouble::describe(error, script));
+    fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
+        let (mut kind, mut cause) = (trouble::kind_of(error), trouble::describe(error));
         // Only a cluster's client follows it to the other node.
-        if matches!(self.route, Route::One(_)) && matches!(trouble::code_of(error), Some("MOVED" | "ASK")) {
+        if matches!(self.route, Route::One(_)) && matches!(error.code(), Some("MOVED" | "ASK")) {
             kind = StoreErrorKind::Misconfigured;
             cause.push_str(
                 ": the server is one node of a cluster; write redis+cluster:// instead of redis://",
@@ -203,17 +160,13 @@ impl RedisStore {
         }
         StoreError::new(kind, step, &self.location, cause)
     }
+}
 
-    fn misread(&self, step: &'static str, key: &str, misread: Misread) -> StoreError {
-        match misread {
-            Misread::Refused(error) => self.trouble(step, &error, None),
-            Misread::Record(why) => self.unreadable(step, format!("{} {why}", self.keys.record(key))),
-        }
-    }
-
-    fn unreadable(&self, step: &'static str, why: impl Into<String>) -> StoreError {
-        StoreError::new(StoreErrorKind::Unreadable, step, &self.location, why.into())
-    }
+/// Reads a list of run or skip records.
+fn read_entries<T: DeserializeOwned>(list: &str, answer: Value) -> RedisResult<Vec<T>> {
+    let entries: Vec<Vec<u8>> = from_redis_value(answer.extract_error()?)?;
+    let read: Result<_, _> = entries.iter().map(|entry| serde_json::from_slice(entry)).collect();
+    read.map_err(|error| trouble::unreadable(format!("{list} has a damaged entry ({error})")))
 }
 
 impl Store for RedisStore {
@@ -222,7 +175,8 @@ impl Store for RedisStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        Box::pin(self.look_at("look", key))
+        // Most steps are looks: `step` would copy the future once more.
+        Box::pin(async move { self.look_at(key).await.map_err(|error| self.trouble("look", &error)) })
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
@@ -230,30 +184,27 @@ impl Store for RedisStore {
     }
 
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
-        Box::pin(self.list_page(page))
+        self.step("list", self.list_page(page))
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        Box::pin(self.read_records(key))
+        self.step("records", self.read_records(key))
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
-        Box::pin(self.send_note(topic, note, ttl))
+        self.step("put_note", self.send_note(topic, note, ttl))
     }
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
-        Box::pin(self.read_notes(topic))
+        self.step("notes", self.read_notes(topic))
     }
 
     fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
-        Box::pin(self.subscribe(key))
+        self.step("listen", self.subscribe(key))
     }
 
     fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
-        Box::pin(async move {
-            let found = self.route.diagnose(&self.keys, jobs, self.wait_replicas).await;
-            found.map_err(|error| self.trouble("diagnose", &error, None))
-        })
+        self.step("diagnose", self.find_problems(jobs))
     }
 }
 

@@ -1,17 +1,15 @@
 //! Addresses of Redis servers.
 
-use std::sync::Arc;
-
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
 
 use super::super::tls::Certificates;
 use super::super::url::bracketed;
-use super::connection::client;
 use super::slots::Node;
 
-/// Reads the URL of one server. The error never repeats it, because a password may be anywhere in a malformed one.
-pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
+/// Reads the URL of one server. The error says what was expected, and never repeats the URL, because a password may be
+/// anywhere in a malformed one.
+pub(super) fn parse(url: &str, expected: &str) -> Result<ConnectionInfo, String> {
     #[cfg(not(feature = "tls"))]
     if url.starts_with("rediss://") {
         return Err(super::super::tls::needs_feature("rediss://"));
@@ -25,7 +23,7 @@ pub(super) fn parse(url: &str) -> Result<ConnectionInfo, String> {
     }
     let info = url.into_connection_info().map_err(|error| {
         let problem = error.to_string().replace(" - InvalidClientConfig", "");
-        format!("{problem}; expected `redis://user:password@host:port/database`")
+        format!("{problem}; {expected}")
     })?;
     // Servers that do not know RESP3's greeting repeat it in their error, password included.
     let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
@@ -57,30 +55,31 @@ pub(super) fn node_of(info: &ConnectionInfo) -> Option<Node> {
     }
 }
 
-/// How to connect to every server of a deployment, wherever it is.
-pub(super) struct Access {
-    info: ConnectionInfo,
-    certificates: Arc<Certificates>,
+/// What connects to a server: plainly, or as the certificates say.
+pub(super) fn client(info: ConnectionInfo, certificates: &Certificates) -> Result<Client, String> {
+    #[cfg(feature = "tls")]
+    if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+        let made = Client::build_with_tls(info, certificates.for_redis()?);
+        return made.map_err(|error| error.to_string());
+    }
+    if certificates.is_empty() {
+        Client::open(info).map_err(|error| error.to_string())
+    } else {
+        Err("certificates are for TLS: write rediss:// instead of redis://".to_owned())
+    }
 }
 
-impl Access {
-    /// As to this server. Fails if the certificates cannot be used.
-    pub(super) fn like(info: &ConnectionInfo, certificates: &Arc<Certificates>) -> Result<Self, String> {
-        client(info.clone(), certificates)?;
-        Ok(Self { info: info.clone(), certificates: certificates.clone() })
-    }
-
-    pub(super) fn client(&self, (host, port): &Node) -> RedisResult<Client> {
-        let (host, port) = (host.clone(), *port);
-        let addr = match self.info.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        let client = client(self.info.clone().set_addr(addr), &self.certificates);
-        Ok(client.map_err(std::io::Error::other)?)
-    }
+/// What connects to another server of the same deployment, in the same way.
+pub(super) fn client_at((host, port): &Node, like: &Client) -> RedisResult<Client> {
+    let info = like.get_connection_info().clone();
+    let (host, port) = (host.clone(), *port);
+    let addr = match info.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    Client::open(info.set_addr(addr))
 }
 
 #[cfg(test)]

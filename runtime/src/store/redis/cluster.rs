@@ -8,16 +8,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{Client, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
-use super::super::Finding;
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
-use super::super::tls::Certificates;
-use super::address::{self, Access};
-use super::connection::Connection;
-use super::diagnosis::{self, Usage};
-use super::keys::Keys;
+use super::address::client_at;
+use super::connection::{Connection, Server};
 use super::quorum::agree;
 use super::slots::{Node, Slots, redirected, slot_of};
 use super::trouble;
@@ -26,62 +22,63 @@ use super::trouble;
 const REDIRECTIONS: usize = 5;
 
 pub(super) struct Cluster {
-    nodes: Nodes,
-    slots: Shared<Nodes>,
+    nodes: Arc<Nodes>,
+    slots: Shared<Arc<Nodes>>,
 }
 
 /// The connections to the nodes, and how to open more.
-#[derive(Clone)]
-pub(super) struct Nodes {
+struct Nodes {
     /// The nodes that the URL names.
-    named: Arc<BTreeSet<Node>>,
-    access: Arc<Access>,
+    named: BTreeSet<Node>,
+    /// What connects to one of them; the others take the same user, password and certificates.
+    client: Client,
     timeouts: Timeouts,
-    open: Arc<Mutex<HashMap<Node, Arc<Connection>>>>,
+    open: Mutex<HashMap<Node, Arc<Connection>>>,
+}
+
+/// A server that has keys, of a cluster or alone.
+pub(super) struct Master {
+    /// Empty if it is alone.
+    pub(super) node: Node,
+    pub(super) connection: Arc<Connection>,
+    /// If it is alone it has all.
+    pub(super) slots: Option<Arc<Slots>>,
+}
+
+impl Master {
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.slots.as_ref().is_none_or(|slots| slots.node_of(slot_of(key)) == Some(&self.node))
+    }
 }
 
 impl Cluster {
-    pub(super) fn new(
-        named: &[ConnectionInfo],
-        timeouts: Timeouts,
-        certificates: &Arc<Certificates>,
-    ) -> Result<Self, String> {
-        let access = Arc::new(Access::like(&named[0], certificates)?);
-        let named = Arc::new(named.iter().filter_map(address::node_of).collect());
-        Ok(Self { nodes: Nodes { named, access, timeouts, open: Arc::default() }, slots: Shared::new() })
+    pub(super) fn new(named: BTreeSet<Node>, client: Client, timeouts: Timeouts) -> Self {
+        let nodes = Nodes { named, client, timeouts, open: Mutex::default() };
+        Self { nodes: Arc::new(nodes), slots: Shared::new() }
     }
 
-    pub(super) fn with_timeouts(self, timeouts: Timeouts) -> Self {
-        let nodes = Nodes { timeouts, open: Arc::default(), ..self.nodes };
-        Self { nodes, slots: Shared::new() }
+    /// The same cluster, over connections of its own.
+    pub(super) fn anew(&self, timeouts: Timeouts) -> Self {
+        Self::new(self.nodes.named.clone(), self.nodes.client.clone(), timeouts)
     }
 
     /// Runs one exchange with the node that has the key. The exchange is told whether it must send `ASKING` first.
-    pub(super) async fn exchange<T, F>(
+    pub(super) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         key: &str,
         talk: impl Fn(MultiplexedConnection, bool) -> F,
-    ) -> RedisResult<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
+    ) -> RedisResult<T> {
         let slot = slot_of(key);
         let mut moved = false;
         let look_and_talk = async |slots: Arc<Slots>| {
             let mut node = slots.node_of(slot).ok_or_else(|| no_node(slot))?.clone();
             let mut asking = false;
-            let mut redirections = 0;
+            let mut redirections = 0..REDIRECTIONS;
             loop {
                 let connection = self.nodes.connection(&node)?;
                 let result = connection.exchange(|connection| talk(connection, asking)).await;
-                let Some((to, ask)) = result.as_ref().err().and_then(|error| redirection(error, &node))
-                else {
-                    return result;
-                };
-                redirections += 1;
-                if redirections > REDIRECTIONS {
-                    return result;
-                }
+                let redirection = result.as_ref().err().and_then(|error| redirection(error, &node));
+                let (Some((to, ask)), Some(_)) = (redirection, redirections.next()) else { return result };
                 moved |= !ask;
                 (node, asking) = (to, ask);
             }
@@ -93,58 +90,33 @@ impl Cluster {
         result
     }
 
-    /// Finds problems with the nodes, each of which has the records of some of the jobs. The same finding is reported once.
-    pub(super) async fn diagnose(
-        &self,
-        keys: &Keys,
-        jobs: &[String],
-        usage: Usage,
-    ) -> RedisResult<Vec<Finding>> {
-        let slots = self.slots().await?;
-        let mut findings = Vec::new();
-        for node in slots.nodes() {
-            let is_there = |job: &&String| slots.node_of(slot_of(&keys.lock(job))) == Some(node);
-            let jobs: Vec<_> = jobs.iter().filter(is_there).cloned().collect();
-            let diagnose = |connection| diagnosis::diagnose(connection, keys, &jobs, usage);
-            for finding in self.nodes.connection(node)?.exchange(diagnose).await? {
-                if !findings.contains(&finding) {
-                    findings.push(finding);
-                }
-            }
-        }
-        Ok(findings)
+    /// The nodes that have slots.
+    pub(super) async fn masters(&self) -> RedisResult<Vec<Master>> {
+        let slots = self.slots.exchange(&self.nodes, async |slots| Ok(slots)).await?;
+        let master = |node: &Node| {
+            let (node, connection) = (node.clone(), self.nodes.connection(node)?);
+            Ok(Master { node, connection, slots: Some(slots.clone()) })
+        };
+        slots.nodes().into_iter().map(master).collect()
     }
 
-    pub(super) fn nodes(&self) -> &Nodes {
-        &self.nodes
-    }
-
-    /// The nodes that have slots, each with its connection.
-    pub(super) async fn masters(&self) -> RedisResult<Vec<(Node, Arc<Connection>)>> {
-        let slots = self.slots().await?;
-        slots.nodes().into_iter().map(|node| Ok((node.clone(), self.nodes.connection(node)?))).collect()
-    }
-
-    async fn slots(&self) -> RedisResult<Arc<Slots>> {
-        self.slots.exchange(&self.nodes, async |slots| Ok(slots)).await
+    /// What connects to some node; to another one the next time, since this one may hang.
+    pub(super) async fn client_of_any(&self) -> RedisResult<Client> {
+        let slots = self.nodes.clone().dial().await?;
+        let nodes = slots.nodes();
+        let any = usize::from(uuid::Uuid::new_v4().as_bytes()[0]) % nodes.len().max(1);
+        client_at(nodes.into_iter().nth(any).ok_or_else(|| no_node(0))?, &self.nodes.client)
     }
 }
 
 impl Nodes {
-    /// What connects to some node; to another one the next time, since this one may hang.
-    pub(super) async fn client_of_any(&self) -> RedisResult<Client> {
-        let slots = self.clone().dial().await?;
-        let nodes = slots.nodes();
-        let any = usize::from(uuid::Uuid::new_v4().as_bytes()[0]) % nodes.len().max(1);
-        self.access.client(nodes.into_iter().nth(any).ok_or_else(|| no_node(0))?)
-    }
-
     fn connection(&self, node: &Node) -> RedisResult<Arc<Connection>> {
         if let Some(connection) = self.open().get(node) {
             return Ok(connection.clone());
         }
-        let new = Arc::new(Connection::to_server(self.access.client(node)?, self.timeouts));
-        Ok(self.open().entry(node.clone()).or_insert(new).clone())
+        let client = client_at(node, &self.client)?;
+        let new = Connection::new(Server { client, sentinels: None, timeouts: self.timeouts });
+        Ok(self.open().entry(node.clone()).or_insert(Arc::new(new)).clone())
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<Node, Arc<Connection>>> {
@@ -152,7 +124,7 @@ impl Nodes {
     }
 
     /// The slots as this node knows them.
-    async fn ask(self, node: Node) -> RedisResult<Slots> {
+    async fn ask(self: Arc<Self>, node: Node) -> RedisResult<Slots> {
         let talk = async |mut connection: MultiplexedConnection| {
             redis::cmd("CLUSTER").arg("SLOTS").query_async::<Value>(&mut connection).await
         };
@@ -164,7 +136,7 @@ impl Nodes {
 }
 
 /// The slots are looked up when they are first needed, and anew when they have led astray.
-impl Dial for Nodes {
+impl Dial for Arc<Nodes> {
     type Connection = Arc<Slots>;
     type Error = RedisError;
 
@@ -173,7 +145,7 @@ impl Dial for Nodes {
 
     async fn dial(self) -> RedisResult<Arc<Slots>> {
         // Those that the URL names may have been replaced since, and any of them may hang: what most say counts.
-        let known: BTreeSet<_> = self.open().keys().chain(&*self.named).cloned().collect();
+        let known: BTreeSet<_> = self.open().keys().chain(&self.named).cloned().collect();
         let asked = known.into_iter().map(|node| self.clone().ask(node)).collect();
         let slots = agree(asked).await.unwrap_or_else(|| Err(Self::abandoned()))?;
         let nodes = slots.nodes();
@@ -182,15 +154,14 @@ impl Dial for Nodes {
     }
 
     fn abandoned() -> RedisError {
-        std::io::Error::from(std::io::ErrorKind::ConnectionAborted).into()
+        Server::abandoned()
     }
 
     fn blame(error: &RedisError) -> Blame {
-        match trouble::code_of(error) {
-            Some("MOVED" | "CLUSTERDOWN") => Blame::Broken,
+        match (error.code(), trouble::blame(error)) {
             // A node that is silent may be gone: the slots may be elsewhere by now.
-            _ if trouble::blame(error) == Blame::Silent => Blame::Broken,
-            _ => trouble::blame(error),
+            (Some("MOVED" | "CLUSTERDOWN"), _) | (_, Blame::Silent) => Blame::Broken,
+            (_, blame) => blame,
         }
     }
 }

@@ -1,92 +1,57 @@
 //! A connection to one server: shared by all steps, and opened anew after trouble.
 
+use std::sync::Arc;
+
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionInfo, RedisError, RedisResult};
+use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult};
 
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
-use super::super::tls::Certificates;
-use super::sentinel::Sentinels;
+use super::address::client_at;
+use super::sentinel::{Sentinels, if_master};
 use super::trouble;
 
-impl Timeouts {
-    fn config(self) -> AsyncConnectionConfig {
-        AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.connect))
-            .set_response_timeout(Some(self.response))
-    }
-}
-
-/// What connects to one server: plainly, or as the certificates say.
-pub(super) fn client(info: ConnectionInfo, certificates: &Certificates) -> Result<Client, String> {
-    #[cfg(feature = "tls")]
-    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
-        let made = Client::build_with_tls(info, certificates.for_redis()?);
-        return made.map_err(|error| error.to_string());
-    }
-    if certificates.is_empty() {
-        Client::open(info).map_err(|error| error.to_string())
-    } else {
-        Err("certificates are for TLS: write rediss:// instead of redis://".to_owned())
-    }
+pub(super) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(timeouts.connect))
+        .set_response_timeout(Some(timeouts.response));
+    client.get_multiplexed_async_connection_with_config(&config).await
 }
 
 pub(super) struct Connection {
-    server: Server,
+    pub(super) server: Server,
     shared: Shared<Server>,
 }
 
 impl Connection {
-    pub(super) fn to_server(client: Client, timeouts: Timeouts) -> Self {
-        Self::new(Place::Fixed(Box::new(client)), timeouts)
-    }
-
-    /// A connection to whatever the sentinels name when it is opened.
-    pub(super) fn to_master(sentinels: Sentinels, timeouts: Timeouts) -> Self {
-        Self::new(Place::Named(sentinels), timeouts)
-    }
-
-    fn new(place: Place, timeouts: Timeouts) -> Self {
-        Self { server: Server { place, config: timeouts.config() }, shared: Shared::new() }
-    }
-
-    pub(super) fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.server.config = timeouts.config();
-        self
-    }
-
-    /// How to open another one.
-    pub(super) fn server(&self) -> &Server {
-        &self.server
+    pub(super) fn new(server: Server) -> Self {
+        Self { server, shared: Shared::new() }
     }
 
     /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
-    pub(super) async fn exchange<T, F>(&self, talk: impl FnOnce(MultiplexedConnection) -> F) -> RedisResult<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
+    pub(super) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
+        &self,
+        talk: impl FnOnce(MultiplexedConnection) -> F,
+    ) -> RedisResult<T> {
         self.shared.exchange(&self.server, talk).await
     }
 }
 
+/// How to connect to one server.
 #[derive(Clone)]
 pub(super) struct Server {
-    place: Place,
-    config: AsyncConnectionConfig,
-}
-
-#[derive(Clone)]
-enum Place {
-    Fixed(Box<Client>),
-    Named(Sentinels),
+    pub(super) client: Client,
+    /// Those who name the address whenever a connection is opened, if it may change.
+    pub(super) sentinels: Option<Arc<Sentinels>>,
+    pub(super) timeouts: Timeouts,
 }
 
 impl Server {
     /// What connects to the server where it is now.
     pub(super) async fn client(&self) -> RedisResult<Client> {
-        match &self.place {
-            Place::Fixed(client) => Ok(client.as_ref().clone()),
-            Place::Named(sentinels) => sentinels.find(&self.config).await,
+        match &self.sentinels {
+            None => Ok(self.client.clone()),
+            Some(sentinels) => client_at(&sentinels.find(self.timeouts).await?, &self.client),
         }
     }
 }
@@ -96,12 +61,12 @@ impl Dial for Server {
     type Error = RedisError;
 
     async fn dial(self) -> RedisResult<MultiplexedConnection> {
-        match &self.place {
-            Place::Fixed(client) => {
-                let connected = client.get_multiplexed_async_connection_with_config(&self.config).await;
-                connected.map_err(|error| trouble::of_dialling(error, client.get_connection_info().addr()))
-            }
-            Place::Named(sentinels) => sentinels.dial(&self.config).await,
+        let client = self.client().await?;
+        let address = client.get_connection_info().addr();
+        let opened = open(&client, self.timeouts).await;
+        match self.sentinels {
+            None => opened.map_err(|error| trouble::of_dialling(error, address)),
+            Some(_) => if_master(opened?, address).await,
         }
     }
 

@@ -7,7 +7,8 @@ use redis::{ErrorKind, FromRedisValue, RedisResult, Value};
 
 use super::super::Record;
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
-use super::keys::Keys;
+use super::RedisStore;
+use super::route::Route;
 use FindingKind::{
     ClusterNode, Evicts, LosesOnFailover, NotDurable, NotPrimary, Other, TooFewReplicas, TooOld,
 };
@@ -18,28 +19,91 @@ const OLDEST: (u32, u32) = (6, 2);
 /// So many states are asked for in one round trip.
 const BATCH: usize = 1_000;
 
-/// How the store was told to use the server.
-#[derive(Clone, Copy)]
-pub(super) struct Usage {
-    /// Over a client that knows the whole cluster.
-    pub(super) whole_cluster: bool,
-    /// A claim is acknowledged by so many replicas before it counts.
-    pub(super) wait_replicas: usize,
-}
+impl RedisStore {
+    /// Checks each server, and the records of those jobs that it has. The same finding is reported once.
+    pub(super) async fn find_problems(&self, jobs: &[String]) -> RedisResult<Vec<Finding>> {
+        let mut findings = Vec::new();
+        for master in self.route.masters().await? {
+            let is_there = |job: &&String| master.has(&self.keys.lock(job));
+            let jobs: Vec<_> = jobs.iter().filter(is_there).cloned().collect();
+            // Two round trips, and one more for every further thousand jobs.
+            let talk = async |connection: MultiplexedConnection| {
+                tokio::try_join!(self.about_server(connection.clone()), self.about_states(connection, &jobs))
+            };
+            let (of_server, of_states) = master.connection.exchange(talk).await?;
+            for finding in of_server.into_iter().chain(of_states) {
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
+        }
+        Ok(findings)
+    }
 
-/// Checks the server, and the records of these jobs meanwhile: two round trips, and one more for every further
-/// thousand jobs.
-pub(super) async fn diagnose(
-    connection: MultiplexedConnection,
-    keys: &Keys,
-    jobs: &[String],
-    usage: Usage,
-) -> RedisResult<Vec<Finding>> {
-    let (of_server, of_states) =
-        tokio::join!(about_server(connection.clone(), usage), about_states(connection, keys, jobs));
-    let mut findings = of_server?;
-    findings.extend(of_states?);
-    Ok(findings)
+    async fn about_states(
+        &self,
+        mut connection: MultiplexedConnection,
+        jobs: &[String],
+    ) -> RedisResult<Vec<Finding>> {
+        let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
+        let mut unreadable = Vec::new();
+        for batch in looked_at.chunks(BATCH) {
+            let mut commands = redis::pipe();
+            for job in batch {
+                commands.cmd("GET").arg(self.keys.record(job));
+            }
+            let answers = connection.send_packed_commands(&commands, 0, commands.len()).await?;
+            let found = answers.iter().zip(batch).filter(|(record, _)| is_unreadable(record));
+            unreadable.extend(found.map(|(_, job)| job.clone()));
+        }
+        Ok(finding::about_states(looked_at, jobs.len(), &unreadable))
+    }
+
+    async fn about_server(&self, mut connection: MultiplexedConnection) -> RedisResult<Vec<Finding>> {
+        let Some(info) = ask::<String>(&mut connection, &["INFO"]).await? else {
+            return Ok(vec![Finding::not_checked(
+                "whether the Redis server evicts, persists, has replicas or is one could not be checked: its user may not \
+                 run INFO; allow it with +info +config|get",
+            )]);
+        };
+        let info = Info::read(&info);
+        // Everything else is the primary's business.
+        if let Some(message) = info.not_primary() {
+            return Ok(vec![Finding::error(NotPrimary, message)]);
+        }
+        let mut findings = info.about_primary(self.wait_replicas);
+        if info.get("aof_enabled") == "0" {
+            match ask::<HashMap<String, String>>(&mut connection, &["CONFIG", "GET", "save"]).await? {
+                Some(save) if save.get("save").is_some_and(|save| !save.is_empty()) => {}
+                Some(save) if save.contains_key("save") => findings.push(Finding::warning(
+                    NotDurable,
+                    "the Redis server keeps nothing on disk, neither an append-only file nor snapshots: after a restart a tick \
+                     that has run may run once more within its grace, and pauses are forgotten; set appendonly to yes",
+                )),
+                _ => findings.push(Finding::not_checked(
+                    "the Redis server has no append-only file, and whether it takes snapshots could not be checked: its user \
+                     may not run CONFIG GET",
+                )),
+            }
+        }
+        if info.get("cluster_enabled") == "1" && matches!(self.route, Route::One(_)) {
+            let cluster: Option<String> = ask(&mut connection, &["CLUSTER", "INFO"]).await?;
+            let nodes = cluster.and_then(|cluster| Info::read(&cluster).number("cluster_size")).unwrap_or(1);
+            let (judge, harm): (fn(_, _) -> _, _) = if nodes > 1 {
+                (Finding::error, format!("of {nodes} nodes the jobs of {} would never run", nodes - 1))
+            } else {
+                (Finding::warning, "as soon as there are others, their jobs do not run".to_owned())
+            };
+            findings.push(judge(
+                ClusterNode,
+                format!(
+                    "the Redis server is one node of a cluster, and this client does not follow the others: {harm}; write \
+                     redis+cluster:// instead of redis://"
+                ),
+            ));
+        }
+        Ok(findings)
+    }
 }
 
 /// What the user may not look at is nothing to fail for; a connection that breaks is.
@@ -58,25 +122,6 @@ async fn ask<T: FromRedisValue>(
     if_allowed(redis::cmd(words[0]).arg(&words[1..]).query_async(connection).await)
 }
 
-async fn about_states(
-    mut connection: MultiplexedConnection,
-    keys: &Keys,
-    jobs: &[String],
-) -> RedisResult<Vec<Finding>> {
-    let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
-    let mut unreadable = Vec::new();
-    for batch in looked_at.chunks(BATCH) {
-        let mut commands = redis::pipe();
-        for job in batch {
-            commands.cmd("GET").arg(keys.record(job));
-        }
-        let answers = connection.send_packed_commands(&commands, 0, commands.len()).await?;
-        let found = answers.iter().zip(batch).filter(|(record, _)| is_unreadable(record));
-        unreadable.extend(found.map(|(_, job)| job.clone()));
-    }
-    Ok(finding::about_states(looked_at, jobs.len(), &unreadable))
-}
-
 fn is_unreadable(record: &Value) -> bool {
     match record {
         Value::BulkString(text) => Record::from_first_line(text).is_err(),
@@ -84,52 +129,6 @@ fn is_unreadable(record: &Value) -> bool {
         Value::ServerError(error) => error.code() == "WRONGTYPE",
         _ => false,
     }
-}
-
-async fn about_server(mut connection: MultiplexedConnection, usage: Usage) -> RedisResult<Vec<Finding>> {
-    let Some(info) = ask::<String>(&mut connection, &["INFO"]).await? else {
-        return Ok(vec![Finding::not_checked(
-            "whether the Redis server evicts, persists, has replicas or is one could not be checked: its user may not run \
-             INFO; allow it with +info +config|get",
-        )]);
-    };
-    let info = Info::read(&info);
-    // Everything else is the primary's business.
-    if let Some(message) = info.not_primary() {
-        return Ok(vec![Finding::error(NotPrimary, message)]);
-    }
-    let mut findings = info.about_primary(usage);
-    if info.get("aof_enabled") == "0" {
-        match ask::<HashMap<String, String>>(&mut connection, &["CONFIG", "GET", "save"]).await? {
-            Some(save) if save.get("save").is_some_and(|save| !save.is_empty()) => {}
-            Some(save) if save.contains_key("save") => findings.push(Finding::warning(
-                NotDurable,
-                "the Redis server keeps nothing on disk, neither an append-only file nor snapshots: after a restart a tick that \
-                 has run may run once more within its grace, and pauses are forgotten; set appendonly to yes",
-            )),
-            _ => findings.push(Finding::not_checked(
-                "the Redis server has no append-only file, and whether it takes snapshots could not be checked: its user may \
-                 not run CONFIG GET",
-            )),
-        }
-    }
-    if info.get("cluster_enabled") == "1" && !usage.whole_cluster {
-        let cluster: Option<String> = ask(&mut connection, &["CLUSTER", "INFO"]).await?;
-        let nodes = cluster.and_then(|cluster| Info::read(&cluster).number("cluster_size")).unwrap_or(1);
-        let (judge, harm): (fn(_, _) -> _, _) = if nodes > 1 {
-            (Finding::error, format!("of {nodes} nodes the jobs of {} would never run", nodes - 1))
-        } else {
-            (Finding::warning, "as soon as there are others, their jobs do not run".to_owned())
-        };
-        findings.push(judge(
-            ClusterNode,
-            format!(
-                "the Redis server is one node of a cluster, and this client does not follow the others: {harm}; write \
-                 redis+cluster:// instead of redis://"
-            ),
-        ));
-    }
-    Ok(findings)
 }
 
 /// What `INFO` says, by name.
@@ -168,16 +167,16 @@ impl<'a> Info<'a> {
         }
     }
 
-    fn about_primary(&self, usage: Usage) -> Vec<Finding> {
+    /// What there is to say of a primary, with so many replicas to wait for.
+    fn about_primary(&self, wanted: usize) -> Vec<Finding> {
         let mut findings = Vec::new();
         if let Some(version) = self.too_old() {
             let message =
                 format!("Redis {version} lacks `SET … PXAT`, by which locks are set; use Redis 6.2 or newer");
             findings.push(Finding::error(TooOld, message));
         }
-        let wanted = usage.wait_replicas;
-        let is_keydb = self.0.contains_key("mvcc_depth");
-        if wanted > 0 && is_keydb {
+        // KeyDB alone has it.
+        if wanted > 0 && self.0.contains_key("mvcc_depth") {
             findings.push(Finding::error(
                 Other,
                 "wait_replicas does not work with KeyDB: it does not answer commands that are sent behind a WAIT, so claims \

@@ -10,15 +10,6 @@ pub(super) struct Keys {
     notes_prefix: String,
 }
 
-/// Everything that a swap touches, in the order that swap.lua expects.
-pub(super) struct JobKeys {
-    pub(super) lock: String,
-    pub(super) record: String,
-    pub(super) runs: String,
-    pub(super) skips: String,
-    pub(super) awaited: String,
-}
-
 impl Keys {
     pub(super) fn new(namespace: Option<&str>) -> Self {
         let prefix = namespace.map(|name| format!("{name}:")).unwrap_or_default();
@@ -35,27 +26,10 @@ impl Keys {
         self.beside_lock(key, "state")
     }
 
-    pub(super) fn runs(&self, key: &str) -> String {
-        self.beside_lock(key, "runs")
-    }
-
-    pub(super) fn skips(&self, key: &str) -> String {
-        self.beside_lock(key, "skips")
-    }
-
-    /// There while a caller listens to the key.
-    pub(super) fn awaited(&self, key: &str) -> String {
-        self.beside_lock(key, "awaited")
-    }
-
-    pub(super) fn of_job(&self, key: &str) -> JobKeys {
-        JobKeys {
-            lock: self.lock(key),
-            record: self.record(key),
-            runs: self.runs(key),
-            skips: self.skips(key),
-            awaited: self.awaited(key),
-        }
+    /// What swap.lua touches: the lock, the record, its runs and skips, and a key that is there while a caller listens.
+    pub(super) fn of_job(&self, key: &str) -> [String; 5] {
+        let beside_lock = |part| self.beside_lock(key, part);
+        [self.lock(key), self.record(key), beside_lock("runs"), beside_lock("skips"), beside_lock("awaited")]
     }
 
     /// Where swap.lua publishes that the key may have come free.

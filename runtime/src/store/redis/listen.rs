@@ -1,6 +1,7 @@
 //! Subscriptions to keys that may come free, over one connection that all listeners share.
 
 use std::future::poll_fn;
+use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -11,33 +12,50 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::Listener;
 use super::super::bells::Bells;
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
+use super::super::{Listener, StoreErrorKind};
 use super::connection::Server;
-use super::route::Dialer;
+use super::route::Route;
+use super::{RedisStore, script, trouble};
+
+/// How long a swap notifies those who listen to its key.
+const LISTENING: Duration = Duration::from_secs(60);
 
 /// The connection of all subscriptions: opened by the first, and after an error by the next.
 pub(super) type Subscriptions = Shared<Listening>;
 
-impl Subscriptions {
-    /// Subscribes to a channel.
-    pub(super) async fn listen(
-        &self,
-        dialer: Dialer,
-        timeouts: Timeouts,
-        channel: String,
-    ) -> RedisResult<Listener> {
-        let talk = |line: Arc<Line>| async move { line.listen(channel, timeouts.response).await };
-        self.exchange(&Listening { dialer, timeouts }, talk).await
+impl RedisStore {
+    /// Subscribes, and marks the key as awaited meanwhile: then swaps publish.
+    pub(super) async fn subscribe(&self, key: &str) -> RedisResult<Option<Listener>> {
+        let [.., awaited] = self.keys.of_job(key);
+        let mut mark = redis::cmd("SET");
+        mark.arg(&awaited).arg("").arg("PX").arg(LISTENING.as_millis());
+        let (channel, timeouts) = (self.keys.channel(key), self.timeouts);
+        let listening = Listening { route: self.route.clone(), timeouts };
+        let listen = |line: Arc<Line>| async move {
+            timeout(timeouts.response, line.listen(channel)).await.map_err(io::Error::from)?
+        };
+        let subscribed = tokio::try_join!(
+            self.subscriptions.exchange(&listening, listen),
+            self.route.exchange(&awaited, |connection, asking| {
+                script::send(connection, asking, None, mark.clone())
+            }),
+        );
+        match subscribed {
+            Ok((listener, _)) => Ok(Some(listener)),
+            // This user may not: the caller polls.
+            Err(error) if trouble::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
 /// How to open the connection.
 #[derive(Clone)]
 pub(super) struct Listening {
-    dialer: Dialer,
+    route: Route,
     timeouts: Timeouts,
 }
 
@@ -46,9 +64,9 @@ impl Dial for Listening {
     type Error = RedisError;
 
     async fn dial(self) -> RedisResult<Arc<Line>> {
-        let opening = async { self.dialer.client().await?.get_async_pubsub().await };
-        let (commands, heard) =
-            timeout(self.timeouts.connect, opening).await.map_err(|_| too_late())??.split();
+        let opening = async { self.route.client().await?.get_async_pubsub().await };
+        let opened = timeout(self.timeouts.connect, opening).await.map_err(io::Error::from)??;
+        let (commands, heard) = opened.split();
         let bells = Arc::<Bells>::default();
         let line = Arc::downgrade(&bells);
         let reading = tokio::spawn(async move {
@@ -84,21 +102,14 @@ pub(super) struct Line {
 }
 
 impl Line {
-    async fn listen(&self, channel: String, patience: Duration) -> RedisResult<Listener> {
-        let talk = async {
-            let mut commands = self.commands.lock().await;
-            let bells = self.bells.upgrade().ok_or_else(Server::abandoned)?;
-            let (listener, unheard) = bells.hang(channel.clone());
-            if !unheard.is_empty() {
-                commands.unsubscribe(unheard).await?;
-            }
-            commands.subscribe(channel).await?;
-            Ok(listener)
-        };
-        timeout(patience, talk).await.unwrap_or_else(|_| Err(too_late()))
+    async fn listen(&self, channel: String) -> RedisResult<Listener> {
+        let mut commands = self.commands.lock().await;
+        let bells = self.bells.upgrade().ok_or_else(Server::abandoned)?;
+        let (listener, unheard) = bells.hang(channel.clone());
+        if !unheard.is_empty() {
+            commands.unsubscribe(unheard).await?;
+        }
+        commands.subscribe(channel).await?;
+        Ok(listener)
     }
-}
-
-fn too_late() -> RedisError {
-    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }

@@ -1,11 +1,11 @@
 //! Looks: four plain commands in one pipeline, and no script, because most looks are those of servers that lose.
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value, from_redis_value};
 
 use super::super::{FORMAT, Lock, Look, Record};
 use super::keys::Keys;
-use super::token;
+use super::{token, trouble};
 use crate::Timestamp;
 
 /// How many commands [`add_look`] adds.
@@ -31,58 +31,35 @@ pub(super) async fn send(
     asking: bool,
 ) -> RedisResult<Vec<Value>> {
     if asking {
-        return Err(slot_is_moving());
+        let moving = "the slot of the key is being moved to another node of the cluster";
+        return Err((ErrorKind::Server(ServerErrorKind::TryAgain), "no look", moving.to_owned()).into());
     }
     let answers = connection.send_packed_commands(pipeline, 0, pipeline.len()).await?;
-    match answers.iter().find(|answer| is_redirection(answer)) {
-        Some(redirection) => Err(redirection.clone().extract_error().err().unwrap_or_else(slot_is_moving)),
-        None => Ok(answers),
-    }
-}
-
-/// Whether another node of a cluster has, or may have, the key.
-pub(super) fn is_redirection(answer: &Value) -> bool {
-    use ServerErrorKind::{Ask, ClusterDown, Moved, TryAgain};
-    let Value::ServerError(error) = answer else { return false };
-    matches!(error.kind(), Some(Moved | Ask | TryAgain | ClusterDown))
-}
-
-fn slot_is_moving() -> RedisError {
-    let moving = "the slot of the key is being moved to another node of the cluster";
-    (ErrorKind::Server(ServerErrorKind::TryAgain), "no look", moving.to_owned()).into()
-}
-
-/// Why answers are no look.
-pub(super) enum Misread {
-    /// The server refused a command.
-    Refused(RedisError),
-    /// The record cannot be read; how its name goes on: `has format 1, and …`.
-    Record(String),
-}
-
-impl Misread {
-    fn record(why: impl Into<String>) -> Self {
-        Self::Record(why.into())
-    }
+    // Another node of a cluster has, or may have, the key.
+    let redirection = answers.iter().find_map(|answer| match answer {
+        Value::ServerError(error) => {
+            Some(RedisError::from(error.clone())).filter(RedisError::is_cluster_error)
+        }
+        _ => None,
+    });
+    redirection.map_or(Ok(answers), Err)
 }
 
 /// Reads the answers to [`add_look`], which are also what swap.lua returns if it wrote nothing.
-pub(super) fn read(answers: impl IntoIterator<Item = Value>) -> Result<Look, Misread> {
+pub(super) fn read(keys: &Keys, key: &str, answers: impl IntoIterator<Item = Value>) -> RedisResult<Look> {
     let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or(Value::Nil);
     let (record, lock, pttl, time) = (next(), next(), next(), next());
-    let now = time_of(refuse_error(time)?).ok_or_else(|| Misread::record("was answered without the time"))?;
-    let lock = read_lock(lock, &refuse_error(pttl)?, now)?;
-    let record = match record {
+    let now = time_of(refuse_error(time)?)?;
+    let lock = read_lock(refuse_error(lock)?, &refuse_error(pttl)?, now);
+    let unreadable = |why: String| trouble::unreadable(format!("{} {why}", keys.record(key)));
+    let record = match refuse_error(record)? {
         Value::Nil => None,
         Value::BulkString(text) => {
-            Some(Record::from_first_line(text).map_err(|error| Misread::record(error.to_string()))?)
-        }
-        Value::ServerError(error) if error.code() != "WRONGTYPE" => {
-            return Err(Misread::Refused(error.into()));
+            Some(Record::from_first_line(text).map_err(|error| unreadable(error.to_string()))?)
         }
         _ => {
-            return Err(Misread::Record(format!(
+            return Err(unreadable(format!(
                 "is not a string: an older version (format 1) or another program wrote it, and this version reads format \
                  {FORMAT}"
             )));
@@ -91,14 +68,19 @@ pub(super) fn read(answers: impl IntoIterator<Item = Value>) -> Result<Look, Mis
     Ok(Record::look(record.as_ref(), lock.as_ref(), now))
 }
 
+/// Keeps the answer that a value is not a string.
+fn refuse_error(answer: Value) -> RedisResult<Value> {
+    match answer {
+        Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(error.into()),
+        answer => Ok(answer),
+    }
+}
+
 /// The lock by its value and `PTTL`. What is not a string is another program's lock, too.
-fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Result<Option<Lock>, Misread> {
+fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Option<Lock> {
     let token = match value {
-        Value::Nil => return Ok(None),
+        Value::Nil => return None,
         Value::BulkString(value) => token::of_value(&value),
-        Value::ServerError(error) if error.code() != "WRONGTYPE" => {
-            return Err(Misread::Refused(error.into()));
-        }
         _ => token::NOT_A_STRING.into(),
     };
     let until = match pttl {
@@ -109,17 +91,15 @@ fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Result<Option<Lock>,
         }
         Value::Int(-1) => None,
         // It has expired meanwhile.
-        _ => return Ok(None),
+        _ => return None,
     };
-    Ok(Some(Lock { token, until }))
+    Some(Lock { token, until })
 }
 
 /// The answer to `TIME`.
-pub(super) fn time_of(answer: Value) -> Option<Timestamp> {
-    let Value::Array(parts) = answer else { return None };
-    let [seconds, micros] = parts.as_slice() else { return None };
-    let number = |part| text_of(part)?.parse::<i64>().ok();
-    Some(Timestamp::from_micros(number(seconds)?.checked_mul(1_000_000)?.checked_add(number(micros)?)?))
+pub(super) fn time_of(answer: Value) -> RedisResult<Timestamp> {
+    let (seconds, micros): (i64, i64) = from_redis_value(answer)?;
+    Ok(Timestamp::from_micros(seconds.saturating_mul(1_000_000).saturating_add(micros)))
 }
 
 pub(super) fn text_of(value: &Value) -> Option<&str> {
@@ -129,24 +109,19 @@ pub(super) fn text_of(value: &Value) -> Option<&str> {
     }
 }
 
-fn refuse_error(answer: Value) -> Result<Value, Misread> {
-    match answer {
-        Value::ServerError(error) => Err(Misread::Refused(error.into())),
-        answer => Ok(answer),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::super::StoreErrorKind;
     use super::*;
 
     fn bulk(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
     }
 
-    fn answers(record: Value, lock: Value, pttl: i64) -> Vec<Value> {
+    /// What is read from such answers.
+    fn read(record: Value, lock: Value, pttl: i64) -> RedisResult<Look> {
         let time = Value::Array(vec![bulk("1800014400"), bulk("1999")]);
-        vec![record, lock, Value::Int(pttl), time]
+        super::read(&Keys::new(None), "key", [record, lock, Value::Int(pttl), time])
     }
 
     #[test]
@@ -162,17 +137,17 @@ mod tests {
             bulk(""),
             Value::Int(0),
         ] {
-            let read = read(answers(record, Value::Nil, -2));
-            assert!(matches!(read, Err(Misread::Record(why)) if !why.is_empty()));
+            let error = read(record, Value::Nil, -2).unwrap_err();
+            assert_eq!(trouble::kind_of(&error), StoreErrorKind::Unreadable);
+            assert!(error.detail().unwrap().len() > "{lock:key}:state ".len());
         }
-        let look = read(answers(record(version, "{\"format\":2}"), Value::Nil, -2));
-        assert_eq!(look.ok().unwrap().fence, 7);
+        let look = read(record(version, "{\"format\":2}"), Value::Nil, -2);
+        assert_eq!(look.unwrap().fence, 7);
     }
 
     #[test]
     fn lock_ends_with_its_last_millisecond() {
-        let until =
-            |pttl| read(answers(Value::Nil, bulk("t"), pttl)).ok().unwrap().lock.map(|lock| lock.until);
+        let until = |pttl| read(Value::Nil, bulk("t"), pttl).unwrap().lock.map(|lock| lock.until);
         assert_eq!(until(0), Some(Some(Timestamp::from_micros(1_800_014_400_002_000))));
         assert_eq!(until(-1), Some(None));
         assert_eq!(until(-2), None);
@@ -180,7 +155,7 @@ mod tests {
 
     #[test]
     fn lock_that_is_not_a_string_is_a_lock() {
-        let look = read(answers(Value::Nil, Value::Int(0), -1)).ok().unwrap();
+        let look = read(Value::Nil, Value::Int(0), -1).unwrap();
         assert_eq!(look.lock.unwrap().token.as_ref(), token::NOT_A_STRING);
     }
 }

@@ -5,99 +5,83 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, RedisResult};
 
-use super::super::Finding;
 use super::super::timeouts::Timeouts;
 use super::super::tls::Certificates;
-use super::cluster::{Cluster, Nodes};
-use super::connection::{Connection, Server, client};
-use super::diagnosis::{self, Usage};
-use super::keys::Keys;
+use super::address;
+use super::cluster::{Cluster, Master};
+use super::connection::{Connection, Server};
 use super::sentinel::Sentinels;
+use super::slots::Node;
 use super::topology::Topology;
 
-pub(super) enum Route {
-    One(Box<Connection>),
-    Many(Cluster),
-}
-
-/// Opens connections beside those that the route has. On a cluster it leads to any node: all of them hear what is
-/// published.
 #[derive(Clone)]
-pub(super) enum Dialer {
-    One(Server),
-    Many(Nodes),
-}
-
-impl Dialer {
-    pub(super) async fn client(&self) -> RedisResult<Client> {
-        match self {
-            Self::One(server) => server.client().await,
-            Self::Many(nodes) => nodes.client_of_any().await,
-        }
-    }
+pub(super) enum Route {
+    One(Arc<Connection>),
+    Many(Arc<Cluster>),
 }
 
 impl Route {
     pub(super) fn new(
-        topology: &Topology,
+        topology: Topology,
         timeouts: Timeouts,
-        certificates: &Arc<Certificates>,
+        certificates: &Certificates,
     ) -> Result<Self, String> {
-        Ok(match topology {
-            Topology::Server(info) => {
-                let client = client(info.as_ref().clone(), certificates)?;
-                Self::One(Box::new(Connection::to_server(client, timeouts)))
-            }
+        let client = |info| address::client(info, certificates);
+        let (info, sentinels) = match topology {
+            Topology::Server(info) => (info, None),
             Topology::Sentinel { sentinels, name, master } => {
-                let sentinels = Sentinels::new(sentinels, name, master, certificates)?;
-                Self::One(Box::new(Connection::to_master(sentinels, timeouts)))
+                let sentinels = sentinels.into_iter().map(client).collect::<Result<_, _>>()?;
+                (master, Some(Arc::new(Sentinels { sentinels, name })))
             }
-            Topology::Cluster(named) => Self::Many(Cluster::new(named, timeouts, certificates)?),
-        })
+            Topology::Cluster(named) => {
+                let nodes = named.iter().filter_map(address::node_of).collect();
+                let cluster = Cluster::new(nodes, client(named[0].clone())?, timeouts);
+                return Ok(Self::Many(Arc::new(cluster)));
+            }
+        };
+        Ok(Self::to(Server { client: client(*info)?, sentinels, timeouts }))
     }
 
-    pub(super) fn with_timeouts(self, timeouts: Timeouts) -> Self {
+    fn to(server: Server) -> Self {
+        Self::One(Arc::new(Connection::new(server)))
+    }
+
+    /// A route to the same servers, over connections of its own.
+    pub(super) fn anew(&self, timeouts: Timeouts) -> Self {
         match self {
-            Self::One(connection) => Self::One(Box::new(connection.with_timeouts(timeouts))),
-            Self::Many(cluster) => Self::Many(cluster.with_timeouts(timeouts)),
+            Self::One(connection) => Self::to(Server { timeouts, ..connection.server.clone() }),
+            Self::Many(cluster) => Self::Many(Arc::new(cluster.anew(timeouts))),
         }
     }
 
     /// Runs one exchange with the server that has the key. The exchange is told whether it must send `ASKING` first.
-    pub(super) async fn exchange<T, F>(
+    pub(super) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         key: &str,
         talk: impl Fn(MultiplexedConnection, bool) -> F,
-    ) -> RedisResult<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
+    ) -> RedisResult<T> {
         match self {
             Self::One(connection) => connection.exchange(|connection| talk(connection, false)).await,
             Self::Many(cluster) => cluster.exchange(key, talk).await,
         }
     }
 
-    /// Finds problems with the server, or the servers, and with these jobs' records there.
-    pub(super) async fn diagnose(
-        &self,
-        keys: &Keys,
-        jobs: &[String],
-        wait_replicas: usize,
-    ) -> RedisResult<Vec<Finding>> {
-        let usage = Usage { whole_cluster: matches!(self, Self::Many(_)), wait_replicas };
+    /// The servers that have keys, in the order of their names.
+    pub(super) async fn masters(&self) -> RedisResult<Vec<Master>> {
         match self {
             Self::One(connection) => {
-                connection.exchange(|connection| diagnosis::diagnose(connection, keys, jobs, usage)).await
+                Ok(vec![Master { node: Node::default(), connection: connection.clone(), slots: None }])
             }
-            Self::Many(cluster) => cluster.diagnose(keys, jobs, usage).await,
+            Self::Many(cluster) => cluster.masters().await,
         }
     }
 
-    pub(super) fn dialer(&self) -> Dialer {
+    /// What opens a connection beside those that the route has. On a cluster it leads to any node: all of them hear what
+    /// is published.
+    pub(super) async fn client(&self) -> RedisResult<Client> {
         match self {
-            Self::One(connection) => Dialer::One(connection.server().clone()),
-            Self::Many(cluster) => Dialer::Many(cluster.nodes().clone()),
+            Self::One(connection) => connection.server.client().await,
+            Self::Many(cluster) => cluster.client_of_any().await,
         }
     }
 }

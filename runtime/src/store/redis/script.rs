@@ -1,10 +1,11 @@
 //! Lua scripts, and how they are run.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value};
+
+use super::trouble;
 
 /// A script and the digest by which the server remembers it.
 pub(super) struct Script {
@@ -14,20 +15,6 @@ pub(super) struct Script {
 
 pub(super) static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("swap.lua")));
 pub(super) static PUT_NOTE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("put_note.lua")));
-
-/// How many replicas are waited for, and for how long.
-#[derive(Clone, Copy)]
-pub(super) struct Wait {
-    pub(super) replicas: usize,
-    pub(super) within: Duration,
-}
-
-/// What a script returned.
-pub(super) struct Answer {
-    pub(super) value: Value,
-    /// How many replicas have what the script wrote, if they were waited for.
-    pub(super) replicas: usize,
-}
 
 impl Script {
     fn new(source: &'static str) -> Self {
@@ -40,21 +27,22 @@ impl Script {
         &self,
         connection: MultiplexedConnection,
         asking: bool,
-        wait: Option<Wait>,
+        wait: Option<&Cmd>,
         arguments: impl Fn(&mut Cmd),
-    ) -> RedisResult<Answer> {
+    ) -> RedisResult<(Value, usize)> {
         let call = |verb: &str, script: &str| {
             let mut command = redis::cmd(verb);
             command.arg(script);
             arguments(&mut command);
             command
         };
-        match send(connection.clone(), asking, wait, call("EVALSHA", &self.digest)).await {
+        let result = match send(connection.clone(), asking, wait, call("EVALSHA", &self.digest)).await {
             Err(error) if error.code() == Some("NOSCRIPT") => {
                 send(connection, asking, wait, call("EVAL", self.source)).await
             }
             result => result,
-        }
+        };
+        result.map_err(|error| trouble::of_script(error, self))
     }
 
     /// The command on the line at which the server says that the script failed.
@@ -66,16 +54,16 @@ impl Script {
     }
 }
 
-/// Sends a command that may write.
+/// Sends a command that may write, and then one that waits for replicas. Returns the answer, and how many replicas have what
+/// was written, if they were waited for.
 pub(super) async fn send(
     mut connection: MultiplexedConnection,
     asking: bool,
-    wait: Option<Wait>,
+    wait: Option<&Cmd>,
     command: Cmd,
-) -> RedisResult<Answer> {
+) -> RedisResult<(Value, usize)> {
     if !asking && wait.is_none() {
-        let value = connection.send_packed_command(&command).await?.extract_error()?;
-        return Ok(Answer { value, replicas: 0 });
+        return Ok((connection.send_packed_command(&command).await?.extract_error()?, 0));
     }
     // One after the other over one connection: `ASKING` counts for the next command, `WAIT` for those before.
     let mut commands = redis::pipe();
@@ -83,8 +71,8 @@ pub(super) async fn send(
         commands.cmd("ASKING");
     }
     commands.add_command(command);
-    if let Some(Wait { replicas, within }) = wait {
-        commands.cmd("WAIT").arg(replicas).arg(within.as_millis().max(1));
+    if let Some(wait) = wait {
+        commands.add_command(wait.clone());
     }
     let answers = connection.send_packed_commands(&commands, 0, commands.len()).await?;
     let mut answers = answers.into_iter().skip(usize::from(asking)).map(Value::extract_error);
@@ -93,7 +81,7 @@ pub(super) async fn send(
         Some(Value::Int(count)) => count.try_into().unwrap_or_default(),
         _ => 0,
     };
-    Ok(Answer { value, replicas })
+    Ok((value, replicas))
 }
 
 #[cfg(test)]

@@ -5,80 +5,58 @@
 //! claim there is forgotten when the partition heals, and its tick starts a second time. redis-rs's own sentinel client
 //! takes the first answer, whichever it is; a server that reaches most sentinels must not be led there by the minority.
 
-use std::sync::Arc;
-
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, Role};
+use redis::{Client, ConnectionAddr, ErrorKind, RedisResult, Role};
 
-use super::super::tls::Certificates;
-use super::address::Access;
-use super::connection::client;
+use super::super::timeouts::Timeouts;
+use super::connection::open;
 use super::quorum::agree;
 use super::slots::Node;
 use super::trouble;
 
-#[derive(Clone)]
-pub(super) struct Sentinels(Arc<Inner>);
-
-struct Inner {
-    sentinels: Vec<Client>,
-    name: String,
-    master: Access,
+pub(super) struct Sentinels {
+    pub(super) sentinels: Vec<Client>,
+    /// The name by which they know the master.
+    pub(super) name: String,
 }
 
 impl Sentinels {
-    pub(super) fn new(
-        sentinels: &[ConnectionInfo],
-        name: &str,
-        master: &ConnectionInfo,
-        certificates: &Arc<Certificates>,
-    ) -> Result<Self, String> {
-        let sentinels = sentinels.iter().map(|info| client(info.clone(), certificates));
-        let (sentinels, master) = (sentinels.collect::<Result<_, _>>()?, Access::like(master, certificates)?);
-        Ok(Self(Arc::new(Inner { sentinels, name: name.to_owned(), master })))
-    }
-
-    /// A connection to what most sentinels name, if that reports that it is the master.
-    pub(super) async fn dial(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
-        let master = self.find(config).await?;
-        let mut connection = master.get_multiplexed_async_connection_with_config(config).await?;
-        match redis::cmd("ROLE").query_async(&mut connection).await? {
-            Role::Primary { .. } => Ok(connection),
-            _ => {
-                let address = master.get_connection_info().addr();
-                let why =
-                    format!("{address}, which the sentinels name, is not the master; a failover goes on");
-                Err(std::io::Error::other(why).into())
-            }
-        }
-    }
-
-    /// The client of what most sentinels name.
-    pub(super) async fn find(&self, config: &AsyncConnectionConfig) -> RedisResult<Client> {
-        let Inner { sentinels, name, master } = &*self.0;
+    /// The address that most sentinels name.
+    pub(super) async fn find(&self, timeouts: Timeouts) -> RedisResult<Node> {
         let mut question = redis::cmd("SENTINEL");
-        question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
-        let asked = sentinels.iter().map(|sentinel| {
-            let (sentinel, config, question) = (sentinel.clone(), config.clone(), question.clone());
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
+        let asked = self.sentinels.iter().map(|sentinel| {
+            let (sentinel, question) = (sentinel.clone(), question.clone());
             async move {
-                let mut connection = sentinel.get_multiplexed_async_connection_with_config(&config).await?;
+                let mut connection = open(&sentinel, timeouts).await?;
                 question.query_async::<Option<Node>>(&mut connection).await
             }
         });
-        match agree(asked.collect()).await {
-            Some(Ok(Some(node))) => master.client(&node),
-            Some(Err(error)) if trouble::kind_of(&error).may_pass() => Err(error),
+        let refusal = match agree(asked.collect()).await {
+            Some(Ok(Some(node))) => return Ok(node),
+            Some(Err(error)) if trouble::kind_of(&error).may_pass() => return Err(error),
             Some(Err(error)) => {
-                let why = trouble::describe(&error, None);
-                Err(refusal(format!("a sentinel refuses: {why}; its own password is `sentinel_password`")))
+                let why = trouble::describe(&error);
+                format!("a sentinel refuses: {why}; its own password is `sentinel_password`")
             }
-            Some(Ok(None)) | None => Err(refusal(format!("no sentinel knows a master named `{name}`"))),
-        }
+            Some(Ok(None)) | None => format!("no sentinel knows a master named `{}`", self.name),
+        };
+        Err(trouble::own(ErrorKind::MasterNameNotFoundBySentinel, refusal))
     }
 }
 
-fn refusal(why: String) -> RedisError {
-    (ErrorKind::MasterNameNotFoundBySentinel, "refused", why).into()
+/// The connection again, if what the sentinels named reports that it is the master.
+pub(super) async fn if_master(
+    mut connection: MultiplexedConnection,
+    address: &ConnectionAddr,
+) -> RedisResult<MultiplexedConnection> {
+    match redis::cmd("ROLE").query_async(&mut connection).await? {
+        Role::Primary { .. } => Ok(connection),
+        _ => {
+            let why = format!("{address}, which the sentinels name, is not the master; a failover goes on");
+            Err(std::io::Error::other(why).into())
+        }
+    }
 }
 
 #[cfg(test)]

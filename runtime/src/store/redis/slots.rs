@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redis::Value;
+use redis::{Value, from_redis_value_ref};
 
 const SLOTS: u16 = 16384;
 
@@ -17,20 +17,15 @@ impl Slots {
     /// Reads the answer to `CLUSTER SLOTS` of a node that was reached at `asked`.
     pub(super) fn read(answer: &Value, asked: &str) -> Option<Self> {
         let Value::Array(ranges) = answer else { return None };
-        let number = |value: &Value| match value {
-            Value::Int(number) => u16::try_from(*number).ok(),
-            _ => None,
-        };
+        let number = |value: &Value| u16::try_from(from_redis_value_ref::<i64>(value).ok()?).ok();
         let read = |range: &Value| {
             let [first, last, Value::Array(master), ..] = range.as_sequence()? else { return None };
             let [host, port, ..] = master.as_slice() else { return None };
-            let host = match host {
-                Value::BulkString(host) => str::from_utf8(host).ok()?,
-                _ => "",
-            };
             // A node that does not know its own name means the one by which it was asked.
-            let host = if host.is_empty() || host == "?" { asked } else { host };
-            Some((number(first)?, number(last)?, (host.to_owned(), number(port)?)))
+            let host = from_redis_value_ref::<Option<String>>(host).ok()?;
+            let host = host.filter(|host| !["", "?"].contains(&host.as_str()));
+            let node = (host.unwrap_or_else(|| asked.to_owned()), number(port)?);
+            Some((number(first)?, number(last)?, node))
         };
         let mut ranges = ranges.iter().map(read).collect::<Option<Vec<_>>>()?;
         ranges.sort();

@@ -3,26 +3,21 @@
 //! A token that this crate writes is the text of a UUID. Text that begins with a zero byte stands for something else, so that
 //! every value that a lock can have has a token of its own.
 
-use std::fmt::Write;
 use std::sync::Arc;
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
 /// The token of a lock that is not a string.
 pub(super) const NOT_A_STRING: &str = "\0type";
 
-/// What precedes the hexadecimal digits of bytes that are no token of their own.
+/// What precedes the encoded bytes of a value that is no token of its own.
 const BYTES: &str = "\0bytes:";
 
 /// The token of a lock whose value is these bytes.
 pub(super) fn of_value(value: &[u8]) -> Arc<str> {
     match std::str::from_utf8(value) {
         Ok(text) if !text.starts_with('\0') => text.into(),
-        _ => {
-            let mut token = BYTES.to_owned();
-            for byte in value {
-                write!(token, "{byte:02x}").expect("a string takes every write");
-            }
-            token.into()
-        }
+        _ => format!("{BYTES}{}", percent_encode(value, NON_ALPHANUMERIC)).into(),
     }
 }
 
@@ -31,16 +26,11 @@ pub(super) fn expected(token: Option<&str>) -> Vec<u8> {
     match token {
         None => Vec::new(),
         Some(NOT_A_STRING) => b"*".to_vec(),
-        Some(token) => {
-            let bytes = token.strip_prefix(BYTES).and_then(from_hex);
-            [b"=", bytes.as_deref().unwrap_or(token.as_bytes())].concat()
-        }
+        Some(token) => match token.strip_prefix(BYTES) {
+            Some(encoded) => b"=".iter().copied().chain(percent_decode_str(encoded)).collect(),
+            None => [b"=", token.as_bytes()].concat(),
+        },
     }
-}
-
-fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.as_bytes().chunks(2).map(byte).collect()
 }
 
 #[cfg(test)]

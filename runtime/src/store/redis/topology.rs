@@ -24,14 +24,8 @@ pub(super) enum Topology {
 /// A URL that was read.
 pub(super) struct Target {
     pub(super) topology: Topology,
-    pub(super) parameters: Parameters,
     /// The URL again, without its passwords.
     pub(super) location: String,
-}
-
-/// What a URL asks for beside an address.
-#[derive(Debug)]
-pub(super) struct Parameters {
     /// So many replicas must have a claim before its run starts.
     pub(super) wait_replicas: usize,
     pub(super) timeouts: Timeouts,
@@ -39,15 +33,19 @@ pub(super) struct Parameters {
     pub(super) files: Files,
 }
 
-impl Parameters {
-    fn read(query: &url::Parameters<'_>, also_known: &[&str]) -> Result<Self, String> {
+impl Target {
+    /// Adds what the URL asks for beside an address.
+    fn new(
+        topology: Topology,
+        location: String,
+        query: &url::Parameters<'_>,
+        also_known: &[&str],
+    ) -> Result<Self, String> {
         query.allow(&[&["wait_replicas"], &COMMON[..], also_known].concat())?;
         let replicas = query.get("wait_replicas")?.map_or(Ok(0), |replicas| replicas.parse());
-        Ok(Self {
-            wait_replicas: replicas.map_err(|_| "wait_replicas is not a number, as in wait_replicas=1")?,
-            timeouts: Timeouts::read(query, "")?,
-            files: Files::named_in(query)?,
-        })
+        let wait_replicas = replicas.map_err(|_| "wait_replicas is not a number, as in wait_replicas=1")?;
+        let (timeouts, files) = (Timeouts::read(query, "")?, Files::named_in(query)?);
+        Ok(Self { topology, location, wait_replicas, timeouts, files })
     }
 }
 
@@ -66,35 +64,32 @@ pub(super) fn parse(url: &str) -> Result<Target, String> {
 }
 
 fn server(url: &str) -> Result<Target, String> {
-    let info = address::parse(url)?;
-    let (scheme, also_known): (_, &[_]) = match info.addr() {
+    let info = address::parse(url, "expected `redis://user:password@host:port/database`")?;
+    let hosts = || address::user_and_hosts(std::slice::from_ref(&info));
+    let db = info.redis_settings().db();
+    let (location, also_known): (_, &[_]) = match info.addr() {
         // The client's own.
-        ConnectionAddr::Unix(_) => ("redis+unix", &["db", "user", "pass", "protocol"]),
+        ConnectionAddr::Unix(path) => {
+            (format!("redis+unix://{}?db={db}", path.display()), &["db", "user", "pass", "protocol"])
+        }
         // Programs that share the URL may choose a protocol; this store always speaks the older one.
-        ConnectionAddr::TcpTls { .. } => ("rediss", &["protocol"]),
-        _ => ("redis", &["protocol"]),
+        ConnectionAddr::TcpTls { .. } => (format!("rediss://{}/{db}", hosts()), &["protocol"]),
+        _ => (format!("redis://{}/{db}", hosts()), &["protocol"]),
     };
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    let parameters = Parameters::read(&url::Parameters::of(query), also_known)?;
-    let db = info.redis_settings().db();
-    let location = match info.addr() {
-        ConnectionAddr::Unix(path) => format!("{scheme}://{}?db={db}", path.display()),
-        _ => format!("{scheme}://{}/{db}", address::user_and_hosts(std::slice::from_ref(&info))),
-    };
-    Ok(Target { topology: Topology::Server(Box::new(info)), parameters, location })
+    Target::new(Topology::Server(Box::new(info)), location, &url::Parameters::of(query), also_known)
 }
 
 fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
     const EXPECTED: &str =
         "expected `redis+sentinel://user:password@host1:26379,host2:26379/mastername/database`";
     let parts = Parts::split(scheme, rest, EXPECTED)?;
-    let parameters = Parameters::read(&parts.query, &["sentinel_username", "sentinel_password"])?;
     let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
     if name.is_empty() {
         return Err(format!("the name of the master is missing; {EXPECTED}"));
     }
     // With the master's user, password and database; the sentinels have their own.
-    let addresses = parts.addresses(database, 26379, EXPECTED)?;
+    let addresses = parts.addresses(database, 26379)?;
     let mut own = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
     if let Some(user) = parts.query.get("sentinel_username")? {
         own = own.set_username(user);
@@ -107,23 +102,24 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
     let database = master.redis_settings().db();
     let location = format!("{scheme}://{}/{name}/{database}", address::user_and_hosts(&addresses));
     let topology = Topology::Sentinel { sentinels, name: name.to_owned(), master };
-    Ok(Target { topology, parameters, location })
+    Target::new(topology, location, &parts.query, &["sentinel_username", "sentinel_password"])
 }
 
 fn cluster(scheme: &str, rest: &str) -> Result<Target, String> {
     const EXPECTED: &str = "expected `redis+cluster://user:password@host1:6379,host2:6379`";
     let parts = Parts::split(scheme, rest, EXPECTED)?;
-    let parameters = Parameters::read(&parts.query, &[])?;
     if !["", "0"].contains(&parts.path) {
         return Err(format!("a cluster has no databases; {EXPECTED}"));
     }
-    let addresses = parts.addresses("", 6379, EXPECTED)?;
+    let addresses = parts.addresses("", 6379)?;
     let location = format!("{scheme}://{}", address::user_and_hosts(&addresses));
-    Ok(Target { topology: Topology::Cluster(addresses), parameters, location })
+    Target::new(Topology::Cluster(addresses), location, &parts.query, &[])
 }
 
 /// A URL with several hosts, taken apart.
 struct Parts<'a> {
+    /// What to say of a URL that is not like this.
+    expected: &'a str,
     /// Of one of its hosts.
     scheme: &'a str,
     /// With its `@`.
@@ -134,7 +130,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn split(scheme: &'a str, rest: &'a str, expected: &str) -> Result<Self, String> {
+    fn split(scheme: &'a str, rest: &'a str, expected: &'a str) -> Result<Self, String> {
         let scheme = scheme.split('+').next().unwrap_or(scheme);
         let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         // A password with a slash in it would end up in what is shown.
@@ -146,17 +142,16 @@ impl<'a> Parts<'a> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (credentials, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
         let (path, query) = (path.trim_matches('/'), url::Parameters::of(query));
-        Ok(Self { scheme, credentials, hosts, path, query })
+        Ok(Self { expected, scheme, credentials, hosts, path, query })
     }
 
     /// One address per host.
-    fn addresses(&self, db: &str, default_port: u16, expected: &str) -> Result<Vec<ConnectionInfo>, String> {
+    fn addresses(&self, db: &str, default_port: u16) -> Result<Vec<ConnectionInfo>, String> {
+        let Self { scheme, credentials, .. } = self;
         let address = |host: &str| {
             let has_port = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
             let port = if has_port { String::new() } else { format!(":{default_port}") };
-            let parsed = address::parse(&format!("{}://{}{host}{port}/{db}", self.scheme, self.credentials));
-            parsed
-                .map_err(|problem| format!("{}; {expected}", problem.split("; ").next().unwrap_or_default()))
+            address::parse(&format!("{scheme}://{credentials}{host}{port}/{db}"), self.expected)
         };
         self.hosts.split(',').map(address).collect()
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use redis::{ConnectionAddr, ErrorKind, RedisError};
+use redis::{ConnectionAddr, ErrorKind, RedisError, make_extension_error};
 
 use super::super::shared::Blame;
 #[cfg(feature = "tls")]
@@ -37,38 +37,53 @@ fn meaning(code: Option<&str>) -> Option<(StoreErrorKind, Blame)> {
     CODES.iter().find(|(known, ..)| code == Some(known)).map(|(_, kind, blame)| (*kind, *blame))
 }
 
-/// The code of the server's error; of an error inside a script, the code that the script met.
+/// An error of this store's own: its words are reported as they are.
+pub(super) fn own(kind: ErrorKind, why: impl Into<String>) -> RedisError {
+    (kind, "", why.into()).into()
+}
+
+/// What the server has is not what this version writes.
+pub(super) fn unreadable(why: impl Into<String>) -> RedisError {
+    own(ErrorKind::UnexpectedReturnType, why)
+}
+
+/// An error of a script with the code and the words of the command that failed in it.
 ///
 /// Redis before 7.0, and some later servers, wrap the error of a command inside a script into a general one:
 /// `ERR Error running script (call to f_…): @user_script:1: @user_script: 1: -READONLY You can't write …`.
-pub(super) fn code_of(error: &RedisError) -> Option<&str> {
-    let code = error.code()?;
-    let detail = error.detail().unwrap_or_default();
-    if code != "ERR" || !detail.contains("script") {
-        return Some(code);
-    }
-    if FORBIDDEN_IN_A_SCRIPT.iter().any(|words| detail.contains(words)) {
-        return Some("NOPERM");
-    }
-    Some(wrapped(detail).map_or(code, |(code, _)| code))
+pub(super) fn of_script(error: RedisError, script: &Script) -> RedisError {
+    let (Some("ERR"), Some(detail)) = (error.code(), error.detail()) else { return error };
+    let forbidden = FORBIDDEN_IN_A_SCRIPT.iter().any(|words| detail.contains(words));
+    let (code, words) = match wrapped(detail) {
+        _ if forbidden => ("NOPERM", detail.trim_start_matches("ACL failure in script: ")),
+        Some(wrapped) => wrapped,
+        None => return error,
+    };
+    // Redis up to 7.0 does not name the command.
+    let words = match script.command_in(detail) {
+        Some(command) if code == "NOPERM" && !detail.contains(" key") && !detail.contains(" channel") => {
+            let grant = command.to_lowercase();
+            format!("this user has no permission to run {command} in a script: grant +{grant}")
+        }
+        _ => words.to_owned(),
+    };
+    make_extension_error(code.to_owned(), Some(words))
 }
 
-/// The wrapped code, and its words.
-fn wrapped(detail: &str) -> Option<(&str, &str)> {
-    let mut rest = detail;
-    loop {
-        let (word, words) = rest.split_once(' ').unwrap_or((rest, ""));
-        let code = word.trim_start_matches('-');
-        if meaning(Some(code)).is_some() {
-            return Some((code, words));
-        }
-        rest = rest.split_once(' ')?.1;
+/// The first code among these words, and what follows it.
+fn wrapped(words: &str) -> Option<(&str, &str)> {
+    let (word, rest) = words.split_once(' ').unwrap_or((words, ""));
+    let code = word.trim_start_matches('-');
+    match meaning(Some(code)) {
+        Some(_) => Some((code, rest)),
+        None if rest.is_empty() => None,
+        None => wrapped(rest),
     }
 }
 
 /// What an error says about the connection that it came over.
 pub(super) fn blame(error: &RedisError) -> Blame {
-    match (meaning(code_of(error)), error.kind()) {
+    match (meaning(error.code()), error.kind()) {
         _ if error.is_timeout() => Blame::Silent,
         (Some((_, blame)), _) => blame,
         (None, ErrorKind::Server(_) | ErrorKind::Extension) => Blame::None,
@@ -81,9 +96,9 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
     if tls::explain(error).is_some() {
         return StoreErrorKind::Untrusted;
     }
-    match (error.kind(), code_of(error)) {
+    match (error.kind(), error.code()) {
         _ if error.is_timeout() => TimedOut,
-        _ if is_no_database(error) => Misconfigured,
+        (kind, _) if kind == ErrorKind::InvalidClientConfig || is_no_database(error) => Misconfigured,
         (ErrorKind::Io, _) => Unreachable,
         (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) => Unreadable,
         // The script met a value that no version of this crate writes.
@@ -94,38 +109,28 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
 
 /// What happened, in the words of the server where it answered. Never with a password: the client keeps it out of its
 /// errors, and the server is never sent it in a command that it might repeat.
-pub(super) fn describe(error: &RedisError, script: Option<&Script>) -> String {
+pub(super) fn describe(error: &RedisError) -> String {
+    use ErrorKind::{InvalidClientConfig, MasterNameNotFoundBySentinel, UnexpectedReturnType};
     #[cfg(feature = "tls")]
     if let Some(words) = tls::explain(error) {
         return words;
     }
-    match (error.kind(), code_of(error), error.detail()) {
+    match (error.kind(), error.code(), error.detail()) {
         (ErrorKind::AuthenticationFailed, ..) => "wrong user or password: check both in the URL".to_owned(),
-        (ErrorKind::MasterNameNotFoundBySentinel, _, Some(detail)) => detail.to_owned(),
-        (ErrorKind::Server(_) | ErrorKind::Extension, Some(code), Some(detail)) => {
-            // Before it knows the user, a server takes no more than ten words.
-            if code == "NOAUTH" || detail.contains("unauthenticated") {
-                return "the server asks for a password, and the URL has none".to_owned();
-            }
-            if is_no_database(error) {
-                return format!("{code} {detail}: correct the database's number at the end of the URL");
-            }
-            // Redis up to 7.0 does not name the command.
-            let forbidden = error.code() == Some("ERR") && code == "NOPERM";
-            if let Some(command) = script.filter(|_| forbidden).and_then(|script| script.command_in(detail))
-                && !detail.contains(" key")
-                && !detail.contains(" channel")
-            {
-                let grant = command.to_lowercase();
-                return format!(
-                    "NOPERM this user has no permission to run {command} in a script: grant +{grant}"
-                );
-            }
-            let words = wrapped(detail).map_or(detail, |(_, words)| words);
-            let words = words.trim_start_matches("ACL failure in script: ");
+        (InvalidClientConfig | MasterNameNotFoundBySentinel | UnexpectedReturnType, _, Some(why)) => {
+            why.to_owned()
+        }
+        // Before it knows the user, a server takes no more than ten words.
+        (_, Some(code), Some(detail)) if code == "NOAUTH" || detail.contains("unauthenticated") => {
+            "the server asks for a password, and the URL has none".to_owned()
+        }
+        (_, Some(code), Some(detail)) if is_no_database(error) => {
+            format!("{code} {detail}: correct the database's number at the end of the URL")
+        }
+        (_, Some(code), Some(detail)) => {
             // What follows is the script's digest, and the line.
-            let words = words.split(" script: ").next().unwrap_or(words);
-            format!("{code} {}", words.trim_end_matches('.'))
+            let end = detail.find(" script: ").filter(|_| detail.contains("user_script"));
+            format!("{code} {}", detail[..end.unwrap_or(detail.len())].trim_end_matches('.'))
         }
         (ErrorKind::Io, ..) => match network::find(error).and_then(network::advice) {
             Some(advice) => format!("{error}: {advice}"),

@@ -7,8 +7,7 @@ fn is_too_old(info: &str) -> bool {
 }
 
 fn kinds(info: &str, wait_replicas: usize) -> Vec<FindingKind> {
-    let usage = Usage { whole_cluster: false, wait_replicas };
-    Info::read(info).about_primary(usage).into_iter().map(|finding| finding.kind).collect()
+    Info::read(info).about_primary(wait_replicas).into_iter().map(|finding| finding.kind).collect()
 }
 
 #[test]

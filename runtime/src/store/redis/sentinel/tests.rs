@@ -7,7 +7,7 @@ use super::super::address;
 use super::*;
 
 /// A sentinel that takes so long to answer, and names the master at this port.
-async fn sentinel(delay: Duration, master: u16) -> ConnectionInfo {
+async fn sentinel(delay: Duration, master: u16) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -28,7 +28,7 @@ async fn sentinel(delay: Duration, master: u16) -> ConnectionInfo {
             }
         }
     });
-    address::parse(&format!("redis://127.0.0.1:{port}")).unwrap()
+    Client::open(address::parse(&format!("redis://127.0.0.1:{port}"), "").unwrap()).unwrap()
 }
 
 /// As after a partition: a sentinel that was cut off answers first, and names the former master.
@@ -36,12 +36,12 @@ async fn sentinel(delay: Duration, master: u16) -> ConnectionInfo {
 async fn former_master_that_a_minority_names_is_not_believed() {
     let (former, current) = (1001, 1002);
     let later = Duration::from_millis(200);
-    let sentinels = [
+    let sentinels = vec![
         sentinel(Duration::ZERO, former).await,
         sentinel(later, current).await,
         sentinel(later, current).await,
     ];
-    let sentinels = Sentinels::new(&sentinels, "shop", &sentinels[0], &Arc::default()).unwrap();
-    let master = sentinels.find(&AsyncConnectionConfig::new()).await.unwrap();
-    assert_eq!(master.get_connection_info().addr().to_string(), format!("127.0.0.1:{current}"));
+    let sentinels = Sentinels { sentinels, name: "shop".to_owned() };
+    let master = sentinels.find(Timeouts::default()).await.unwrap();
+    assert_eq!(master, ("127.0.0.1".to_owned(), current));
 }

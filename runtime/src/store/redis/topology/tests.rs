@@ -24,7 +24,7 @@ fn location_is_the_url_without_its_password() {
 
 #[test]
 fn parameters_are_read() {
-    let parameters = |url| parse(url).expect(url).parameters;
+    let parameters = |url| parse(url).expect(url);
     assert_eq!(parameters("redis://host").wait_replicas, 0);
     let timeouts = parameters("redis://host?response_timeout=500ms").timeouts;
     assert_eq!(timeouts.response.as_millis(), 500);

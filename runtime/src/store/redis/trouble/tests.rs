@@ -3,23 +3,23 @@ use redis::{ServerError, Value, parse_redis_value};
 use super::super::script::SWAP;
 use super::*;
 
-/// The error as it comes over the connection.
+/// The error of a script that comes over the connection like this.
 fn error(line: &str) -> RedisError {
     match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
-        Ok(Value::ServerError(error)) => ServerError::into(error),
+        Ok(Value::ServerError(error)) => of_script(ServerError::into(error), &SWAP),
         other => panic!("{line}: {other:?}"),
     }
 }
 
-/// An error of a script as Redis before 7.0 words it, and as 7.0 does.
+/// An error on a line without a command, as Redis before 7.0 words it, and as 7.0 does.
 fn both(code: &str, words: &str) -> [RedisError; 2] {
     let digest = "f_1e8b589ccf5dd852352ba15e63f22b8a9c302e71";
     [
         error(&format!(
-            "ERR Error running script (call to {digest}): @user_script:17: @user_script: 17: -{code} {words}"
+            "ERR Error running script (call to {digest}): @user_script:1: @user_script: 1: -{code} {words}"
         )),
         error(&format!(
-            "{code} {words} script: 1e8b589ccf5dd852352ba15e63f22b8a9c302e71, on @user_script:17."
+            "{code} {words} script: 1e8b589ccf5dd852352ba15e63f22b8a9c302e71, on @user_script:1."
         )),
     ]
 }
@@ -45,7 +45,7 @@ fn wrapped_error_counts_like_the_one_inside() {
         for error in both(code, words) {
             assert_eq!(kind_of(&error), kind, "{error}");
             assert_eq!(blame(&error) == Blame::Broken, is_broken, "{error}");
-            assert_eq!(describe(&error, None), format!("{code} {}", words.trim_end_matches('.')), "{error}");
+            assert_eq!(describe(&error), format!("{code} {}", words.trim_end_matches('.')), "{error}");
         }
     }
 }
@@ -87,7 +87,7 @@ fn missing_permission_names_the_command() {
         assert_eq!(kind_of(&error), StoreErrorKind::Refused, "{words}");
         assert!(blame(&error) == Blame::None, "{words}");
         assert_eq!(
-            describe(&error, Some(&SWAP)),
+            describe(&error),
             "NOPERM this user has no permission to run LPUSH in a script: grant +lpush",
             "{words}"
         );
@@ -96,8 +96,5 @@ fn missing_permission_names_the_command() {
         "ERR ACL failure in script: User app has no permissions to access the 'lock:a' key script: {digest}, on \
          @user_script:{line}."
     );
-    assert_eq!(
-        describe(&error(&key), Some(&SWAP)),
-        "NOPERM User app has no permissions to access the 'lock:a' key"
-    );
+    assert_eq!(describe(&error(&key)), "NOPERM User app has no permissions to access the 'lock:a' key");
 }
