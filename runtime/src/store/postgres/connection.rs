@@ -63,14 +63,11 @@ impl Connection {
     }
 
     /// Runs one exchange, for which the server has this long once the connection is open.
-    pub(super) async fn exchange<T, F>(
+    pub(super) async fn exchange<T, F: Future<Output = Result<T>>>(
         &self,
         patience: Duration,
         talk: impl FnOnce(Arc<Line>) -> F,
-    ) -> Result<T>
-    where
-        F: Future<Output = Result<T>>,
-    {
+    ) -> Result<T> {
         let talk = |line: Arc<Line>| async move {
             let answers = line.answers.load(Ordering::Relaxed);
             let mut sent = Sent { line: line.clone(), since: Instant::now(), answers, blame: Blame::Silent };
@@ -125,17 +122,13 @@ pub(super) struct Line {
     bells: Weak<Bells>,
     /// Where it leads, if it is the store's own.
     server: Option<Server>,
-    prepared: Prepared,
+    /// Nothing is left in a session that is lent.
+    pub(super) prepared: Option<Prepared>,
     answers: AtomicU64,
     is_cancelled: AtomicBool,
 }
 
 impl Line {
-    /// Nothing is left in a session that is lent.
-    pub(super) fn prepared(&self) -> Option<&Prepared> {
-        self.server.as_ref().map(|_| &self.prepared)
-    }
-
     pub(super) fn client(&self) -> &Client {
         self.session.as_ref().expect("nobody uses it once it is discarded").client()
     }
@@ -204,7 +197,13 @@ impl Dial for Server {
         };
         let (client, mut connection) = connected?;
         let bells = Arc::<Bells>::default();
-        let (session, listening) = (Box::new(client), Arc::downgrade(&bells));
+        let line = Line {
+            session: Some(Box::new(client)),
+            bells: Arc::downgrade(&bells),
+            server: Some(self),
+            prepared: Some(Prepared::default()),
+            ..Line::default()
+        };
         // Whoever waits for an answer, and whoever listens, is told of the connection's end.
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
@@ -213,7 +212,6 @@ impl Dial for Server {
                 }
             }
         });
-        let line = Line { session: Some(session), bells: listening, server: Some(self), ..Line::default() };
         Ok(Arc::new(line))
     }
 

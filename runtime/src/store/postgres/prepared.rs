@@ -53,7 +53,7 @@ impl Parameter<'_> {
 impl Query<'_> {
     /// The rows are there only once the server has committed: an error at the very end counts.
     pub(super) async fn rows(self, line: &Line) -> Result<Vec<Row>, Error> {
-        if let Some(prepared) = line.prepared()
+        if let Some(prepared) = &line.prepared
             && let Some(rows) = prepared.execute(self, line.client()).await?
         {
             return Ok(rows);
