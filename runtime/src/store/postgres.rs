@@ -1,70 +1,24 @@
-//! A store on a PostgreSQL server: a look is one `SELECT`, a swap one statement and one transaction.
-//!
-//! PostgreSQL 12 or newer; tested with 15. There are three tables and no functions, in the schema `public` or in the one
-//! that the URL names: `postgres://user:password@host/database?schema=jobs`. They are made when they are first needed. Where
-//! the store's own user may not make them, an administrator runs what [`PostgresStore::setup_sql`] returns. The user needs
-//! `USAGE` on the schema, and `SELECT`, `INSERT`, `UPDATE` and `DELETE` on the tables.
-//!
-//! | table | holds |
-//! |---|---|
-//! | `job_lock` | one row per key: who holds it, and the state that the servers decide by |
-//! | `job_record` | the newest runs and skips of each key |
-//! | `job_note` | what expires by itself: heartbeats, requests for manual runs, who waits for a key |
-//!
-//! Programs and people may read them:
-//!
-//! ```sql
-//! SELECT job_name, server, since, until FROM job_lock WHERE until > now();                         -- who holds what
-//! SELECT job_name, server, started, ended, outcome, error FROM job_record WHERE kind = 'run' ORDER BY id DESC LIMIT 20;
-//! ```
-//!
-//! `server`, `since` and `until` are NULL once a key was released. Characters outside ASCII appear as `?` in these columns, so
-//! that a database of any encoding can keep them; the columns `state` and `record` have everything, as JSON. The row of a
-//! key that no job has is removed some time after it has expired.
-//!
-//! # Connections
-//!
-//! All requests of a store share one connection. A statement that finds its row locked by another session waits for
-//! 50 ms at most, and is sent again later. One that finds its table locked, as by `VACUUM FULL`, waits until its caller
-//! gives up, and is then cancelled. Nothing depends on the session: neither its time zone, nor its isolation level, nor that
-//! the next statement goes over the same one. So a pooler that assigns connections per transaction can be used.
-//!
-//! A swap that frees a key for which another process waits is reported by `NOTIFY`, once it has been answered. A store
-//! that waits has a second connection for that, opened when it is first needed. Behind a pooler that assigns connections per transaction, `LISTEN`
-//! succeeds and receives nothing: then, and while that connection is broken, waiting works by polling.
-//!
-//! An application that has a pool already can lend its connections: [`PostgresStore::from_source`].
-//!
-//! # TLS
-//!
-//! With the crate's feature `tls`, `sslmode` means what it means to PostgreSQL's own clients, with one exception on the
-//! safe side: `require` verifies the server as `verify-full` does.
-//!
-//! | `sslmode` | encrypted | the server's certificate |
-//! |---|---|---|
-//! | `disable` | no | |
-//! | `prefer`, the default | if the server offers it | is not verified |
-//! | `verify-ca` | yes | is signed by the CA in the file `sslrootcert` |
-//! | `require`, `verify-full`, the default with a certificate in the URL | yes | and is for this host's name |
-//!
-//! `sslrootcert=/etc/ssl/postgres-ca.pem` names the CA to trust, instead of the system's root certificates; `sslcert=…` and
-//! `sslkey=…` identify this server. The files are PEM, and are read once, at start.
+#![doc = include_str!("../docs/postgres.md")]
 
 use std::fmt;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use singleton_jobs_policy::check_name;
 use tokio_postgres::Row;
 
+use super::tls::Certificates;
 use super::{
-    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply,
-    Topic, to_ascii_json,
+    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Swap, SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
+use connection::Connection;
+use prepared::{Parameter, text};
 pub use source::{Lending, Session, Source};
 use statements::Statements;
-use tables::{Parameter, Statement, Tables, text};
-use trouble::Trouble;
+use tables::Tables;
+use trouble::{Result, Trouble};
 
 mod address;
 mod connection;
@@ -72,10 +26,8 @@ mod connection;
 mod deadpool;
 mod diagnosis;
 mod encryption;
-mod opening;
 mod prepared;
 mod reply;
-mod schema;
 mod source;
 mod statements;
 mod swap;
@@ -84,6 +36,8 @@ mod tables;
 mod tls;
 mod trouble;
 mod values;
+
+const DEFAULT_SCHEMA: &str = "public";
 
 /// So many keys are listed in one round trip.
 const PAGE: i64 = 1000;
@@ -104,6 +58,87 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
+    /// Reads a URL such as `postgres://user:password@host:5432/database`; connects to nothing yet.
+    ///
+    /// Two fleets on one database stay apart by different namespaces, or by different schemas.
+    pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, Certificates::default())
+    }
+
+    /// The same with certificates that are not in files.
+    #[cfg(feature = "tls")]
+    pub fn open_with(
+        url: &str,
+        namespace: Option<&str>,
+        certificates: Certificates,
+    ) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, certificates)
+    }
+
+    fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
+        let mut address = address::parse(url).map_err(misconfigured)?;
+        let certificates = certificates.and_those_in(&address.files).map_err(misconfigured)?;
+        let encryption = encryption::prepare(address.sslmode.as_deref(), &certificates, &mut address.config);
+        let encryption = encryption.map_err(misconfigured)?;
+        let location = address::without_password(&address.config);
+        let user = address.config.get_user().map(str::to_owned);
+        let connection = Connection::new(address.config, encryption, address.timeouts);
+        let schema = address.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
+        Self { user, ..Self::over(connection, location, namespace)? }.with_schema(schema)
+    }
+
+    /// Borrows the application's connections, one for each request.
+    pub fn from_source(source: impl Source, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let location = source.location();
+        Self::over(Connection::lent_by(source), location, namespace)
+    }
+
+    /// Borrows connections out of the application's pool. Call it inside the application's Tokio runtime, where new ones
+    /// are opened.
+    ///
+    /// A request that waits for one for longer than [the time-out](Self::with_timeouts) fails, and is repeated as after any
+    /// other failure. A job that blocks the application's runtime may lose its lease, because the pool's connections
+    /// live there; with a URL the store has a connection on a thread of its own.
+    ///
+    /// ```no_run
+    /// # async fn start(pool: deadpool_postgres::Pool) -> Result<(), Box<dyn std::error::Error>> {
+    /// use jobs::store::postgres::PostgresStore;
+    ///
+    /// let store = PostgresStore::from_pool(pool, None)?;
+    /// let jobs = jobs::builder().store(store).start_all().await?;
+    /// # jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "deadpool-postgres")]
+    pub fn from_pool(pool: deadpool_postgres::Pool, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let app = tokio::runtime::Handle::try_current().map_err(|_| {
+            misconfigured("a pool is handed over inside the application's Tokio runtime".to_owned())
+        })?;
+        Self::from_source(deadpool::Deadpool { pool, app }, namespace)
+    }
+
+    fn over(connection: Connection, location: String, namespace: Option<&str>) -> Result<Self, StoreError> {
+        if let Some(name) = namespace {
+            check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
+        }
+        Ok(Self {
+            location,
+            user: None,
+            namespace: namespace.unwrap_or_default().to_owned(),
+            tables: Tables::new(connection, DEFAULT_SCHEMA),
+            statements: Statements::of(DEFAULT_SCHEMA),
+            added: AtomicU32::new(0),
+        })
+    }
+
+    /// Keeps everything in this schema, which is made if it is not there.
+    pub fn with_schema(mut self, schema: &str) -> Result<Self, StoreError> {
+        address::check_schema(schema).map_err(misconfigured)?;
+        schema.clone_into(&mut self.tables.schema);
+        self.statements = Statements::of(schema);
+        Ok(self)
+    }
+
     /// How long to wait for a connection, and for the answer to a request. By default 2 s for each host and 1 s, or what
     /// the URL says: `postgres://host/database?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
@@ -116,50 +151,39 @@ impl PostgresStore {
     ///
     /// It can be run again and again, and grants the user that the URL names what it needs.
     pub fn setup_sql(&self) -> String {
-        schema::script(&self.tables.schema, self.user.as_deref())
+        statements::script(&self.tables.schema, self.user.as_deref())
     }
 
-    async fn look_at(&self, key: &str) -> Result<Look, Trouble> {
-        let parameters = [text(self.namespace.as_str()), text(key)];
-        let statement = Statement::frequent(&self.statements.look, &parameters);
-        self.tables.ask(statement, |rows| reply::look_at(rows, key)).await
+    async fn look_at(&self, key: &str) -> Result<Look> {
+        let read = |rows: &[Row]| reply::look_at(rows, key);
+        self.tables.ask(self.statements.look.with(&self.named(key)), read).await
     }
 
-    async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp, Trouble> {
+    async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp> {
         let (topic, content) = (topic.as_str(), to_ascii_json(&&*note.text));
         let micros = i64::try_from(ttl.min(LONGEST).as_micros()).unwrap_or(i64::MAX);
-        let parameters = [
-            text(self.namespace.as_str()),
-            text(topic),
-            text(note.name.as_str()),
-            text(content.as_str()),
-            Parameter::Number(micros),
-        ];
+        let [namespace, topic] = self.named(topic);
+        let parameters = [namespace, topic, text(&*note.name), text(&*content), Parameter::Number(micros)];
         let now = if ttl.is_zero() {
-            self.ask(&self.statements.remove_note, &parameters[..3], reply::now).await?
+            self.tables.ask(self.statements.remove_note.with(&parameters[..3]), reply::now).await?
         } else {
-            self.ask(&self.statements.put_note, &parameters, reply::now).await?
+            self.tables.ask(self.statements.put_note.with(&parameters), reply::now).await?
         };
         self.sweep();
         Ok(now)
     }
 
-    async fn listen_for(&self, key: &str) -> Result<Option<Listener>, Trouble> {
+    async fn listen_for(&self, key: &str) -> Result<Option<Listener>> {
         let listener = self.tables.connection.listen(self.payload(key)).await?;
         if listener.is_some() {
-            let parameters = [text(self.namespace.as_str()), text(key)];
-            self.ask(&self.statements.await_key, &parameters, |_| Ok(())).await?;
+            self.tables.ask(self.statements.await_key.with(&self.named(key)), |_| Ok(())).await?;
         }
         Ok(listener)
     }
 
-    async fn ask<T>(
-        &self,
-        sql: &str,
-        parameters: &[Parameter<'_>],
-        read: impl Fn(&[Row]) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
-        self.tables.ask(Statement::new(sql, parameters), read).await
+    /// The first two parameters of a statement: the namespace, and a key or a topic.
+    fn named<'a>(&'a self, name: &'a str) -> [Parameter<'a>; 2] {
+        [text(&*self.namespace), text(name)]
     }
 
     /// What a notification says: of which key it is.
@@ -167,24 +191,22 @@ impl PostgresStore {
         format!("{}/{}/{key}", self.tables.schema, self.namespace)
     }
 
-    /// A step of the trait, with what there is to say about its failure.
+    /// A step of the trait, whose error names it.
     fn step<'a, T>(
         &'a self,
         step: &'static str,
-        asking: impl Future<Output = Result<T, Trouble>> + Send + 'a,
+        asking: impl Future<Output = Result<T>> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            asking.await.map_err(|trouble| {
-                let advice = if trouble.is_forbidden() { ADVICE } else { "" };
-                let Trouble { kind, words, .. } = trouble;
-                StoreError::new(kind, step, &self.location, format!("{words}{advice}"))
-            })
+            let named = |Trouble { kind, words, .. }| StoreError::new(kind, step, &self.location, words);
+            asking.await.map_err(named)
         })
     }
 }
 
-const ADVICE: &str = "; have an administrator run what `PostgresStore::setup_sql` returns: it makes what is missing, and \
-                      grants what is needed";
+fn misconfigured(cause: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, "open", "a PostgreSQL URL", cause)
+}
 
 impl Store for PostgresStore {
     fn location(&self) -> String {
@@ -201,16 +223,15 @@ impl Store for PostgresStore {
 
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
         self.step("list", async move {
-            let after = page.unwrap_or_default();
-            let parameters = [text(self.namespace.as_str()), text(after), Parameter::Number(PAGE)];
-            self.ask(&self.statements.list, &parameters, reply::page).await
+            let [namespace, after] = self.named(page.unwrap_or_default());
+            let parameters = [namespace, after, Parameter::Number(PAGE)];
+            self.tables.ask(self.statements.list.with(&parameters), reply::page).await
         })
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         self.step("records", async move {
-            let parameters = [text(self.namespace.as_str()), text(key)];
-            self.ask(&self.statements.records, &parameters, reply::records).await
+            self.tables.ask(self.statements.records.with(&self.named(key)), reply::records).await
         })
     }
 
@@ -220,9 +241,7 @@ impl Store for PostgresStore {
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
         self.step("notes", async move {
-            let topic = topic.as_str();
-            let parameters = [text(self.namespace.as_str()), text(topic)];
-            self.ask(&self.statements.notes, &parameters, reply::notes).await
+            self.tables.ask(self.statements.notes.with(&self.named(topic.as_str())), reply::notes).await
         })
     }
 
@@ -241,5 +260,29 @@ impl fmt::Debug for PostgresStore {
             .field("location", &self.location)
             .field("schema", &self.tables.schema)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_url_is_not_repeated() {
+        for url in
+            ["redis://u:secret@host/1", "mysql://secret@host", "secret", "postgres://u:a@b/secret@host/db"]
+        {
+            let error = PostgresStore::open(url, None).expect_err(url);
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+            let said = format!("{error} {error:?}");
+            assert!(!said.contains("secret") && said.contains("expected `postgres://"), "{said}");
+        }
+    }
+
+    #[test]
+    fn schema_of_the_url_is_in_every_statement() {
+        let store = PostgresStore::open("postgres://db/shop?schema=my-jobs", None).expect("a URL");
+        assert!(store.setup_sql().contains("CREATE SCHEMA \"my-jobs\""), "{}", store.setup_sql());
+        assert!(store.statements.look.sql.contains("\"my-jobs\".job_lock"));
     }
 }

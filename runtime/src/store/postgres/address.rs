@@ -23,8 +23,7 @@ const EXPECTED: &str = "expected `postgres://user:password@host:port/database`";
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str) -> Result<Address, String> {
-    check_form(url)?;
-    let (url, query) = split(url);
+    let (url, query) = split(url)?;
     let parameters = Parameters::of(query);
     let (schema, sslmode) = (parameters.get("schema")?, parameters.get("sslmode")?);
     let files = Files::named_in(&parameters)?;
@@ -60,27 +59,21 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     Ok(Address { config, timeouts, schema, sslmode, files })
 }
 
-/// Refuses a URL in which a part of a password could be taken for something that is shown: the user, a host, the database.
-/// The client takes what is before the first `@` for user and password.
-fn check_form(url: &str) -> Result<(), String> {
+/// Splits off the parameters, which begin where the client finds them: after the first `@`, if there is one.
+///
+/// The client takes what is before that for user and password. Refuses a URL in which a part of a password could be taken
+/// for something that is shown: the user, a host, the database.
+fn split(url: &str) -> Result<(&str, &str), String> {
     let schemes = ["postgres://", "postgresql://"];
-    let Some(rest) = schemes.iter().find_map(|scheme| url.strip_prefix(scheme)) else {
-        return Err(EXPECTED.to_owned());
-    };
-    let Some((credentials, address)) = rest.split_once('@') else { return Ok(()) };
+    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme)).ok_or(EXPECTED)?;
+    let (credentials, address) = rest.split_once('@').unwrap_or(("", rest));
     let user = credentials.split(':').next().unwrap_or_default();
     if address.contains('@') || user.contains(['/', '?', '&', '=']) {
         return Err(format!("write an `@` in a password as %40, and a `/` as %2F; {EXPECTED}"));
     }
-    Ok(())
-}
-
-/// Splits off the parameters. They begin where the client finds them: after the first `@`, if there is one.
-fn split(url: &str) -> (&str, &str) {
-    let after_credentials = url.find('@').unwrap_or(0);
-    let Some(length) = url[after_credentials..].find('?') else { return (url, "") };
-    let (rest, query) = url.split_at(after_credentials + length);
-    (rest, &query[1..])
+    let length = address.find('?').map_or(0, |begin| address.len() - begin);
+    let (rest, query) = url.split_at(url.len() - length);
+    Ok((rest, query.strip_prefix('?').unwrap_or_default()))
 }
 
 /// The URL again, without the password.

@@ -14,9 +14,9 @@ use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
 use super::super::{Listener, StoreErrorKind};
 use super::encryption::Encryption;
-use super::prepared::Preparation;
+use super::prepared::Prepared;
 use super::source::{Session, Source};
-use super::trouble::Trouble;
+use super::trouble::{Result, Trouble};
 
 /// The channel of all notifications. Each names its schema, namespace and key.
 const LISTEN: &str = "LISTEN jobs_freed";
@@ -27,9 +27,7 @@ const LONG: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(super) struct Connection {
     way: Way,
-    connect: Duration,
-    /// How long the answer to a statement may take.
-    pub(super) response: Duration,
+    pub(super) timeouts: Timeouts,
 }
 
 #[derive(Clone)]
@@ -46,19 +44,17 @@ enum Way {
 
 impl Connection {
     pub(super) fn new(config: Config, encryption: Encryption, timeouts: Timeouts) -> Self {
-        let Timeouts { connect, response } = timeouts;
-        let server = Server { config: Arc::new(config), encryption, patience: connect };
+        let server = Server { config: Arc::new(config), encryption, patience: timeouts.connect };
         let [shared, listening] = [(); 2].map(|()| Arc::new(Shared::new()));
-        Self { way: Way::Own { server, shared, listening }, connect, response }
+        Self { way: Way::Own { server, shared, listening }, timeouts }
     }
 
     pub(super) fn lent_by(source: impl Source) -> Self {
-        let Timeouts { connect, response } = Timeouts::default();
-        Self { way: Way::Lent(Arc::new(source)), connect, response }
+        Self { way: Way::Lent(Arc::new(source)), timeouts: Timeouts::default() }
     }
 
     pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
-        (self.connect, self.response) = (connect, response);
+        self.timeouts = Timeouts { connect, response };
         if let Way::Own { server, .. } = &mut self.way {
             Arc::make_mut(&mut server.config).connect_timeout(connect);
             server.patience = connect;
@@ -67,35 +63,33 @@ impl Connection {
     }
 
     /// Runs one exchange, for which the server has this long once the connection is open.
-    pub(super) async fn exchange<T, F>(
+    pub(super) async fn exchange<T, F: Future<Output = Result<T>>>(
         &self,
         patience: Duration,
         talk: impl FnOnce(Arc<Line>) -> F,
-    ) -> Result<T, Trouble>
-    where
-        F: Future<Output = Result<T, Trouble>>,
-    {
+    ) -> Result<T> {
         let talk = |line: Arc<Line>| async move {
-            let mut sent = Sent::over(&line);
+            let answers = line.answers.load(Ordering::Relaxed);
+            let mut sent = Sent { line: line.clone(), since: Instant::now(), answers, blame: Blame::Silent };
             let result = in_time(patience, talk(line)).await;
             sent.blame = result.as_ref().err().map_or(Blame::None, Trouble::blame);
             result
         };
         match &self.way {
             Way::Own { server, shared, .. } => shared.exchange(server, talk).await,
-            Way::Lent(source) => talk(borrow(source.as_ref(), self.connect).await?).await,
+            Way::Lent(source) => talk(borrow(source.as_ref(), self.timeouts.connect).await?).await,
         }
     }
 
     /// Subscribes to a payload, from now on.
     ///
     /// `None` if the store has no connection of its own: one that is lent has to be given back.
-    pub(super) async fn listen(&self, payload: String) -> Result<Option<Listener>, Trouble> {
+    pub(super) async fn listen(&self, payload: String) -> Result<Option<Listener>> {
         let Way::Own { server, listening, .. } = &self.way else { return Ok(None) };
         let talk = |line: Arc<Line>| async move {
             // It can be repeated, and shows that the server still answers.
             let confirmed = async { line.client().batch_execute(LISTEN).await.map_err(Trouble::from) };
-            in_time(self.response, confirmed).await?;
+            in_time(self.timeouts.response, confirmed).await?;
             let ended = || Trouble::new(StoreErrorKind::Unreachable, "the connection that listens has ended");
             Ok(line.bells.upgrade().ok_or_else(ended)?.hang(payload).0)
         };
@@ -103,17 +97,14 @@ impl Connection {
     }
 }
 
-async fn in_time<T>(
-    patience: Duration,
-    talk: impl Future<Output = Result<T, Trouble>>,
-) -> Result<T, Trouble> {
+async fn in_time<T>(patience: Duration, talk: impl Future<Output = Result<T>>) -> Result<T> {
     // What is not answered may have been applied, or be applied later.
     timeout(patience, talk).await.unwrap_or_else(|_| Err(Trouble::timed_out("no answer", patience)))
 }
 
-async fn borrow(source: &dyn Source, patience: Duration) -> Result<Arc<Line>, Trouble> {
+async fn borrow(source: &dyn Source, patience: Duration) -> Result<Arc<Line>> {
     match timeout(patience, source.connect()).await {
-        Ok(Ok(session)) => Ok(Line::new(session, Weak::new(), None)),
+        Ok(Ok(session)) => Ok(Arc::new(Line { session: Some(session), ..Line::default() })),
         Ok(Err(error)) => Err(Trouble::from(error)),
         Err(_) => Err(Trouble::timed_out("no connection was lent", patience).advising(
             "all of them are in use, or no new one can be opened; make the pool larger, or give the jobs one of their \
@@ -123,39 +114,23 @@ async fn borrow(source: &dyn Source, patience: Duration) -> Result<Arc<Line>, Tr
 }
 
 /// A connection that is open.
+#[derive(Default)]
 pub(super) struct Line {
-    /// There until it is dropped.
+    /// There until it is discarded.
     session: Option<Box<dyn Session>>,
     /// Those to notify of what comes over it.
     bells: Weak<Bells>,
     /// Where it leads, if it is the store's own.
     server: Option<Server>,
-    preparation: Preparation,
+    /// Nothing is left in a session that is lent.
+    pub(super) prepared: Option<Prepared>,
     answers: AtomicU64,
-    is_broken: AtomicBool,
     is_cancelled: AtomicBool,
 }
 
 impl Line {
-    fn new(session: Box<dyn Session>, bells: Weak<Bells>, server: Option<Server>) -> Arc<Self> {
-        Arc::new(Self {
-            session: Some(session),
-            bells,
-            server,
-            preparation: Preparation::default(),
-            answers: AtomicU64::new(0),
-            is_broken: AtomicBool::new(false),
-            is_cancelled: AtomicBool::new(false),
-        })
-    }
-
-    /// Nothing is left in a session that is lent.
-    pub(super) fn preparation(&self) -> Option<&Preparation> {
-        self.server.as_ref().map(|_| &self.preparation)
-    }
-
     pub(super) fn client(&self) -> &Client {
-        self.session.as_ref().expect("it is given back only on drop").client()
+        self.session.as_ref().expect("nobody uses it once it is discarded").client()
     }
 
     /// Whether a statement was cancelled, whichever it was.
@@ -175,15 +150,6 @@ impl Line {
     }
 }
 
-impl Drop for Line {
-    fn drop(&mut self) {
-        let is_broken = *self.is_broken.get_mut();
-        if let Some(session) = self.session.take().filter(|_| is_broken) {
-            session.discard();
-        }
-    }
-}
-
 /// A statement that was sent, up to its answer.
 struct Sent {
     line: Arc<Line>,
@@ -193,28 +159,21 @@ struct Sent {
     blame: Blame,
 }
 
-impl Sent {
-    fn over(line: &Arc<Line>) -> Self {
-        let answers = line.answers.load(Ordering::Relaxed);
-        Self { line: Arc::clone(line), since: Instant::now(), answers, blame: Blame::Silent }
-    }
-}
-
 impl Drop for Sent {
     fn drop(&mut self) {
-        let Line { answers, is_broken, .. } = &*self.line;
-        match self.blame {
-            Blame::None => {
-                answers.fetch_add(1, Ordering::Relaxed);
-            }
-            Blame::Broken => is_broken.store(true, Ordering::Relaxed),
-            // If another one was answered meanwhile, the one that the server works on may have just begun.
-            Blame::Silent => {
-                is_broken.store(true, Ordering::Relaxed);
-                if answers.load(Ordering::Relaxed) == self.answers && self.since.elapsed() >= LONG {
-                    self.line.cancel();
-                }
-            }
+        let answers = &self.line.answers;
+        if self.blame == Blame::None {
+            answers.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        // If another one was answered meanwhile, the one that the server works on may have just begun.
+        let is_stuck = answers.load(Ordering::Relaxed) == self.answers && self.since.elapsed() >= LONG;
+        if self.blame == Blame::Silent && is_stuck {
+            self.line.cancel();
+        }
+        // What is lent is used by one statement at a time; what is the store's own is closed when all have left it.
+        if let Some(session) = Arc::get_mut(&mut self.line).and_then(|line| line.session.take()) {
+            session.discard();
         }
     }
 }
@@ -231,14 +190,20 @@ impl Dial for Server {
     type Connection = Arc<Line>;
     type Error = Trouble;
 
-    async fn dial(self) -> Result<Arc<Line>, Trouble> {
+    async fn dial(self) -> Result<Arc<Line>> {
         let Ok(connected) = timeout(self.patience, self.config.connect(self.encryption.clone())).await else {
             return Err(Trouble::timed_out("no connection", self.patience)
                 .advising("check host and port, and that no firewall is between"));
         };
         let (client, mut connection) = connected?;
         let bells = Arc::<Bells>::default();
-        let line = Arc::downgrade(&bells);
+        let line = Line {
+            session: Some(Box::new(client)),
+            bells: Arc::downgrade(&bells),
+            server: Some(self),
+            prepared: Some(Prepared::default()),
+            ..Line::default()
+        };
         // Whoever waits for an answer, and whoever listens, is told of the connection's end.
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
@@ -247,7 +212,7 @@ impl Dial for Server {
                 }
             }
         });
-        Ok(Line::new(Box::new(Own(client)), line, Some(self)))
+        Ok(Arc::new(line))
     }
 
     fn abandoned() -> Trouble {
@@ -261,15 +226,4 @@ impl Dial for Server {
     fn is_closed(line: &Arc<Line>) -> bool {
         line.client().is_closed() || line.is_cancelled()
     }
-}
-
-/// A connection that is nobody else's.
-struct Own(Client);
-
-impl Session for Own {
-    fn client(&self) -> &Client {
-        &self.0
-    }
-
-    fn discard(self: Box<Self>) {}
 }

@@ -24,7 +24,7 @@ impl Source for Deadpool {
         let getting = AbortOnDropHandle::new(self.app.spawn(async move { pool.get().await }));
         Box::pin(async {
             match getting.await {
-                Ok(Ok(object)) => Ok(Box::new(Lent(object)) as Box<dyn Session>),
+                Ok(Ok(object)) => Ok(Box::new(object) as Box<dyn Session>),
                 Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {
                     let size = self.pool.status().max_size;
                     Err(format!("all {size} connections of the pool are in use; make it larger, or give the jobs one of \
@@ -38,14 +38,12 @@ impl Source for Deadpool {
     }
 }
 
-struct Lent(Object);
-
-impl Session for Lent {
+impl Session for Object {
     fn client(&self) -> &Client {
-        &self.0
+        self
     }
 
     fn discard(self: Box<Self>) {
-        drop(Object::take(self.0));
+        drop(Object::take(*self));
     }
 }

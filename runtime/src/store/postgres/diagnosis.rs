@@ -4,8 +4,9 @@ use tokio_postgres::Row;
 
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
 use super::super::{FORMAT, State};
-use super::tables::{Parameter, Statement, text};
-use super::trouble::Trouble;
+use super::prepared::{Parameter, text};
+use super::statements::Statement;
+use super::trouble::Result;
 use super::{PostgresStore, reply};
 
 /// As this session has them: settings may differ by user and database.
@@ -21,10 +22,10 @@ const OLDEST: i32 = 120_000;
 
 impl PostgresStore {
     /// Looks at the server, then at the states of these jobs.
-    pub(super) async fn findings(&self, jobs: &[String]) -> Result<Vec<Finding>, Trouble> {
-        let settings = Statement::new(SETTINGS, &[]);
-        let about_server = |rows: &[Row]| rows.first().map_or_else(|| Err(reply::mixed_up()), about_server);
-        let mut findings = self.tables.ask(settings, about_server).await?;
+    pub(super) async fn findings(&self, jobs: &[String]) -> Result<Vec<Finding>> {
+        let settings = Statement::plain(SETTINGS.to_owned());
+        let about_server = |rows: &[Row]| about_server(reply::first(rows)?);
+        let mut findings = self.tables.ask(settings.with(&[]), about_server).await?;
         if findings.iter().any(|finding| finding.severity == finding::Severity::Error) {
             return Ok(findings);
         }
@@ -32,15 +33,15 @@ impl PostgresStore {
         let as_we_write_them = [format!("{{\"format\":{FORMAT},%"), format!("{{\"format\":{FORMAT}}}")];
         let [keys, patterns] = [looked_at, &as_we_write_them].map(Parameter::Texts);
         let parameters = [text(self.namespace.as_str()), keys, patterns];
-        let states = Statement::new(&self.statements.unreadable, &parameters);
-        let unreadable = self.tables.ask(states, unreadable_keys).await?;
+        let unreadable =
+            self.tables.ask(self.statements.unreadable.with(&parameters), unreadable_keys).await?;
         findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
         Ok(findings)
     }
 }
 
 /// The keys of those states that really cannot be read.
-fn unreadable_keys(rows: &[Row]) -> Result<Vec<String>, Trouble> {
+fn unreadable_keys(rows: &[Row]) -> Result<Vec<String>> {
     let mut keys = Vec::new();
     for row in rows {
         if State::from_json(reply::column::<&str>(row, 1)?).is_err() {
@@ -50,25 +51,20 @@ fn unreadable_keys(rows: &[Row]) -> Result<Vec<String>, Trouble> {
     Ok(keys)
 }
 
-fn about_server(row: &Row) -> Result<Vec<Finding>, Trouble> {
-    let (number, version): (i32, &str) = (reply::column(row, 0)?, reply::column(row, 1)?);
-    let (read_only, asynchronous, unsafe_at_crash): (bool, bool, bool) =
-        (reply::column(row, 2)?, reply::column(row, 3)?, reply::column(row, 4)?);
-    if let Some(finding) = too_old(number, version) {
+fn about_server(row: &Row) -> Result<Vec<Finding>> {
+    let is = |index| reply::column::<bool>(row, index);
+    if let Some(finding) = too_old(reply::column(row, 0)?, reply::column(row, 1)?) {
         return Ok(vec![finding]);
     }
-    if read_only {
+    if is(2)? {
         return Ok(vec![Finding::error(
             FindingKind::NotPrimary,
             "the PostgreSQL server is a standby, or read-only, and cannot decide who runs a job; point the URL to the primary",
         )]);
     }
     let faults = [
-        (
-            asynchronous,
-            "synchronous_commit is off for this user and database: a crash can lose the newest claims",
-        ),
-        (unsafe_at_crash, "fsync is off: a crash of its machine can lose or damage everything"),
+        (is(3)?, "synchronous_commit is off for this user and database: a crash can lose the newest claims"),
+        (is(4)?, "fsync is off: a crash of its machine can lose or damage everything"),
     ];
     let warning = |fault: &str| {
         let harm = "a tick that has run may run once more within its grace";

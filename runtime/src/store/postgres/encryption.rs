@@ -1,21 +1,17 @@
 //! What `sslmode` asks for, and what that takes.
 
 use tokio_postgres::Config;
-#[cfg(not(feature = "tls"))]
-use tokio_postgres::NoTls;
 use tokio_postgres::config::{Host, SslMode};
 
 use super::super::tls::Certificates;
 #[cfg(feature = "tls")]
-use super::super::tls::Trust;
-#[cfg(feature = "tls")]
-use super::tls::Tls;
+use super::{super::tls::Trust, tls::Tls};
 
 /// Encrypts the connections for which the mode asks for it.
 #[cfg(feature = "tls")]
 pub(super) type Encryption = Tls;
 #[cfg(not(feature = "tls"))]
-pub(super) type Encryption = NoTls;
+pub(super) type Encryption = tokio_postgres::NoTls;
 
 const MODES: &str = "expected one of disable, prefer, require, verify-ca, verify-full";
 
@@ -43,35 +39,30 @@ pub(super) fn prepare(
         Some(_) => return Err(format!("unknown sslmode; {MODES}")),
     };
     config.ssl_mode(ssl_mode);
-    if ssl_mode == SslMode::Require { verified(mode, certificates) } else { unverified() }
+    encryption(ssl_mode, mode, certificates)
 }
 
-/// Encrypted if the server offers it, verified never: whoever can answer in its place could offer no encryption as well.
 #[cfg(feature = "tls")]
-fn unverified() -> Result<Encryption, String> {
-    Certificates::default().client_config(Trust::Nothing).map(Tls::new)
+fn encryption(
+    ssl_mode: SslMode,
+    mode: Option<&str>,
+    certificates: &Certificates,
+) -> Result<Encryption, String> {
+    let config = match (ssl_mode, mode) {
+        (SslMode::Require, Some("verify-ca")) => certificates.client_config(Trust::Authority)?,
+        (SslMode::Require, _) => certificates.client_config(Trust::Host)?,
+        // Verified never: whoever can answer in the server's place could offer no encryption as well.
+        _ => Certificates::default().client_config(Trust::Nothing)?,
+    };
+    Ok(Tls(config.into()))
 }
 
 #[cfg(not(feature = "tls"))]
-#[allow(clippy::unnecessary_wraps, reason = "as in a build with TLS")]
-fn unverified() -> Result<Encryption, String> {
-    Ok(NoTls)
-}
-
-#[cfg(feature = "tls")]
-fn verified(mode: Option<&str>, certificates: &Certificates) -> Result<Encryption, String> {
-    let trust = if mode == Some("verify-ca") { Trust::Authority } else { Trust::Host };
-    if trust == Trust::Authority && !certificates.has_root() {
-        return Err("sslmode=verify-ca needs sslrootcert=/path/to/ca.pem: with the system's roots anybody could have a \
-                    certificate; write sslmode=verify-full, or name the CA"
-            .to_owned());
+fn encryption(ssl_mode: SslMode, mode: Option<&str>, _: &Certificates) -> Result<Encryption, String> {
+    if ssl_mode == SslMode::Require {
+        return Err(super::super::tls::needs_feature(&format!("sslmode={}", mode.unwrap_or("verify-full"))));
     }
-    certificates.client_config(trust).map(Tls::new)
-}
-
-#[cfg(not(feature = "tls"))]
-fn verified(mode: Option<&str>, _: &Certificates) -> Result<Encryption, String> {
-    Err(super::super::tls::needs_feature(&format!("sslmode={}", mode.unwrap_or("verify-full"))))
+    Ok(tokio_postgres::NoTls)
 }
 
 #[cfg(all(test, not(feature = "tls")))]

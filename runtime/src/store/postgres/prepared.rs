@@ -6,67 +6,105 @@
 //! the session that executes one may not be the one that has prepared it; then it is sent as any other statement.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Error, Row};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Row};
 
 use super::connection::Line;
-use super::tables::{Parameter, Statement};
+use super::statements::Query;
 
-/// How a connection stands to the statements, by the digests of their texts.
-#[derive(Default)]
-pub(super) struct Preparation(Mutex<HashMap<u64, State>>);
-
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    Prepared,
-    /// It is being prepared, or cannot be used.
-    Unprepared,
+/// A parameter, which knows its type: with the types a statement needs no preparation, so that any connection of a pooler
+/// will do.
+pub(super) enum Parameter<'a> {
+    Text(Option<&'a str>),
+    Number(i64),
+    Texts(&'a [String]),
 }
 
-impl Preparation {
-    fn states(&self) -> MutexGuard<'_, HashMap<u64, State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn text<'a>(value: impl Into<Option<&'a str>>) -> Parameter<'a> {
+    Parameter::Text(value.into())
+}
+
+impl Parameter<'_> {
+    fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+        match self {
+            Self::Text(text) => (text, Type::TEXT),
+            Self::Number(number) => (number, Type::INT8),
+            Self::Texts(texts) => (texts, Type::TEXT_ARRAY),
+        }
+    }
+
+    /// As a part of a statement's text; `None` if it cannot be one. A string means the same whether
+    /// `standard_conforming_strings` is on or off.
+    fn to_literal(&self) -> Option<String> {
+        match self {
+            Self::Text(None) => Some("NULL".to_owned()),
+            // The text of a statement ends at such a character; as a parameter it is refused with a reason.
+            Self::Text(Some(text)) if text.contains('\0') => None,
+            Self::Text(Some(text)) => Some(format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))),
+            Self::Number(number) => Some(format!("'{number}'")),
+            Self::Texts(_) => None,
+        }
     }
 }
+
+impl Query<'_> {
+    /// The rows are there only once the server has committed: an error at the very end counts.
+    pub(super) async fn rows(self, line: &Line) -> Result<Vec<Row>, Error> {
+        if let Some(prepared) = &line.prepared
+            && let Some(rows) = prepared.execute(self, line.client()).await?
+        {
+            return Ok(rows);
+        }
+        let parameters: Vec<_> = self.parameters.iter().map(Parameter::typed).collect();
+        line.client().query_typed(&self.statement.sql, &parameters).await
+    }
+}
+
+/// What a session knows of the statements, by their names: `true` if it has prepared one, `false` while it is being prepared,
+/// or if it cannot be used.
+#[derive(Default)]
+pub(super) struct Prepared(Mutex<HashMap<String, bool>>);
 
 const NOT_EXECUTED: &[SqlState] = &[SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::FEATURE_NOT_SUPPORTED];
 
-/// Executes a prepared statement; `None` if it has to be sent as any other one, and was not executed.
-pub(super) async fn execute(statement: Statement<'_>, line: &Line) -> Result<Option<Vec<Row>>, Error> {
-    let Some(preparation) = line.preparation() else { return Ok(None) };
-    let literals: Option<Vec<_>> = statement.parameters.iter().map(Parameter::to_literal).collect();
-    let Some(literals) = literals else { return Ok(None) };
-    let mut hasher = DefaultHasher::new();
-    statement.sql.hash(&mut hasher);
-    let digest = hasher.finish();
-    let name = format!("jobs_{digest:016x}");
-
-    let known = preparation.states().get(&digest).copied();
-    if known.is_none() {
-        preparation.states().insert(digest, State::Unprepared);
-        let types: Vec<_> = statement.parameters.iter().map(Parameter::type_name).collect();
-        let prepare = format!("PREPARE {name} ({}) AS {}", types.join(", "), statement.sql);
-        if let Err(error) = line.client().batch_execute(&prepare).await {
-            if error.code() == Some(&SqlState::UNDEFINED_TABLE) {
-                preparation.states().remove(&digest);
-            }
+impl Prepared {
+    /// Executes a prepared statement; `None` if it has to be sent as any other one, and was not executed.
+    async fn execute(&self, query: Query<'_>, client: &Client) -> Result<Option<Vec<Row>>, Error> {
+        let Query { statement, parameters } = query;
+        let Some(name) = &statement.name else { return Ok(None) };
+        let literals: Option<Vec<_>> = parameters.iter().map(Parameter::to_literal).collect();
+        let Some(literals) = literals else { return Ok(None) };
+        let known = self.names().get(name).copied();
+        if known == Some(false) {
             return Ok(None);
         }
-        preparation.states().insert(digest, State::Prepared);
-    }
-    if known == Some(State::Unprepared) {
-        return Ok(None);
-    }
-    let execute = format!("EXECUTE {name} ({})", literals.join(", "));
-    match line.client().query_typed(&execute, &[]).await {
-        // Refused before anything is executed: this session has not prepared it, or a column's type has changed since.
-        Err(error) if error.code().is_some_and(|code| NOT_EXECUTED.contains(code)) => {
-            preparation.states().insert(digest, State::Unprepared);
-            Ok(None)
+        if known.is_none() {
+            self.names().insert(name.clone(), false);
+            let types: Vec<_> = parameters.iter().map(|parameter| parameter.typed().1.to_string()).collect();
+            let prepare = format!("PREPARE {name} ({}) AS {}", types.join(", "), statement.sql);
+            if let Err(error) = client.batch_execute(&prepare).await {
+                if error.code() == Some(&SqlState::UNDEFINED_TABLE) {
+                    self.names().remove(name);
+                }
+                return Ok(None);
+            }
+            self.names().insert(name.clone(), true);
         }
-        result => result.map(Some),
+        let execute = format!("EXECUTE {name} ({})", literals.join(", "));
+        match client.query_typed(&execute, &[]).await {
+            // Refused before anything is executed: this session has not prepared it, or a column's type has changed since.
+            Err(error) if error.code().is_some_and(|code| NOT_EXECUTED.contains(code)) => {
+                self.names().insert(name.clone(), false);
+                Ok(None)
+            }
+            result => result.map(Some),
+        }
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<String, bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

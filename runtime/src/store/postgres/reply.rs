@@ -7,14 +7,14 @@ use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use super::super::{JobRecords, Look, Note, Notes, Page, State, StoreErrorKind, UnreadableState, Version};
+use super::super::{JobRecords, Look, Note, Notes, Page, State, StoreErrorKind, Version};
 use super::PAGE;
-use super::trouble::{OTHER_TABLES, Trouble};
+use super::trouble::{OTHER_TABLES, Result, Trouble};
 use super::values::RUN;
 use crate::Timestamp;
 
 /// A row of recovery, clock, version, fence and state.
-pub(super) fn look(row: &Row) -> Result<Look, Trouble> {
+pub(super) fn look(row: &Row) -> Result<Look> {
     if column(row, 0)? {
         return Err(Trouble::new(
             StoreErrorKind::Refused,
@@ -23,31 +23,36 @@ pub(super) fn look(row: &Row) -> Result<Look, Trouble> {
     }
     let now = clock(row, 1)?;
     let Some(version) = column::<Option<&str>>(row, 2)? else { return Ok(Look::nothing(now)) };
-    let version: Version = version.parse().map_err(|problem: String| unreadable(&problem))?;
-    let state = State::from_json(column::<&str>(row, 4)?)
-        .map_err(|problem: UnreadableState| unreadable(&format!("the record {problem}")))?;
+    let version: Version = version.parse().map_err(unreadable)?;
+    let state = State::from_json(column::<&str>(row, 4)?);
+    let state = state.map_err(|problem| unreadable(format!("the record {problem}")))?;
     Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None })
 }
 
 /// The same with the key that was asked for in a sixth column: a pooler may mix up answers.
-pub(super) fn look_at(rows: &[Row], key: &str) -> Result<Look, Trouble> {
-    let row = rows.first().ok_or_else(mixed_up)?;
+pub(super) fn look_at(rows: &[Row], key: &str) -> Result<Look> {
+    let row = first(rows)?;
     if column::<&str>(row, 5)? == key { look(row) } else { Err(mixed_up()) }
 }
 
 /// The same for every key, without those that cannot be read.
-pub(super) fn page(rows: &[Row]) -> Result<Page, Trouble> {
+pub(super) fn page(rows: &[Row]) -> Result<Page> {
     let mut page = Page::default();
     for row in rows {
         match look(row) {
             Ok(look) => page.keys.push((column(row, 5)?, look)),
-            Err(trouble) if trouble.is_unreadable() => {}
+            Err(trouble) if trouble.kind == StoreErrorKind::Unreadable => {}
             Err(trouble) => return Err(trouble),
         }
     }
     let is_full = i64::try_from(rows.len()) == Ok(PAGE);
     page.next = rows.last().filter(|_| is_full).map(|row| column(row, 5)).transpose()?;
     Ok(page)
+}
+
+/// The row that an answer has at least.
+pub(super) fn first(rows: &[Row]) -> Result<&Row> {
+    rows.first().ok_or_else(mixed_up)
 }
 
 /// An answer to another statement than the one that was sent.
@@ -59,7 +64,7 @@ pub(super) fn mixed_up() -> Trouble {
 }
 
 /// Rows of kind and record, newest first.
-pub(super) fn records(rows: &[Row]) -> Result<JobRecords, Trouble> {
+pub(super) fn records(rows: &[Row]) -> Result<JobRecords> {
     let mut records = JobRecords::default();
     for row in rows {
         let (kind, json): (&str, &str) = (column(row, 0)?, column(row, 1)?);
@@ -73,7 +78,7 @@ pub(super) fn records(rows: &[Row]) -> Result<JobRecords, Trouble> {
 }
 
 /// Rows of clock, name and content; a single one without a name if there are no notes.
-pub(super) fn notes(rows: &[Row]) -> Result<Notes, Trouble> {
+pub(super) fn notes(rows: &[Row]) -> Result<Notes> {
     let mut notes = Notes::default();
     for row in rows {
         notes.now = clock(row, 0)?;
@@ -86,23 +91,22 @@ pub(super) fn notes(rows: &[Row]) -> Result<Notes, Trouble> {
 }
 
 /// The clock, in a column of the first row.
-pub(super) fn now(rows: &[Row]) -> Result<Timestamp, Trouble> {
-    rows.first().map_or_else(|| Err(mixed_up()), |row| clock(row, 0))
+pub(super) fn now(rows: &[Row]) -> Result<Timestamp> {
+    clock(first(rows)?, 0)
 }
 
-fn clock(row: &Row, index: usize) -> Result<Timestamp, Trouble> {
+fn clock(row: &Row, index: usize) -> Result<Timestamp> {
     column::<SystemTime>(row, index).map(Timestamp::from)
 }
 
-pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, Trouble> {
-    row.try_get(index).map_err(|error| unreadable(&error.to_string()).advising(OTHER_TABLES))
+pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T> {
+    row.try_get(index).map_err(|error| unreadable(error.to_string()).advising(OTHER_TABLES))
 }
 
-fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, Trouble> {
-    serde_json::from_str(json)
-        .map_err(|error| unreadable(&format!("a record or a note is damaged ({error})")))
+fn from_json<T: DeserializeOwned>(json: &str) -> Result<T> {
+    serde_json::from_str(json).map_err(|error| unreadable(format!("a record or a note is damaged ({error})")))
 }
 
-pub(super) fn unreadable(problem: &str) -> Trouble {
+fn unreadable(problem: String) -> Trouble {
     Trouble::new(StoreErrorKind::Unreadable, problem)
 }

@@ -14,7 +14,7 @@ use crate::outcome::BoxError;
 ///
 /// ```
 /// use jobs::store::postgres::{Lending, Session, Source};
-/// use tokio_postgres::{Client, Config, NoTls};
+/// use tokio_postgres::{Config, NoTls};
 ///
 /// /// A connection for every step.
 /// struct Anew(Config);
@@ -28,19 +28,9 @@ use crate::outcome::BoxError;
 ///         Box::pin(async {
 ///             let (client, connection) = self.0.connect(NoTls).await?;
 ///             tokio::spawn(connection);
-///             Ok(Box::new(Own(client)) as Box<dyn Session>)
+///             Ok(Box::new(client) as Box<dyn Session>)
 ///         })
 ///     }
-/// }
-///
-/// struct Own(Client);
-///
-/// impl Session for Own {
-///     fn client(&self) -> &Client {
-///         &self.0
-///     }
-///
-///     fn discard(self: Box<Self>) {} // dropped, it is closed
 /// }
 /// ```
 pub trait Source: Send + Sync + 'static {
@@ -63,4 +53,13 @@ pub trait Session: Send + Sync {
     /// Called instead of giving it back, when nobody waits for its answer any longer or it broke: it must not be lent to
     /// anybody again, because a statement may still be under way on it.
     fn discard(self: Box<Self>);
+}
+
+/// A connection that is nobody else's: it is closed when it is dropped.
+impl Session for Client {
+    fn client(&self) -> &Client {
+        self
+    }
+
+    fn discard(self: Box<Self>) {}
 }

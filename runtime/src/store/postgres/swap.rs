@@ -1,13 +1,14 @@
 //! A swap as one statement.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tokio_postgres::Row;
 
 use super::super::{Change, FenceChange, Look, Record, State, Swap, SwapReply, Swapped, Version};
+use super::prepared::{Parameter, text};
 use super::statements::Statements;
-use super::tables::{Attempts, Parameter, Statement, text};
-use super::trouble::Trouble;
+use super::trouble::Result;
 use super::values::{self, Appended, time};
 use super::{PostgresStore, reply};
 use crate::Timestamp;
@@ -21,8 +22,8 @@ impl PostgresStore {
     ///
     /// A statement that failed because of another session was not applied. It is sent again while the key is as
     /// expected: then the other session has changed nothing either.
-    pub(super) async fn swap_or_look(&self, key: &str, swap: &Swap) -> Result<SwapReply, Trouble> {
-        let attempts = Attempts::new(self.tables.connection.response);
+    pub(super) async fn swap_or_look(&self, key: &str, swap: &Swap) -> Result<SwapReply> {
+        let begun = Instant::now();
         loop {
             let conflict = match self.send_swap(key, swap).await {
                 Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),
@@ -33,7 +34,7 @@ impl PostgresStore {
             let look = self.look_at(key).await?;
             match conflict {
                 Some(trouble) if applies(swap, &look) => {
-                    if !attempts.pause().await {
+                    if !self.tables.pause(begun).await {
                         return Err(trouble);
                     }
                 }
@@ -43,7 +44,7 @@ impl PostgresStore {
     }
 
     /// `None` if the swap was refused.
-    async fn send_swap(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>, Trouble> {
+    async fn send_swap(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>> {
         let Swap { expected, nonce, change, .. } = swap;
         let (expected, sent) = (expected.map(|version| version.to_string()), format!("{nonce:016x}"));
         let not_before = change.not_before.map_or(i64::MIN, Timestamp::as_micros);
@@ -53,37 +54,28 @@ impl PostgresStore {
             FenceChange::Next => (1, i64::MIN),
             FenceChange::AtLeast(fence) => (0, fence),
         };
-        let mut parameters = vec![
-            text(self.namespace.as_str()),
-            text(key),
-            text(expected.as_deref()),
-            text(sent.as_str()),
-            Parameter::Number(not_before),
-            Parameter::Number(not_after),
-            Parameter::Number(next),
-            Parameter::Number(least),
-        ];
         let state = change.state.as_deref();
         let [server, since, until] = state.map(values::holder).unwrap_or_default();
         let (json, expires) = (state.map(State::to_json), state.and_then(|state| state.expires).map(time));
+        // Records are trimmed only when some are appended, as in `Record::swap`.
+        let appends = state.is_some() && !change.records.is_empty();
+        let Appended { rows, runs_kept, skips_kept } = Appended::of(&change.records, change.keep);
+
+        let mut parameters = Vec::with_capacity(16);
+        parameters.extend(self.named(key));
+        parameters.extend([expected.as_deref(), Some(&*sent)].map(text));
+        parameters.extend([not_before, not_after, next, least].map(Parameter::Number));
         if state.is_some() {
             parameters
                 .extend([&server, &since, &until, &json, &expires].map(|column| text(column.as_deref())));
         }
-        // Records are trimmed only when some are appended, as in `Record::swap`.
-        let appended = Appended::of(&change.records, change.keep);
-        let appends = state.is_some() && !change.records.is_empty();
         if appends {
-            let Appended { rows, runs_kept, skips_kept } = &appended;
-            parameters.extend([
-                text(rows.as_str()),
-                Parameter::Number(*runs_kept),
-                Parameter::Number(*skips_kept),
-            ]);
+            parameters.push(text(&*rows));
+            parameters.extend([runs_kept, skips_kept].map(Parameter::Number));
         }
         let Statements { update, update_and_append, insert, insert_and_append, delete, .. } =
             &self.statements;
-        let sql = match (&expected, state) {
+        let statement = match (&expected, state) {
             (Some(_), Some(_)) if appends => update_and_append,
             (Some(_), Some(_)) => update,
             (None, Some(_)) if appends => insert_and_append,
@@ -91,8 +83,8 @@ impl PostgresStore {
             (Some(_), None) => delete,
             (None, None) => return self.delete_nothing(key, swap).await,
         };
-        let statement = Statement::swap(sql, &parameters);
-        let applied = self.tables.ask_once(statement, |rows| applied(rows, &sent, *nonce)).await?;
+        let applied =
+            self.tables.swap(statement.with(&parameters), |rows| applied(rows, &sent, *nonce)).await?;
         if applied.is_some() && change.notify {
             // Whether somebody waits is looked up only now: the swap does not see who began to wait while it was applied.
             // Who waits also looks from time to time, should this get lost.
@@ -109,7 +101,7 @@ impl PostgresStore {
     }
 
     /// Deletes a record that is expected not to be there: only the limits count.
-    async fn delete_nothing(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>, Trouble> {
+    async fn delete_nothing(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>> {
         let look = self.look_at(key).await?;
         Ok(match Record::swap(&mut None, None, look.now, swap) {
             SwapReply::Swapped(swapped) if look.version.is_none() => Some(swapped),
@@ -133,8 +125,8 @@ fn applies(swap: &Swap, look: &Look) -> bool {
 
 /// What an answer says of a swap; `None` if it was refused. The answer has the nonce of the swap that it is for: a pooler
 /// that mixed up two answers must neither grant a lease nor deny one.
-fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Swapped>, Trouble> {
-    let row = rows.first().ok_or_else(reply::mixed_up)?;
+fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Swapped>> {
+    let row = reply::first(rows)?;
     if reply::column::<&str>(row, 0)? != sent {
         return Err(reply::mixed_up());
     }

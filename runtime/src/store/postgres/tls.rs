@@ -1,4 +1,7 @@
 //! Encrypted connections, and what ties a password to one of them.
+//!
+//! Not by `tokio-postgres-rustls`: a feature cannot ask for a dependency only if another feature is on, too, so that Redis
+//! over TLS would come with a client for PostgreSQL.
 
 use std::io;
 use std::pin::Pin;
@@ -15,19 +18,10 @@ use tokio_rustls::TlsConnector;
 
 /// Encrypts the connections of a store.
 #[derive(Clone)]
-pub(super) struct Tls(Arc<ClientConfig>);
-
-impl Tls {
-    pub(super) fn new(config: ClientConfig) -> Self {
-        Self(Arc::new(config))
-    }
-}
+pub(super) struct Tls(pub(super) Arc<ClientConfig>);
 
 /// A handshake with the server of a name.
-pub(super) struct Handshake {
-    connector: TlsConnector,
-    host: String,
-}
+pub(super) struct Handshake(TlsConnector, String);
 
 /// What both sides say is encrypted.
 pub(super) struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
@@ -38,7 +32,7 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        Ok(Handshake { connector: TlsConnector::from(Arc::clone(&self.0)), host: host.to_owned() })
+        Ok(Handshake(self.0.clone().into(), host.to_owned()))
     }
 }
 
@@ -49,8 +43,9 @@ impl TlsConnect<Socket> for Handshake {
 
     fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
-            let host = ServerName::try_from(self.host).map_err(io::Error::other)?;
-            self.connector.connect(host, socket).await.map(Encrypted)
+            let Self(connector, host) = self;
+            let host = ServerName::try_from(host).map_err(io::Error::other)?;
+            connector.connect(host, socket).await.map(Encrypted)
         })
     }
 }
@@ -67,20 +62,21 @@ impl TlsStream for Encrypted {
     }
 }
 
+/// The beginnings of the names of algorithms, as they stand in a certificate.
+const ECDSA_WITH_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
+
 /// The hash of a certificate is taken as its signature takes it; by RFC 5929 with SHA-256 where that is too weak.
 fn hash_of_signature(der: &[u8]) -> Option<&'static Algorithm> {
     // A certificate is a sequence of what is signed, how, and the signature.
     let (certificate, _) = element(der)?;
     let (_signed, rest) = element(certificate)?;
     let (how, _) = element(rest)?;
-    match *element(how)?.0 {
-        // ECDSA, and RSA.
-        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 2]
-        | [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 4 | 5 | 11] => Some(&SHA256),
-        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 3]
-        | [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 12] => Some(&SHA384),
-        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 4]
-        | [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 13] => Some(&SHA512),
+    let (last, family) = element(how)?.0.split_last()?;
+    match (family, last) {
+        (ECDSA_WITH_SHA2, 2) | (RSA, 4 | 5 | 11) => Some(&SHA256),
+        (ECDSA_WITH_SHA2, 3) | (RSA, 12) => Some(&SHA384),
+        (ECDSA_WITH_SHA2, 4) | (RSA, 13) => Some(&SHA512),
         // Others name no hash, so that the password is not tied to the connection.
         _ => None,
     }

@@ -120,12 +120,6 @@ impl Certificates {
         self.roots.is_none() && self.own.is_none()
     }
 
-    /// Whether only those count who are named, and not everybody whom the system trusts.
-    #[cfg(feature = "postgres")]
-    pub(in crate::store) fn has_root(&self) -> bool {
-        self.roots.is_some()
-    }
-
     /// Checks all of them, and that certificate and key belong together.
     pub(in crate::store) fn client_config(&self, trust: Trust) -> Result<ClientConfig, String> {
         // The application's choice, if it has made one.
@@ -137,6 +131,11 @@ impl Certificates {
         let any_name = |roots| Arc::new(AnyName { roots, algorithms });
         let builder = match trust {
             Trust::Host => builder.with_root_certificates(self.roots()?),
+            Trust::Authority if self.roots.is_none() => {
+                return Err("sslmode=verify-ca needs sslrootcert=/path/to/ca.pem: with the system's roots anybody could \
+                            have a certificate; write sslmode=verify-full, or name the CA"
+                    .to_owned());
+            }
             Trust::Authority => {
                 builder.dangerous().with_custom_certificate_verifier(any_name(Some(self.roots()?)))
             }
