@@ -28,7 +28,7 @@ pub enum What {
     Tick(TickClaim),
     /// Now, by hand: consumes no tick, and a paused job can still be run this way.
     Now,
-    /// The same, on behalf of a server that left the [request](super::RunRequest) with this id, because it
+    /// The same, on behalf of a server that left the [request](super::Requested) with this id, because it
     /// does not have the job.
     Requested(Arc<str>),
     /// A lock by hand. What the store knows of such a key goes away by itself, unless a job has it, too.
