@@ -110,7 +110,8 @@ async fn steps_that_are_given_up_do_not_poison_the_pool() {
 
     let first = session().await;
     assert_eq!(session().await, first, "what works is given back");
-    let hasty = Jobs::new(store_on(&pool, &namespace).with_timeouts(PATIENCE, Duration::from_millis(100)));
+    // A statement waits longer for a lock.
+    let hasty = Jobs::new(store_on(&pool, &namespace).with_timeouts(PATIENCE, Duration::from_millis(20)));
     let error = hasty.set_paused("job", false).await.expect_err("the table is locked");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
     let second = session().await;

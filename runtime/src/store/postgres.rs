@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use singleton_jobs_policy::check_name;
-use tokio_postgres::Row;
+use tokio_postgres::SimpleQueryRow as Row;
 
 use super::tls::Certificates;
 use super::{

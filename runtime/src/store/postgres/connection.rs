@@ -1,28 +1,27 @@
-//! How statements reach the server: over one connection of the store's own, or over those that it is lent.
+//! How messages reach the server: over one connection of the store's own, or over those that it is lent.
+//!
+//! One message at a time is on its way over a connection. A pooler may hand the answers that a client did not wait for to
+//! another client, if that client had sent several messages: PgBouncer 1.18 does.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
-use tokio_postgres::{AsyncMessage, Client, Config};
+use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage, SimpleQueryRow};
 
 use super::super::bells::Bells;
 use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
 use super::super::{Listener, StoreErrorKind};
 use super::encryption::Encryption;
-use super::prepared::Prepared;
 use super::source::{Session, Source};
 use super::trouble::{Result, Trouble};
 
 /// The channel of all notifications. Each names its schema, namespace and key.
 const LISTEN: &str = "LISTEN jobs_freed";
-
-/// A statement that has not been answered for so long probably waits for another session.
-const LONG: Duration = Duration::from_millis(100);
 
 #[derive(Clone)]
 pub(super) struct Connection {
@@ -34,7 +33,6 @@ pub(super) struct Connection {
 enum Way {
     Own {
         server: Server,
-        /// All statements go over one connection; the server takes them one after the other.
         shared: Arc<Shared<Server>>,
         /// All subscriptions share another one, which is opened by the first of them.
         listening: Arc<Shared<Server>>,
@@ -62,22 +60,32 @@ impl Connection {
         self
     }
 
-    /// Runs one exchange, for which the server has this long once the connection is open.
-    pub(super) async fn exchange<T, F: Future<Output = Result<T>>>(
-        &self,
-        patience: Duration,
-        talk: impl FnOnce(Arc<Line>) -> F,
-    ) -> Result<T> {
-        let talk = |line: Arc<Line>| async move {
-            let answers = line.answers.load(Ordering::Relaxed);
-            let mut sent = Sent { line: line.clone(), since: Instant::now(), answers, blame: Blame::Silent };
-            let result = in_time(patience, talk(line)).await;
-            sent.blame = result.as_ref().err().map_or(Blame::None, Trouble::blame);
-            result
-        };
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.way, Way::Own { .. })
+    }
+
+    /// Sends one message, and returns the rows of its answer. The server has this long from when it is sent.
+    pub(super) async fn send(&self, text: &str, patience: Duration) -> Result<Vec<SimpleQueryRow>> {
         match &self.way {
-            Way::Own { server, shared, .. } => shared.exchange(server, talk).await,
-            Way::Lent(source) => talk(borrow(source.as_ref(), self.timeouts.connect).await?).await,
+            Way::Own { server, shared, .. } => loop {
+                let sent = shared.exchange(server, |line| async move { line.send(text, patience).await });
+                match sent.await {
+                    Ok(Some(rows)) => return Ok(rows),
+                    Ok(None) => {}
+                    Err(trouble) => return Err(trouble),
+                }
+            },
+            Way::Lent(source) => {
+                let mut lent = Lent(Some(borrow(source.as_ref(), self.timeouts.connect).await?));
+                let result = match &lent.0 {
+                    Some(session) => query(session.client(), text, patience).await,
+                    None => Ok(Vec::new()),
+                };
+                if result.as_ref().err().is_none_or(|trouble| trouble.blame() == Blame::None) {
+                    drop(lent.0.take());
+                }
+                result
+            }
         }
     }
 
@@ -86,26 +94,36 @@ impl Connection {
     /// `None` if the store has no connection of its own: one that is lent has to be given back.
     pub(super) async fn listen(&self, payload: String) -> Result<Option<Listener>> {
         let Way::Own { server, listening, .. } = &self.way else { return Ok(None) };
-        let talk = |line: Arc<Line>| async move {
-            // It can be repeated, and shows that the server still answers.
-            let confirmed = async { line.client().batch_execute(LISTEN).await.map_err(Trouble::from) };
-            in_time(self.timeouts.response, confirmed).await?;
-            let ended = || Trouble::new(StoreErrorKind::Unreachable, "the connection that listens has ended");
-            Ok(line.bells.upgrade().ok_or_else(ended)?.hang(payload).0)
-        };
-        listening.exchange(server, talk).await.map(Some)
+        loop {
+            let (payload, patience) = (payload.clone(), self.timeouts.response);
+            let talk = |line: Arc<Line>| async move {
+                // It can be repeated, and shows that the server still answers.
+                let Some(_confirmed) = line.send(LISTEN, patience).await? else { return Ok(None) };
+                let ended =
+                    || Trouble::new(StoreErrorKind::Unreachable, "the connection that listens has ended");
+                Ok(Some(line.bells.upgrade().ok_or_else(ended)?.hang(payload).0))
+            };
+            if let Some(listener) = listening.exchange(server, talk).await? {
+                return Ok(Some(listener));
+            }
+        }
     }
 }
 
-async fn in_time<T>(patience: Duration, talk: impl Future<Output = Result<T>>) -> Result<T> {
+async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<SimpleQueryRow>> {
     // What is not answered may have been applied, or be applied later.
-    timeout(patience, talk).await.unwrap_or_else(|_| Err(Trouble::timed_out("no answer", patience)))
+    let late = |_| Trouble::timed_out("no answer", patience);
+    let answer = timeout(patience, client.simple_query(text)).await.map_err(late)??;
+    let row = |message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    };
+    Ok(answer.into_iter().filter_map(row).collect())
 }
 
-async fn borrow(source: &dyn Source, patience: Duration) -> Result<Arc<Line>> {
+async fn borrow(source: &dyn Source, patience: Duration) -> Result<Box<dyn Session>> {
     match timeout(patience, source.connect()).await {
-        Ok(Ok(session)) => Ok(Arc::new(Line { session: Some(session), ..Line::default() })),
-        Ok(Err(error)) => Err(Trouble::from(error)),
+        Ok(lent) => lent.map_err(Trouble::from),
         Err(_) => Err(Trouble::timed_out("no connection was lent", patience).advising(
             "all of them are in use, or no new one can be opened; make the pool larger, or give the jobs one of their \
              own",
@@ -113,68 +131,38 @@ async fn borrow(source: &dyn Source, patience: Duration) -> Result<Arc<Line>> {
     }
 }
 
-/// A connection that is open.
-#[derive(Default)]
+/// A session that is discarded unless it was taken out before: a statement may still be under way on it.
+struct Lent(Option<Box<dyn Session>>);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(session) = self.0.take() {
+            session.discard();
+        }
+    }
+}
+
+/// A connection of the store's own that is open.
 pub(super) struct Line {
-    /// There until it is discarded.
-    session: Option<Box<dyn Session>>,
+    client: Client,
     /// Those to notify of what comes over it.
     bells: Weak<Bells>,
-    /// Where it leads, if it is the store's own.
-    server: Option<Server>,
-    /// Nothing is left in a session that is lent.
-    pub(super) prepared: Option<Prepared>,
-    answers: AtomicU64,
-    is_cancelled: AtomicBool,
+    turn: Mutex<()>,
+    /// A message was left without an answer: nothing may be sent behind it.
+    is_abandoned: AtomicBool,
 }
 
 impl Line {
-    pub(super) fn client(&self) -> &Client {
-        self.session.as_ref().expect("nobody uses it once it is discarded").client()
-    }
-
-    /// Whether a statement was cancelled, whichever it was.
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::SeqCst)
-    }
-
-    /// Ends the statement that the server works on.
-    ///
-    /// One that waits for a table that an administrator has locked would otherwise keep all behind it waiting, and its
-    /// session on the server for as long as the lock is held, even though nobody waits for its answer.
-    fn cancel(&self) {
-        let (Some(server), Ok(runtime)) = (self.server.clone(), Handle::try_current()) else { return };
-        let token = self.client().cancel_token();
-        self.is_cancelled.store(true, Ordering::SeqCst);
-        runtime.spawn(async move { timeout(server.patience, token.cancel_query(server.encryption)).await });
-    }
-}
-
-/// A statement that was sent, up to its answer.
-struct Sent {
-    line: Arc<Line>,
-    since: Instant,
-    answers: u64,
-    /// What its end says about the connection; silent if nobody waits for it any longer.
-    blame: Blame,
-}
-
-impl Drop for Sent {
-    fn drop(&mut self) {
-        let answers = &self.line.answers;
-        if self.blame == Blame::None {
-            answers.fetch_add(1, Ordering::Relaxed);
-            return;
+    /// `None` if the connection was abandoned before it was this message's turn: nothing was sent.
+    async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<SimpleQueryRow>>> {
+        let _turn = self.turn.lock().await;
+        if self.is_abandoned.swap(true, Ordering::SeqCst) {
+            return Ok(None);
         }
-        // If another one was answered meanwhile, the one that the server works on may have just begun.
-        let is_stuck = answers.load(Ordering::Relaxed) == self.answers && self.since.elapsed() >= LONG;
-        if self.blame == Blame::Silent && is_stuck {
-            self.line.cancel();
-        }
-        // What is lent is used by one statement at a time; what is the store's own is closed when all have left it.
-        if let Some(session) = Arc::get_mut(&mut self.line).and_then(|line| line.session.take()) {
-            session.discard();
-        }
+        let result = query(&self.client, text, patience).await;
+        let is_answered = result.as_ref().err().is_none_or(|trouble| trouble.blame() == Blame::None);
+        self.is_abandoned.store(!is_answered, Ordering::SeqCst);
+        result.map(Some)
     }
 }
 
@@ -198,11 +186,10 @@ impl Dial for Server {
         let (client, mut connection) = connected?;
         let bells = Arc::<Bells>::default();
         let line = Line {
-            session: Some(Box::new(client)),
+            client,
             bells: Arc::downgrade(&bells),
-            server: Some(self),
-            prepared: Some(Prepared::default()),
-            ..Line::default()
+            turn: Mutex::default(),
+            is_abandoned: AtomicBool::new(false),
         };
         // Whoever waits for an answer, and whoever listens, is told of the connection's end.
         tokio::spawn(async move {
@@ -224,6 +211,7 @@ impl Dial for Server {
     }
 
     fn is_closed(line: &Arc<Line>) -> bool {
-        line.client().is_closed() || line.is_cancelled()
+        // While a message is on its way the turn is taken, and it is not known yet whether it is answered.
+        line.client.is_closed() || (line.is_abandoned.load(Ordering::SeqCst) && line.turn.try_lock().is_ok())
     }
 }

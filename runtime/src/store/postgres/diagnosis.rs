@@ -1,10 +1,10 @@
 //! Settings of a PostgreSQL server that could hurt, and records that this version cannot read.
 
-use tokio_postgres::Row;
+use tokio_postgres::SimpleQueryRow as Row;
 
 use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
-use super::super::{FORMAT, State};
-use super::prepared::{Parameter, text};
+use super::super::{FORMAT, State, to_ascii_json};
+use super::prepared::text;
 use super::statements::Statement;
 use super::trouble::Result;
 use super::{PostgresStore, reply};
@@ -30,9 +30,9 @@ impl PostgresStore {
             return Ok(findings);
         }
         let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
-        let as_we_write_them = [format!("{{\"format\":{FORMAT},%"), format!("{{\"format\":{FORMAT}}}")];
-        let [keys, patterns] = [looked_at, &as_we_write_them].map(Parameter::Texts);
-        let parameters = [text(self.namespace.as_str()), keys, patterns];
+        let [more, nothing_more] = [format!("{{\"format\":{FORMAT},%"), format!("{{\"format\":{FORMAT}}}")];
+        let keys = to_ascii_json(&looked_at);
+        let parameters = [&*self.namespace, &*keys, &*more, &*nothing_more].map(text);
         let unreadable =
             self.tables.ask(self.statements.unreadable.with(&parameters), unreadable_keys).await?;
         findings.extend(finding::about_states(looked_at, jobs.len(), &unreadable));
@@ -44,7 +44,7 @@ impl PostgresStore {
 fn unreadable_keys(rows: &[Row]) -> Result<Vec<String>> {
     let mut keys = Vec::new();
     for row in rows {
-        if State::from_json(reply::column::<&str>(row, 1)?).is_err() {
+        if State::from_json(reply::text(row, 1)?.unwrap_or_default()).is_err() {
             keys.push(reply::column(row, 0)?);
         }
     }
@@ -52,8 +52,8 @@ fn unreadable_keys(rows: &[Row]) -> Result<Vec<String>> {
 }
 
 fn about_server(row: &Row) -> Result<Vec<Finding>> {
-    let is = |index| reply::column::<bool>(row, index);
-    if let Some(finding) = too_old(reply::column(row, 0)?, reply::column(row, 1)?) {
+    let is = |index| reply::is_true(row, index);
+    if let Some(finding) = too_old(reply::column(row, 0)?, reply::text(row, 1)?.unwrap_or_default()) {
         return Ok(vec![finding]);
     }
     if is(2)? {

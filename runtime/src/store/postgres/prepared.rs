@@ -1,26 +1,32 @@
-//! Looks and swaps, which a session parses and plans once: that is most of what they cost. The first one of a kind costs a
-//! connection one more round trip.
+//! How a statement is written: as one message of the simple protocol, which is one transaction.
 //!
-//! They are prepared in SQL, each under a name that no other text has. A pooler that assigns sessions per transaction can
-//! then never execute another statement in its place, as it could with the names that the client gives. Behind such a pooler
-//! the session that executes one may not be the one that has prepared it; then it is sent as any other statement.
+//! The message begins by limiting how long it waits for a lock, of a row or of a table: a statement that waits for another
+//! session keeps those behind it waiting, too, and its own session long after its caller has given up.
+//!
+//! Looks and swaps are parsed and planned once by each session: that is most of what they cost. They are prepared in SQL, each
+//! under a name that no other text has, so that a pooler can never execute another one in its place. A session that does not
+//! know one yet refuses it, and is then sent both together: behind a pooler the next message may go to another session.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt::Write;
 
+use tokio_postgres::SimpleQueryRow;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error, Row};
 
-use super::connection::Line;
+use super::super::StoreErrorKind;
+use super::connection::Connection;
 use super::statements::Query;
+use super::trouble::{Result, Trouble};
 
-/// A parameter, which knows its type: with the types a statement needs no preparation, so that any connection of a pooler
-/// will do.
+const BRIEF_WAIT: &str = "SET LOCAL lock_timeout = '50ms'";
+
+/// How often a statement is sent to sessions that refuse it as unknown, or its preparation as known.
+const SESSIONS: usize = 10;
+
+/// A parameter, which knows its type.
+#[derive(Clone, Copy)]
 pub(super) enum Parameter<'a> {
     Text(Option<&'a str>),
     Number(i64),
-    Texts(&'a [String]),
 }
 
 pub(super) fn text<'a>(value: impl Into<Option<&'a str>>) -> Parameter<'a> {
@@ -28,83 +34,88 @@ pub(super) fn text<'a>(value: impl Into<Option<&'a str>>) -> Parameter<'a> {
 }
 
 impl Parameter<'_> {
-    fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+    fn type_name(self) -> &'static str {
         match self {
-            Self::Text(text) => (text, Type::TEXT),
-            Self::Number(number) => (number, Type::INT8),
-            Self::Texts(texts) => (texts, Type::TEXT_ARRAY),
+            Self::Text(_) => "text",
+            Self::Number(_) => "bigint",
         }
     }
 
-    /// As a part of a statement's text; `None` if it cannot be one. A string means the same whether
-    /// `standard_conforming_strings` is on or off.
-    fn to_literal(&self) -> Option<String> {
+    /// As a part of a statement. A string means the same whether `standard_conforming_strings` is on or off.
+    fn literal(self) -> Result<String> {
         match self {
-            Self::Text(None) => Some("NULL".to_owned()),
-            // The text of a statement ends at such a character; as a parameter it is refused with a reason.
-            Self::Text(Some(text)) if text.contains('\0') => None,
-            Self::Text(Some(text)) => Some(format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))),
-            Self::Number(number) => Some(format!("'{number}'")),
-            Self::Texts(_) => None,
+            Self::Text(None) => Ok("NULL".to_owned()),
+            Self::Text(Some(text)) if text.contains('\0') => {
+                Err(Trouble::new(StoreErrorKind::Misconfigured, "a name contains U+0000; use names in ASCII, without it"))
+            }
+            Self::Text(Some(text)) => Ok(format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))),
+            Self::Number(number) => Ok(format!("'{number}'")),
         }
     }
 }
 
 impl Query<'_> {
     /// The rows are there only once the server has committed: an error at the very end counts.
-    pub(super) async fn rows(self, line: &Line) -> Result<Vec<Row>, Error> {
-        if let Some(prepared) = &line.prepared
-            && let Some(rows) = prepared.execute(self, line.client()).await?
-        {
-            return Ok(rows);
+    pub(super) async fn rows(self, connection: &Connection) -> Result<Vec<SimpleQueryRow>> {
+        let Self { statement, parameters } = self;
+        let literals = parameters.iter().map(|parameter| parameter.literal()).collect::<Result<Vec<_>>>()?;
+        let patience = connection.timeouts.response;
+        // Nothing is left behind in a session that is lent.
+        let Some(name) = statement.name.as_ref().filter(|_| connection.is_own()) else {
+            let sql = fill_in(&statement.sql, parameters, &literals);
+            return connection.send(&format!("{BRIEF_WAIT}; {sql}"), patience).await;
+        };
+        let execute = format!("EXECUTE {name} ({})", literals.join(", "));
+        let mut before = String::new();
+        for _ in 1..SESSIONS {
+            let result = connection.send(&format!("{BRIEF_WAIT}; {before}{execute}"), patience).await;
+            let Err(trouble) = &result else { return result };
+            // In all of these cases nothing was executed.
+            before = if trouble.is(&SqlState::INVALID_SQL_STATEMENT_NAME) {
+                self.preparation(name)
+            } else if trouble.is(&SqlState::FEATURE_NOT_SUPPORTED) {
+                // The type of a column has changed since.
+                format!("DEALLOCATE {name}; {}", self.preparation(name))
+            } else if trouble.is(&SqlState::DUPLICATE_PSTATEMENT) {
+                String::new()
+            } else {
+                return result;
+            };
         }
-        let parameters: Vec<_> = self.parameters.iter().map(Parameter::typed).collect();
-        line.client().query_typed(&self.statement.sql, &parameters).await
+        let sql = fill_in(&statement.sql, parameters, &literals);
+        connection.send(&format!("{BRIEF_WAIT}; {sql}"), patience).await
+    }
+
+    fn preparation(&self, name: &str) -> String {
+        let types: Vec<_> = self.parameters.iter().map(|parameter| parameter.type_name()).collect();
+        format!("PREPARE {name} ({}) AS {}; ", types.join(", "), self.statement.sql)
     }
 }
 
-/// What a session knows of the statements, by their names: `true` if it has prepared one, `false` while it is being prepared,
-/// or if it cannot be used.
-#[derive(Default)]
-pub(super) struct Prepared(Mutex<HashMap<String, bool>>);
-
-const NOT_EXECUTED: &[SqlState] = &[SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::FEATURE_NOT_SUPPORTED];
-
-impl Prepared {
-    /// Executes a prepared statement; `None` if it has to be sent as any other one, and was not executed.
-    async fn execute(&self, query: Query<'_>, client: &Client) -> Result<Option<Vec<Row>>, Error> {
-        let Query { statement, parameters } = query;
-        let Some(name) = &statement.name else { return Ok(None) };
-        let literals: Option<Vec<_>> = parameters.iter().map(Parameter::to_literal).collect();
-        let Some(literals) = literals else { return Ok(None) };
-        let known = self.names().get(name).copied();
-        if known == Some(false) {
-            return Ok(None);
-        }
-        if known.is_none() {
-            self.names().insert(name.clone(), false);
-            let types: Vec<_> = parameters.iter().map(|parameter| parameter.typed().1.to_string()).collect();
-            let prepare = format!("PREPARE {name} ({}) AS {}", types.join(", "), statement.sql);
-            if let Err(error) = client.batch_execute(&prepare).await {
-                if error.code() == Some(&SqlState::UNDEFINED_TABLE) {
-                    self.names().remove(name);
-                }
-                return Ok(None);
-            }
-            self.names().insert(name.clone(), true);
-        }
-        let execute = format!("EXECUTE {name} ({})", literals.join(", "));
-        match client.query_typed(&execute, &[]).await {
-            // Refused before anything is executed: this session has not prepared it, or a column's type has changed since.
-            Err(error) if error.code().is_some_and(|code| NOT_EXECUTED.contains(code)) => {
-                self.names().insert(name.clone(), false);
-                Ok(None)
-            }
-            result => result.map(Some),
-        }
+/// The statement with literals in place of `$1` and so on.
+fn fill_in(sql: &str, parameters: &[Parameter<'_>], literals: &[String]) -> String {
+    let mut parts = sql.split('$');
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let index = part[..digits].parse::<usize>().unwrap_or_default().wrapping_sub(1);
+        let (literal, type_name) = (&literals[index], parameters[index].type_name());
+        write!(filled, "{literal}::{type_name}{}", &part[digits..]).expect("a string takes every write");
     }
+    filled
+}
 
-    fn names(&self) -> MutexGuard<'_, HashMap<String, bool>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_filled_in_by_their_numbers_and_with_their_types() {
+        let parameters = [text("it's \\ $2"), Parameter::Number(i64::MIN), text(None)];
+        let literals: Vec<_> = parameters.iter().map(|parameter| parameter.literal().unwrap()).collect();
+        assert_eq!(
+            fill_in("SELECT $2 + 1, $1||$3", &parameters, &literals),
+            r"SELECT '-9223372036854775808'::bigint + 1, E'it''s \\ $2'::text||NULL::text"
+        );
     }
 }

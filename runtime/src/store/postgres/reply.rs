@@ -1,11 +1,10 @@
 //! What the rows of an answer say.
 
+use std::str::FromStr;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
-use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
+use tokio_postgres::SimpleQueryRow as Row;
 
 use super::super::{JobRecords, Look, Note, Notes, Page, State, StoreErrorKind, Version};
 use super::PAGE;
@@ -15,16 +14,16 @@ use crate::Timestamp;
 
 /// A row of recovery, clock, version, fence and state.
 pub(super) fn look(row: &Row) -> Result<Look> {
-    if column(row, 0)? {
+    if is_true(row, 0)? {
         return Err(Trouble::new(
             StoreErrorKind::Refused,
             "the server is a standby, and cannot decide who runs a job: point the URL to the primary",
         ));
     }
     let now = clock(row, 1)?;
-    let Some(version) = column::<Option<&str>>(row, 2)? else { return Ok(Look::nothing(now)) };
+    let Some(version) = text(row, 2)? else { return Ok(Look::nothing(now)) };
     let version: Version = version.parse().map_err(unreadable)?;
-    let state = State::from_json(column::<&str>(row, 4)?);
+    let state = State::from_json(text(row, 4)?.unwrap_or_default());
     let state = state.map_err(|problem| unreadable(format!("the record {problem}")))?;
     Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None })
 }
@@ -32,7 +31,8 @@ pub(super) fn look(row: &Row) -> Result<Look> {
 /// The same with the key that was asked for in a sixth column: a pooler may mix up answers.
 pub(super) fn look_at(rows: &[Row], key: &str) -> Result<Look> {
     let row = first(rows)?;
-    if column::<&str>(row, 5)? == key { look(row) } else { Err(mixed_up()) }
+    check_echo(row, 5, key)?;
+    look(row)
 }
 
 /// The same for every key, without those that cannot be read.
@@ -67,8 +67,8 @@ pub(super) fn mixed_up() -> Trouble {
 pub(super) fn records(rows: &[Row]) -> Result<JobRecords> {
     let mut records = JobRecords::default();
     for row in rows {
-        let (kind, json): (&str, &str) = (column(row, 0)?, column(row, 1)?);
-        if kind == RUN {
+        let json = text(row, 1)?.unwrap_or_default();
+        if text(row, 0)? == Some(RUN) {
             records.runs.push(from_json(json)?);
         } else {
             records.skips.push(from_json(json)?);
@@ -82,9 +82,9 @@ pub(super) fn notes(rows: &[Row]) -> Result<Notes> {
     let mut notes = Notes::default();
     for row in rows {
         notes.now = clock(row, 0)?;
-        if let Some(name) = column::<Option<String>>(row, 1)? {
-            let text: String = from_json(column(row, 2)?)?;
-            notes.notes.push(Note { name, text: text.into() });
+        if let Some(name) = optional(row, 1)? {
+            let content: String = from_json(text(row, 2)?.unwrap_or_default())?;
+            notes.notes.push(Note { name, text: content.into() });
         }
     }
     Ok(notes)
@@ -95,12 +95,35 @@ pub(super) fn now(rows: &[Row]) -> Result<Timestamp> {
     clock(first(rows)?, 0)
 }
 
+/// In microseconds.
 fn clock(row: &Row, index: usize) -> Result<Timestamp> {
-    column::<SystemTime>(row, index).map(Timestamp::from)
+    column(row, index).map(Timestamp::from_micros)
 }
 
-pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T> {
-    row.try_get(index).map_err(|error| unreadable(error.to_string()).advising(OTHER_TABLES))
+/// Refuses an answer that does not repeat what was sent with its statement.
+pub(super) fn check_echo(row: &Row, index: usize, sent: &str) -> Result<()> {
+    if text(row, index).is_ok_and(|echo| echo == Some(sent)) { Ok(()) } else { Err(mixed_up()) }
+}
+
+pub(super) fn is_true(row: &Row, index: usize) -> Result<bool> {
+    Ok(text(row, index)? == Some("t"))
+}
+
+pub(super) fn column<T: FromStr>(row: &Row, index: usize) -> Result<T> {
+    optional(row, index)?.ok_or_else(|| other_tables(index))
+}
+
+/// `None` for NULL.
+pub(super) fn optional<T: FromStr>(row: &Row, index: usize) -> Result<Option<T>> {
+    text(row, index)?.map(|text| text.parse().map_err(|_| other_tables(index))).transpose()
+}
+
+pub(super) fn text(row: &Row, index: usize) -> Result<Option<&str>> {
+    row.try_get(index).map_err(|_| other_tables(index))
+}
+
+fn other_tables(index: usize) -> Trouble {
+    unreadable(format!("column {} has another type", index + 1)).advising(OTHER_TABLES)
 }
 
 fn from_json<T: DeserializeOwned>(json: &str) -> Result<T> {

@@ -72,28 +72,28 @@ statements! {
     sweep: plain(include_str!("sql/sweep.sql"));
 
     /// Keys per page: $3.
-    list: plain("SELECT pg_is_in_recovery(), clock_timestamp(), version, fence, state, job_name FROM $schema.job_lock
+    list: plain("SELECT pg_is_in_recovery(), $clock, version, fence, state, job_name FROM $schema.job_lock
         WHERE namespace = $1 AND job_name > $2 ORDER BY job_name LIMIT $3");
 
     records: plain("SELECT kind, record FROM $schema.job_record WHERE namespace = $1 AND job_name = $2 ORDER BY id DESC");
 
     /// $5: microseconds.
     put_note: plain("INSERT INTO $schema.job_note (namespace, topic, name, content, until)
-        SELECT $1, $2, $3, $4, clock_timestamp() + $5 * interval '1 microsecond' WHERE $brief_wait IS NOT NULL
+        SELECT $1, $2, $3, $4, clock_timestamp() + $5 * interval '1 microsecond'
         ON CONFLICT (namespace, topic, name) DO UPDATE SET content = excluded.content, until = excluded.until
-        RETURNING clock_timestamp()");
+        RETURNING $clock");
 
     remove_note: plain("WITH removed AS (
-        DELETE FROM $schema.job_note WHERE namespace = $1 AND topic = $2 AND name = $3 AND $brief_wait IS NOT NULL
-        ) SELECT clock_timestamp()");
+        DELETE FROM $schema.job_note WHERE namespace = $1 AND topic = $2 AND name = $3
+        ) SELECT $clock");
 
     /// One row at least, for the clock.
-    notes: plain("SELECT clock_timestamp(), n.name, n.content FROM (VALUES (1)) AS one
+    notes: plain("SELECT $clock, n.name, n.content FROM (VALUES (1)) AS one
         LEFT JOIN $schema.job_note n ON n.namespace = $1 AND n.topic = $2 AND n.until > now() ORDER BY n.name");
 
     /// Marks that somebody waits for a key. Written only when the mark would not last for another minute.
     await_key: plain("INSERT INTO $schema.job_note (namespace, topic, name, content, until)
-        SELECT $1, 'waiting', $2, '\"\"', now() + interval '2 minutes' WHERE $brief_wait IS NOT NULL AND NOT EXISTS (
+        SELECT $1, 'waiting', $2, '\"\"', now() + interval '2 minutes' WHERE NOT EXISTS (
           SELECT FROM $schema.job_note
           WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now() + interval '1 minute')
         ON CONFLICT (namespace, topic, name) DO UPDATE SET until = excluded.until");
@@ -103,9 +103,10 @@ statements! {
     notify: plain("SELECT pg_notify('jobs_freed', $3) FROM $schema.job_note
         WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now()");
 
-    /// Of these keys, the states that do not look as this version writes them: $3, patterns.
+    /// Of these keys, a JSON array, the states that do not look as this version writes them: $3 and $4, patterns.
     unreadable: plain("SELECT job_name, state FROM $schema.job_lock
-        WHERE namespace = $1 AND job_name = ANY ($2) AND NOT state LIKE ANY ($3) ORDER BY job_name");
+        WHERE namespace = $1 AND job_name IN (SELECT json_array_elements_text($2::json))
+        AND NOT (state LIKE $3 OR state LIKE $4) ORDER BY job_name");
 }
 
 /// The statements that make the tables.
@@ -145,8 +146,6 @@ fn fill(template: &str, schema: &str) -> String {
     let words = [
         ("$schema", schema.as_str()),
         ("$clock", "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
-        // A statement that waits for another session keeps all others of the shared connection waiting, too.
-        ("$brief_wait", "set_config('lock_timeout', '50ms', true)"),
         // `FenceChange`: $7 is 1 if it is the next one, else $8 is the least.
         (
             "$fence",

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tokio_postgres::Row;
+use tokio_postgres::SimpleQueryRow as Row;
 
 use super::super::{Change, FenceChange, Look, Record, State, Swap, SwapReply, Swapped, Version};
 use super::prepared::{Parameter, text};
@@ -83,8 +83,7 @@ impl PostgresStore {
             (Some(_), None) => delete,
             (None, None) => return self.delete_nothing(key, swap).await,
         };
-        let applied =
-            self.tables.swap(statement.with(&parameters), |rows| applied(rows, &sent, *nonce)).await?;
+        let applied = applied(&self.tables.send(statement.with(&parameters)).await?, &sent, *nonce)?;
         if applied.is_some() && change.notify {
             // Whether somebody waits is looked up only now: the swap does not see who began to wait while it was applied.
             // Who waits also looks from time to time, should this get lost.
@@ -127,12 +126,8 @@ fn applies(swap: &Swap, look: &Look) -> bool {
 /// that mixed up two answers must neither grant a lease nor deny one.
 fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Swapped>> {
     let row = reply::first(rows)?;
-    if reply::column::<&str>(row, 0)? != sent {
-        return Err(reply::mixed_up());
-    }
-    let Some(now) = reply::column::<Option<i64>>(row, 1)?.map(Timestamp::from_micros) else {
-        return Ok(None);
-    };
+    reply::check_echo(row, 0, sent)?;
+    let Some(now) = reply::optional(row, 1)?.map(Timestamp::from_micros) else { return Ok(None) };
     Ok(Some(Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 2)? }))
 }
 

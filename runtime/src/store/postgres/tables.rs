@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
-use tokio_postgres::Row;
+use tokio_postgres::SimpleQueryRow as Row;
 
-use super::super::StoreErrorKind;
-use super::connection::{Connection, Line};
+use super::connection::Connection;
 use super::prepared::text;
 use super::statements::{self, Query, Statement};
 use super::trouble::{Result, Trouble};
@@ -35,26 +34,11 @@ impl Tables {
     pub(super) async fn ask<T>(&self, query: Query<'_>, read: impl Fn(&[Row]) -> Result<T>) -> Result<T> {
         let begun = Instant::now();
         loop {
-            match self.send(query, |_, rows| read(rows)).await {
+            match self.send(query).await {
                 Err(trouble) if trouble.is_conflict() && self.pause(begun).await => {}
-                result => return result,
+                result => return read(&result?),
             }
         }
-    }
-
-    /// The same with a statement on which a lease may rest, and without a repetition.
-    pub(super) async fn swap<T>(&self, query: Query<'_>, read: impl Fn(&[Row]) -> Result<T>) -> Result<T> {
-        let read = |line: &Line, rows: &[Row]| {
-            // A commit that waits for a standby and is cancelled is answered as if the standby had it.
-            if line.is_cancelled() {
-                return Err(Trouble::new(
-                    StoreErrorKind::TimedOut,
-                    "another statement of the connection took too long and was cancelled, and with it perhaps this one",
-                ));
-            }
-            read(rows)
-        };
-        self.send(query, read).await
     }
 
     /// Sends a statement whose answer no caller waits for. It is lost with the connection, or with the runtime.
@@ -77,28 +61,18 @@ impl Tables {
     }
 
     /// Sends a statement once; once more if the tables had to be made.
-    async fn send<T>(&self, query: Query<'_>, read: impl Fn(&Line, &[Row]) -> Result<T>) -> Result<T> {
-        let send = async || {
-            let talk = async |line: Arc<Line>| read(&line, &query.rows(&line).await?);
-            self.connection.exchange(self.connection.timeouts.response, talk).await
-        };
+    pub(super) async fn send(&self, query: Query<'_>) -> Result<Vec<Row>> {
         let is_missing = |result: &Result<_>| result.as_ref().is_err_and(Trouble::is_missing);
-        let mut result = send().await;
+        let mut result = query.rows(&self.connection).await;
         if is_missing(&result) {
             let _one_at_a_time = self.making.lock().await;
-            result = send().await;
+            result = query.rows(&self.connection).await;
             if is_missing(&result) {
-                self.make().await?;
-                result = send().await;
+                let made = self.connection.send(&statements::definitions(&self.schema), MAKING).await;
+                made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))?;
+                result = query.rows(&self.connection).await;
             }
         }
         result
-    }
-
-    async fn make(&self) -> Result<()> {
-        let definitions = statements::definitions(&self.schema);
-        let send = async |line: Arc<Line>| Ok(line.client().batch_execute(&definitions).await?);
-        let made = self.connection.exchange(MAKING, send).await;
-        made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))
     }
 }

@@ -42,10 +42,14 @@ impl Trouble {
         Self { words: format!("{circumstances}: {}", self.words), ..self }
     }
 
+    /// Whether the server has answered with this code.
+    pub(super) fn is(&self, code: &SqlState) -> bool {
+        self.code.as_ref() == Some(code)
+    }
+
     /// Whether the tables are not there.
     pub(super) fn is_missing(&self) -> bool {
-        let codes = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME];
-        self.code.as_ref().is_some_and(|code| codes.contains(code))
+        self.is(&SqlState::UNDEFINED_TABLE) || self.is(&SqlState::INVALID_SCHEMA_NAME)
     }
 
     /// Whether another session was in the way: the statement was not applied, and may be if it is sent again.

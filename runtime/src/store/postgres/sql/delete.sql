@@ -1,6 +1,6 @@
 -- Takes turns with inserts of the key, and locks the row before it reads the clock. The key's records go with it.
 WITH turn AS MATERIALIZED (
-  SELECT $brief_wait, pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))
+  SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))
 ), held AS MATERIALIZED (
   SELECT fence FROM turn, $schema.job_lock l
   WHERE namespace = $1 AND job_name = $2 AND version = $3 FOR UPDATE OF l

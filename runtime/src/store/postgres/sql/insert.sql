@@ -1,7 +1,7 @@
 -- Inserts and deletes of a key take turns, so that a fence is never taken from a clock that was read before the last
 -- record of the key was deleted.
 WITH turn AS MATERIALIZED (
-  SELECT $brief_wait, pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))
+  SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))
 ), clock AS MATERIALIZED (
   SELECT 0::bigint AS fence, $clock AS now FROM turn
 ), inserted AS (

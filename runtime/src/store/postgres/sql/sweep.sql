@@ -5,5 +5,5 @@ WITH notes AS (
 )
 DELETE FROM $schema.job_lock WHERE (namespace, job_name) IN (
   SELECT namespace, job_name FROM $schema.job_lock
-  WHERE expires <= now() AND (SELECT $brief_wait) IS NOT NULL ORDER BY expires LIMIT 100
+  WHERE expires <= now() ORDER BY expires LIMIT 100
   FOR UPDATE SKIP LOCKED)

@@ -1,7 +1,7 @@
 -- The row is locked first, so that the clock is not read before a wait.
 WITH held AS MATERIALIZED (
   SELECT fence FROM $schema.job_lock
-  WHERE namespace = $1 AND job_name = $2 AND version = $3 AND $brief_wait IS NOT NULL FOR UPDATE
+  WHERE namespace = $1 AND job_name = $2 AND version = $3 FOR UPDATE
 ), clock AS MATERIALIZED (
   SELECT fence, $clock AS now FROM held
 ), swapped AS (
