@@ -39,15 +39,19 @@ pub struct Tally {
     errors: BTreeMap<String, usize>,
 }
 
-/// Does the same thing once in peace, to count its turns, and once for every fault at every turn.
+/// Does the same thing in peace, to count its turns, and once for every fault at every turn. Behind a pooler there are fewer of
+/// them once its sessions know the statements.
 pub async fn every_fault_at_every_position<F>(kind: Kind, case: impl Fn(Arc<Site>) -> F) -> Tally
 where
     F: Future<Output = Result<usize, Wrong>> + Send + 'static,
 {
-    let peaceful = Arc::new(Site::peaceful(kind).await);
-    let errors = case(Arc::clone(&peaceful)).await.expect("nothing is broken");
-    assert_eq!(errors, 0, "nothing is broken");
-    let turns = peaceful.proxy.answers();
+    let mut turns = usize::MAX;
+    for _ in 0..4 {
+        let peaceful = Arc::new(Site::peaceful(kind).await);
+        let errors = case(Arc::clone(&peaceful)).await.expect("nothing is broken");
+        assert_eq!(errors, 0, "nothing is broken");
+        turns = turns.min(peaceful.proxy.answers());
+    }
     assert!(turns >= 2, "a connection is set up, and a step taken: {turns} turns");
 
     let mut positions = (1..=turns).flat_map(|turn| Fault::ALL.map(|fault| (fault, turn)));
