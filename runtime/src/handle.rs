@@ -234,8 +234,8 @@ impl Jobs {
 
     /// Removes all that the store knows of a job that no server has any more.
     ///
-    /// It is refused while the job is held or paused, while a server that is alive has it, and within an hour of its
-    /// last use: without its mark a server that comes late could run a tick again.
+    /// It is refused while the job is held or paused, while a server that is alive has it, within an hour of its last use,
+    /// and until the grace of its last tick is over: without its mark a server that comes late could run a tick again.
     pub async fn forget(&self, key: &str) -> Result<Forgotten, StoreError> {
         self.must_be_known("forget", key).await?;
         let scheduled = |server: &ServerInfo| server.jobs.iter().any(|job| job.key == key);

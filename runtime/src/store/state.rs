@@ -37,6 +37,9 @@ pub struct State {
     /// The newest tick that was claimed or skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
+    /// Until when a server that comes late may claim a tick up to the mark, for all it knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimable_until: Option<Timestamp>,
     /// Whether ticks are skipped until the job is resumed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paused: bool,
@@ -129,6 +132,7 @@ impl Default for State {
             stats: Stats::default(),
             done: None,
             broken_until: None,
+            claimable_until: None,
             slots: Vec::new(),
             slots_since: Timestamp::from_micros(0),
             // Nothing is known, and that has expired already.

@@ -183,7 +183,7 @@ impl Draft<'_> {
     fn start_tick(&mut self, claim: &Claim, ask: &TickClaim, &Lease { attempt, takeovers, .. }: &Lease) {
         let (now, tick) = (self.now, ask.tick);
         if attempt == 1 {
-            self.note_missed(ask);
+            self.decide_up_to(ask);
         }
         let raises = self.mark.as_ref().is_none_or(|mark| mark.tick <= tick);
         let state = self.edit();
@@ -201,7 +201,7 @@ impl Draft<'_> {
     /// The tick is skipped for all servers.
     fn skip(&mut self, claim: &Claim, ask: &TickClaim, reason: Skip) {
         let (at, tick) = (self.now, ask.tick);
-        self.note_missed(ask);
+        self.decide_up_to(ask);
         let state = self.edit();
         state.mark = Some(Mark { tick, skip: Some(reason), server: claim.server.clone(), at });
         state.expires = None;
@@ -211,8 +211,10 @@ impl Draft<'_> {
         self.limit_to(claim.ttl, None);
     }
 
-    /// Ticks between the mark and this one were missed, if the schedule has any.
-    fn note_missed(&mut self, ask: &TickClaim) {
+    /// The tick is decided. Those between the mark and this one were missed, if the schedule has any.
+    fn decide_up_to(&mut self, ask: &TickClaim) {
+        let claimable_until = Some(ask.tick.plus(ask.delay).plus(ask.grace)).max(self.claimable_until);
+        self.edit().claimable_until = claimable_until;
         let registered = self.registered.as_ref().map(|registered| registered.at);
         let Some(after) = registered.max(self.mark.as_ref().map(|mark| mark.tick)) else { return };
         if ask.previous.is_some_and(|previous| previous > after) {

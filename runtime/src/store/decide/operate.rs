@@ -49,8 +49,8 @@ pub fn reset(look: &Look) -> Decision<()> {
 
 /// Removes a job that no server schedules any more.
 ///
-/// Without its mark a server that comes late would run a tick again, so the job must have been unused for `quiet`. Without
-/// its fence the next one is the time, so the time must be past it.
+/// Without its mark a server that comes late would run a tick again, so the job must have been unused for `quiet`, and the
+/// grace of every tick up to the mark be over. Without its fence the next one is the time, so the time must be past it.
 pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
     let draft = Draft::new(look);
     let slot = || draft.held_slots(draft.now).next().map(|slot| slot.holder(draft.now));
@@ -64,7 +64,8 @@ pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
     let used = mark.max(Timestamp::from_micros(draft.fence));
     // Without its record a lease that was broken could come back.
     let was_broken = draft.broken_until.is_some_and(|until| until > draft.now);
-    if used.plus(quiet) >= draft.now || was_broken {
+    let is_claimable = draft.claimable_until.is_some_and(|until| until >= draft.now);
+    if used.plus(quiet) >= draft.now || is_claimable || was_broken {
         return draft.finish(Forgotten::TooRecent(used));
     }
     match look.version {

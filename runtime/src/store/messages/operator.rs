@@ -44,7 +44,7 @@ pub enum Forgotten {
     Held(Holder),
     /// No: it is paused, and forgetting that would let it run. Resume it first.
     Paused,
-    /// No: it was used at this instant, less than an hour ago.
+    /// No: it was used at this instant, less than an hour ago, or the grace of its last tick is not over.
     TooRecent(Timestamp),
 }
 

@@ -45,9 +45,10 @@ impl Parameter<'_> {
     fn literal(self) -> Result<String> {
         match self {
             Self::Text(None) => Ok("NULL".to_owned()),
-            Self::Text(Some(text)) if text.contains('\0') => {
-                Err(Trouble::new(StoreErrorKind::Misconfigured, "a name contains U+0000; use names in ASCII, without it"))
-            }
+            Self::Text(Some(text)) if text.contains('\0') => Err(Trouble::new(
+                StoreErrorKind::Misconfigured,
+                "a name contains U+0000; use names in ASCII, without it",
+            )),
             Self::Text(Some(text)) => Ok(format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))),
             Self::Number(number) => Ok(format!("'{number}'")),
         }

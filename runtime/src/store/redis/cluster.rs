@@ -14,7 +14,7 @@ use super::super::shared::{Blame, Dial, Shared};
 use super::super::timeouts::Timeouts;
 use super::address::client_at;
 use super::connection::{Connection, Server};
-use super::quorum::agree;
+use super::quorum::{Tie, agree};
 use super::slots::{Node, Slots, redirected, slot_of};
 use super::trouble;
 
@@ -147,7 +147,8 @@ impl Dial for Arc<Nodes> {
         // Those that the URL names may have been replaced since, and any of them may hang: what most say counts.
         let known: BTreeSet<_> = self.open().keys().chain(&self.named).cloned().collect();
         let asked = known.into_iter().map(|node| self.clone().ask(node)).collect();
-        let slots = agree(asked).await.unwrap_or_else(|| Err(Self::abandoned()))?;
+        // A node that does not have a slot any more names the one that has.
+        let slots = agree(asked, Tie::TakeEither).await.unwrap_or_else(|| Err(Self::abandoned()))?;
         let nodes = slots.nodes();
         self.open().retain(|node, _| self.named.contains(node) || nodes.contains(node));
         Ok(Arc::new(slots))

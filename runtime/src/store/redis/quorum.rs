@@ -1,4 +1,4 @@
-//! One question to several servers, of which some may be gone or not know the newest.
+//! One question to several servers, of which some may be gone or not know the most_named.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,8 +6,16 @@ use std::hash::Hash;
 use redis::RedisResult;
 use tokio::task::JoinSet;
 
+/// What to do if two answers are given equally often.
+pub(super) enum Tie {
+    /// Either is as good.
+    TakeEither,
+    /// A wrong one would do harm.
+    Refuse,
+}
+
 /// What most of them say, as soon as more than half say the same; else what is said most often once all have spoken.
-pub(super) async fn agree<T, F>(asked: Vec<F>) -> Option<RedisResult<T>>
+pub(super) async fn agree<T, F>(asked: Vec<F>, tie: Tie) -> Option<RedisResult<T>>
 where
     T: Clone + Eq + Hash + Send + 'static,
     F: Future<Output = RedisResult<T>> + Send + 'static,
@@ -29,8 +37,12 @@ where
             Err(_) => {}
         }
     }
-    let most = votes.into_iter().max_by_key(|(_, count)| *count).map(|(answer, _)| Ok(answer));
-    most.or(trouble.map(Err))
+    let Some(most) = votes.values().max().copied() else { return trouble.map(Err) };
+    let mut most_named = votes.into_iter().filter(|(_, count)| *count == most).map(|(answer, _)| answer);
+    match (most_named.next(), most_named.next(), tie) {
+        (_, Some(_), Tie::Refuse) => Some(Err(std::io::Error::other("those who answer disagree").into())),
+        (first, ..) => first.map(Ok),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use redis::{Client, ConnectionAddr, ErrorKind, RedisResult, Role};
 
 use super::super::timeouts::Timeouts;
 use super::connection::open;
-use super::quorum::agree;
+use super::quorum::{Tie, agree};
 use super::slots::Node;
 use super::trouble;
 
@@ -32,7 +32,7 @@ impl Sentinels {
                 question.query_async::<Option<Node>>(&mut connection).await
             }
         });
-        let refusal = match agree(asked.collect()).await {
+        let refusal = match agree(asked.collect(), Tie::Refuse).await {
             Some(Ok(Some(node))) => return Ok(node),
             Some(Err(error)) if trouble::kind_of(&error).may_pass() => return Err(error),
             Some(Err(error)) => {

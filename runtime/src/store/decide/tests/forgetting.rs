@@ -10,10 +10,11 @@ use crate::testing::store::bench::{
     Bench, DAY, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_requested, claim_with,
 };
 
-/// Finishes a tick, and lets a moment pass.
+/// Finishes a tick, and lets a moment pass: longer than its grace.
 async fn used(bench: &Bench) -> crate::store::Lease {
     let tick = bench.tick_ago(SHORT).await;
-    let lease = bench.finish(&claim("a", tick)).await;
+    let brief = TickClaim { grace: SHORT + MOMENT / 4, ..ask(tick) };
+    let lease = bench.finish(&claim_with("a", LONG, brief)).await;
     tokio::time::sleep(MOMENT).await;
     lease
 }
@@ -76,7 +77,7 @@ async fn paused_job_is_not_forgotten() {
     let tick = bench.tick_now().await;
     assert_eq!(bench.claim(&claim("b", tick)).await, ClaimReply::Paused);
     bench.pause(false).await;
-    bench.tick_now().await;
+    tokio::time::sleep(DAY).await;
     assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Yes);
 }
 
@@ -120,4 +121,23 @@ async fn fences_grow_across_forgetting() {
         last = lease.fence;
         assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Yes);
     }
+}
+
+/// A server that was cut off asks for a tick for as long as its grace lasts: with `overlap = "queue"`, until the next one.
+#[tokio::test(start_paused = true)]
+async fn job_is_not_forgotten_before_the_grace_of_its_last_tick_is_over() {
+    let bench = bench();
+    let tick = bench.tick_now().await;
+    let daily = TickClaim { grace: DAY, overlap: crate::Overlap::Queue, ..ask(tick) };
+    bench.finish(&claim_with("a", LONG, daily.clone())).await;
+    let hour = Duration::from_secs(3600);
+    tokio::time::sleep(2 * hour).await;
+    let refused = bench.forget(hour).await;
+    assert!(matches!(refused, Forgotten::TooRecent(_)), "{refused:?}");
+    let again = bench.claim(&claim_with("b", LONG, daily.clone())).await;
+    assert!(!matches!(again, ClaimReply::Won(_)), "a second start of the tick: {again:?}");
+    tokio::time::sleep(DAY).await;
+    assert_eq!(bench.forget(hour).await, Forgotten::Yes);
+    let late = bench.claim(&claim_with("b", LONG, daily)).await;
+    assert!(!matches!(late, ClaimReply::Won(_)), "its grace is over: {late:?}");
 }

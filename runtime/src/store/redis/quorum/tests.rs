@@ -12,7 +12,7 @@ async fn answers(said: &[Option<(u64, &'static str)>]) -> Option<RedisResult<&'s
             None => Err(std::io::Error::other("gone").into()),
         }
     });
-    agree(asked.collect()).await
+    agree(asked.collect(), Tie::Refuse).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,4 +36,13 @@ async fn one_who_is_left_is_believed() {
     assert_eq!(answers(&[None, Some((1, "new")), None]).await.unwrap().unwrap(), "new");
     assert!(answers(&[None, None]).await.unwrap().is_err());
     assert!(answers(&[]).await.is_none());
+}
+
+/// One sentinel was cut off together with the former master, and another one is down.
+#[tokio::test(start_paused = true)]
+async fn two_who_differ_are_not_decided_between_by_chance() {
+    for _ in 0..50 {
+        let said = answers(&[Some((0, "old")), Some((1, "new")), None]).await.unwrap();
+        assert!(said.is_err(), "believed {said:?}");
+    }
 }

@@ -279,6 +279,7 @@ fn full_state(text: &str) -> State {
         },
         done: Some(Done { at: early, until: late }),
         broken_until: Some(late),
+        claimable_until: Some(late),
         slots: vec![lease(i64::MAX), lease(0)],
         slots_since: early,
         expires: None,
