@@ -1,4 +1,4 @@
-//! One question to several servers, of which some may be gone or not know the most_named.
+//! One question to several servers, of which some may be gone or not know the newest.
 
 use std::collections::HashMap;
 use std::hash::Hash;
