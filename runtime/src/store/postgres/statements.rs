@@ -4,7 +4,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::prepared::Parameter;
+use super::prepared::{BRIEF_WAIT, BRIEF_WAIT_AND_ONE_PLAN, Parameter};
 
 /// The text of a statement.
 #[derive(Clone)]
@@ -12,17 +12,23 @@ pub(super) struct Statement {
     pub(super) sql: String,
     /// The name under which a session prepares it, if it is sent so often that it is worth that. No other text has it.
     pub(super) name: Option<String>,
+    /// What is set for its transaction.
+    pub(super) settings: &'static str,
 }
 
 impl Statement {
     pub(super) fn plain(sql: String) -> Self {
-        Self { sql, name: None }
+        Self { sql, name: None, settings: BRIEF_WAIT }
     }
 
     fn prepared(sql: String) -> Self {
         let mut hasher = DefaultHasher::new();
         sql.hash(&mut hasher);
-        Self { sql, name: Some(format!("jobs_{:016x}", hasher.finish())) }
+        Self { sql, name: Some(format!("jobs_{:016x}", hasher.finish())), settings: BRIEF_WAIT }
+    }
+
+    fn swap(sql: String) -> Self {
+        Self { settings: BRIEF_WAIT_AND_ONE_PLAN, ..Self::prepared(sql) }
     }
 
     pub(super) fn with<'a>(&'a self, parameters: &'a [Parameter<'a>]) -> Query<'a> {
@@ -60,15 +66,15 @@ macro_rules! statements {
 
 statements! {
     look: prepared(include_str!("sql/look.sql"));
-    update: prepared(include_str!("sql/update.sql"), include_str!("sql/swapped.sql"));
-    update_and_append: prepared(
+    update: swap(include_str!("sql/update.sql"), include_str!("sql/swapped.sql"));
+    update_and_append: swap(
         include_str!("sql/update.sql"), include_str!("sql/append.sql"), include_str!("sql/swapped.sql")
     );
-    insert: prepared(include_str!("sql/insert.sql"), include_str!("sql/swapped.sql"));
-    insert_and_append: prepared(
+    insert: swap(include_str!("sql/insert.sql"), include_str!("sql/swapped.sql"));
+    insert_and_append: swap(
         include_str!("sql/insert.sql"), include_str!("sql/append.sql"), include_str!("sql/swapped.sql")
     );
-    delete: prepared(include_str!("sql/delete.sql"), include_str!("sql/swapped.sql"));
+    delete: swap(include_str!("sql/delete.sql"), include_str!("sql/swapped.sql"));
     sweep: plain(include_str!("sql/sweep.sql"));
 
     /// Keys per page: $3.
