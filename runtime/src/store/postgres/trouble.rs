@@ -170,7 +170,7 @@ fn kind_and_advice(code: &str, message: &str) -> (StoreErrorKind, &'static str) 
         "42703" => (Unreadable, OTHER_TABLES),
         "3D000" => (Misconfigured, "create the database, or correct its name in the URL"),
         // The statements are always the same, so only the server's version can be to blame.
-        "42601" => (Misconfigured, "PostgreSQL 12 or newer is needed"),
+        "42601" | "42704" => (Misconfigured, "PostgreSQL 12 or newer is needed"),
         "25006" => (Refused, "this is a standby, or read-only: point the URL to the primary"),
         "53300" => (Unreachable, "raise max_connections, or put a pooler between"),
         "22021" | "22P05" => (Misconfigured, "use names in ASCII, without U+0000"),
