@@ -92,17 +92,23 @@ async fn every_request_of_an_acquire_has_the_same_token() {
     assert!(!guard.is_lost());
 }
 
+/// A lock whose holder does not know that it was shortened to 3 s: the answer was lost.
+async fn shortened_unnoticed(link: &Link, clock: &Arc<TestClock>) -> crate::Guard {
+    let one = server("one", link, clock.clone());
+    let guard = lock_on(&one).acquire().await.unwrap();
+    link.swap_replies_lost.store(true, Ordering::SeqCst);
+    assert!(guard.extend("3s").await.is_err(), "applied, and not answered");
+    link.swap_replies_lost.store(false, Ordering::SeqCst);
+    guard
+}
+
 /// An extension that shortens a lock is applied, and its answer is lost. Then the machine sleeps for longer than the new ttl
 /// and for less than the old one; meanwhile another server has had the lock, and given it back.
 #[tokio::test(start_paused = true)]
 async fn lock_that_was_shortened_unnoticed_does_not_come_back_after_its_successor() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());
     let link = Link::new(store_clock.clone());
-    let one = server("one", &link, clock.clone());
-    let first = lock_on(&one).acquire().await.unwrap();
-    link.swap_replies_lost.store(true, Ordering::SeqCst);
-    assert!(first.extend("3s").await.is_err(), "applied, and not answered");
-    link.swap_replies_lost.store(false, Ordering::SeqCst);
+    let first = shortened_unnoticed(&link, &clock).await;
 
     clock.step_secs(10);
     store_clock.step_secs(10);
@@ -120,11 +126,7 @@ async fn lock_that_was_shortened_unnoticed_does_not_come_back_after_its_successo
 async fn lock_that_was_shortened_unnoticed_and_broken_does_not_come_back() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());
     let link = Link::new(store_clock.clone());
-    let one = server("one", &link, clock.clone());
-    let first = lock_on(&one).acquire().await.unwrap();
-    link.swap_replies_lost.store(true, Ordering::SeqCst);
-    assert!(first.extend("3s").await.is_err(), "applied, and not answered");
-    link.swap_replies_lost.store(false, Ordering::SeqCst);
+    let first = shortened_unnoticed(&link, &clock).await;
 
     let other = server("other", &link, store_clock.clone());
     let broken = other.requests(Duration::from_secs(1)).break_lock("k", &other.id, 10).await.unwrap();
