@@ -207,7 +207,8 @@ fn a_store_that_writes_in_place_is_caught() {
     let folder = TempFolder::in_memory();
     let state_file = InPlaceStore { folder: folder.path().to_owned() }.state_file(KEY);
     let broken = kill_at_random("work in place", folder.path(), &state_file, 300).unwrap_err();
-    assert!(broken.contains("unreadable"), "{broken}");
+    // Seen after the kill, or by another child whose read met the half-written file.
+    assert!(broken.contains("unreadable state") || broken.contains("damaged"), "{broken}");
 }
 
 #[tokio::test]
