@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 const TTL: Duration = Duration::from_secs(60);
 
-#[tokio::main(flavor = "current_thread")]
+#[tokio::main]
 async fn main() {
     let url = std::env::var("REDIS_URL").expect("REDIS_URL names a Redis that may be written to");
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect(name));
