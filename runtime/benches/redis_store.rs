@@ -148,7 +148,7 @@ impl Bench {
         let bare = bare.get_multiplexed_async_connection().await.expect("a Redis that answers");
         let mut rslock = LockManager::new(vec![url.to_owned()]);
         rslock.set_retry(1, Duration::ZERO);
-        let swap = redis::Script::new(include_str!("../src/store/redis/swap.lua"));
+        let swap = redis::Script::new(include_str!("../src/store/redis/commands/swap.lua"));
         let losing = Self::claim(Timestamp::now().as_micros() - 3_600_000_000);
         Self { client: Client::of(Arc::new(store) as Arc<dyn Store>), bare, swap, rslock, losing, namespace }
     }

@@ -59,83 +59,47 @@
 //!
 //! # Following a tick through the source
 //!
-//! annotation ([`singleton_job`]) → `registry` → `agenda` → `scheduler` → `tick` → `claim` → `lease/pending` →
-//! `store/requests` (look, decide, swap) → `execute` under a `lease` → release and record in the [store]. The rules are
-//! pure functions in [`store::decide`].
+//! [`singleton_job`] → `job/registry.rs` → `tick/timetable.rs` → `tick/scheduler.rs` → `tick/mod.rs`, the page that shows a
+//! whole tick → `tick/claim.rs` → `lease/pending.rs` → `store/requests` (look, decide, swap; the rules are pure functions in
+//! [`store::decide`]) → `tick/execute.rs` under the lease that `lease/mod.rs` keeps alive → release and record, again by
+//! `store/requests`.
 
 // The attribute's code names `::jobs`; this lets the crate's own documentation and tests use it.
 #[allow(unused_extern_crates, reason = "named by generated code, not by ours")]
 extern crate self as jobs;
 
-#[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private;
-mod agenda;
-mod application;
-mod backoff;
-mod builder;
-mod by_hand;
-mod claim;
-pub mod clock;
-mod clock_watch;
-mod config;
-mod current;
-mod diagnosis;
-mod error;
-mod event;
-mod execute;
-mod extract;
+#[path = "docs/guide.rs"]
 pub mod guide;
-mod handle;
-mod health;
-mod hook;
-mod host;
 mod job;
 mod lease;
 mod locks;
-mod log;
-mod outcome;
-mod place;
-mod polls;
-mod presence;
-mod proof;
-mod registry;
-mod report;
-mod retry;
-mod roster;
-mod run;
-mod running;
-mod scheduler;
+mod observe;
 mod server;
-mod signal;
 pub mod store;
-mod store_time;
-mod takeover;
 pub mod testing;
 mod tick;
-mod token;
 mod util;
-mod waiting;
-mod watched;
 
 #[cfg(test)]
 mod tests;
 
-pub use builder::{Builder, builder};
-pub use by_hand::RunNow;
-pub use current::assert_locked;
-pub use error::{JobProblem, StartError};
-pub use event::{Event, EventKind, Events, RunRef, SkipReason};
-pub use extract::{FromRun, State};
-pub use handle::{Closed, Jobs};
-pub use health::Health;
+pub use job::current::assert_locked;
+#[doc(hidden)]
+pub use job::generated as __private;
+pub use job::outcome::{BoxError, IntoOutcome, JobError};
+pub use job::parameters::{FromRun, State};
+pub use job::run::Run;
 pub use job::{Job, JobBuilder};
 pub use locks::{
     Campaign, Completion, Guard, IntoDuration, KeyPart, Leader, Lock, LockError, Locked, NotRun, Once,
     OnceError, RunOnce, Semaphore, Standing, Term, leader, lock, once, semaphore,
 };
-pub use outcome::{BoxError, IntoOutcome, JobError};
-pub use run::Run;
+pub use observe::event::{Event, EventKind, Events, RunRef, SkipReason};
+pub use observe::health::Health;
+pub use server::builder::{Builder, builder};
+pub use server::error::{JobProblem, StartError};
+pub use server::handle::{Closed, Jobs};
+pub use server::manual_run::RunNow;
 pub use singleton_jobs_macros::{locked, singleton_job};
 pub use singleton_jobs_policy::{
     Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError, Timestamp,
@@ -144,6 +108,7 @@ pub use store::{
     CurrentRun, Finding, FindingKind, Forgotten, HeldLock, History, Holder, Kind, Progress, RunOutcome,
     RunRecord, ServerInfo, Severity, Skip, SkipRecord, Stats, Store, StoreError, StoreErrorKind, Taken,
 };
+pub use util::clock;
 
 /// Starts every annotated job of this program on the configured store. The short form of
 /// `jobs::builder().start_all()`.

@@ -97,7 +97,7 @@ async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Ou
     let give_up = tokio::time::Instant::now() + 2 * lease.ttl;
     let ending = Ending::of(RunOutcome::NotStarted, server.remember);
     let requests = server.requests(request_timeout(lease.ttl));
-    let mut backoff = crate::backoff::Backoff::new();
+    let mut backoff = crate::util::backoff::Backoff::new();
     while tokio::time::Instant::now() < give_up {
         let pause = match requests.give_back(key, &lease, &ending, &mut outstanding).await {
             Ok(None) => return,

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::LockError;
-use super::duration::IntoDuration;
+use super::acquire::options::check_ttl;
 use super::hold::{Order, Reply};
-use super::options::check_ttl;
 use crate::Run;
-use crate::proof::Proof;
+use crate::lease::validity::Proof;
 use crate::store::{Ending, RunOutcome};
-use crate::watched::Flag;
+use crate::util::duration::IntoDuration;
+use crate::util::watched::Flag;
 
 /// A lock, or a slot of a [semaphore](crate::Semaphore), that is held. It is kept alive on the scheduler's own thread,
 /// so that code that blocks the application's runtime does not lose it.

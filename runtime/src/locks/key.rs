@@ -6,7 +6,7 @@ use singleton_jobs_policy::LONGEST_KEY;
 use uuid::Uuid;
 
 use super::LockError;
-use super::options::invalid;
+use super::acquire::options::invalid;
 
 /// What can be part of the key of a [locked](crate::locked) function: everything that implements
 /// [`Display`](fmt::Display).

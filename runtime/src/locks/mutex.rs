@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use super::LockError;
 use super::acquire::Ask;
-use super::at_hand::Instance;
-use super::duration::IntoDuration;
+use super::acquire::at_hand::Instance;
+use super::acquire::options::Options;
 use super::guard::Guard;
-use super::options::Options;
-use super::{LockError, body};
+use super::locked::body;
 use crate::Run;
 use crate::store::What;
+use crate::util::duration::IntoDuration;
 
 /// A lock by hand, on the same store and with the same guarantees as a job's: at most one holder at a time among all
 /// servers, as long as the store keeps its writes and no holder is paused past its lease.

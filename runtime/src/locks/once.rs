@@ -7,12 +7,12 @@ use std::time::Duration;
 use singleton_jobs_policy::{LONGEST_WITHIN, SHORTEST_WITHIN};
 
 use super::LockError;
+use super::acquire::at_hand::Instance;
+use super::acquire::options::{Options, invalid, named};
 use super::acquire::{Ask, Decision};
-use super::at_hand::Instance;
-use super::body::under_lock;
-use super::duration::IntoDuration;
-use super::options::{Options, invalid, named};
+use super::locked::body::under_lock;
 use crate::store::{Ending, Holder, RunOutcome, What};
+use crate::util::duration::IntoDuration;
 use crate::{Run, Timestamp};
 
 const WITHIN: Duration = Duration::from_secs(24 * 3600);

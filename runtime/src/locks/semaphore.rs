@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use super::LockError;
 use super::acquire::Ask;
-use super::at_hand::Instance;
-use super::duration::IntoDuration;
+use super::acquire::at_hand::Instance;
+use super::acquire::options::{Options, invalid};
 use super::guard::Guard;
-use super::options::{Options, invalid};
-use super::{LockError, body};
+use super::locked::body;
 use crate::Run;
 use crate::store::{HeldLock, Kind, What};
+use crate::util::duration::IntoDuration;
 
 /// A number of slots, of which at most so many are held at once among all servers: for calls to a service that allows
 /// only five at a time, say.

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 
-use super::bells::Bells;
+use super::net::subscriptions::Bells;
 use super::{
     JobRecords, Listener, Lock, Look, Note, Notes, Page, Record, State, Store, StoreFuture, Swap, SwapReply,
     Topic, Version,
 };
 use crate::Timestamp;
-use crate::clock::{Clock, SystemClock};
+use crate::util::clock::{Clock, SystemClock};
 use crate::util::{self, random};
 
 /// A store inside the process, shared by everyone who opens it by the same name.

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::messages::{Gap, Lease, Registered, Requested, Skip, Stats};
+use super::decide::messages::{Gap, Lease, Registered, Requested, Skip, Stats};
 
 /// The version of [`State`] that this crate writes, and the only one that it reads.
 pub const FORMAT: u32 = 2;

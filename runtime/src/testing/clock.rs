@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::time::Instant;
 
 use crate::Timestamp;
-use crate::clock::Clock;
+use crate::util::clock::Clock;
 
 /// A clock that goes with Tokio's, which can be paused, and that can be set. Clones are the same clock.
 #[derive(Clone, Debug)]

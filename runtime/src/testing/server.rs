@@ -7,13 +7,13 @@ use tokio::sync::watch;
 
 use super::TestClock;
 use super::link::Link;
-use crate::extract::States;
-use crate::handle::Jobs;
-use crate::host;
 use crate::job::Job;
-use crate::place::{Place, Stage};
+use crate::job::parameters::States;
+use crate::server::handle::Jobs;
+use crate::server::thread;
 use crate::server::{Server, Setup};
 use crate::store::REMEMBERED;
+use crate::util::tasks::{Place, Stage};
 
 /// One server of a [`Fleet`](super::Fleet): a [`Jobs`] handle, and what can happen to its process.
 pub struct TestServer {
@@ -57,7 +57,7 @@ impl TestServer {
         let (closing, closed) = watch::channel(None);
         let serving = server.clone();
         drop(place.spawn(async move {
-            let reason = host::serve(&serving, shutdown_grace).await;
+            let reason = thread::serve(&serving, shutdown_grace).await;
             closing.send_replace(Some(reason));
         }));
         let jobs = Jobs::new(server, Handle::current(), closed, shutdown_grace);

@@ -1,6 +1,6 @@
 use super::*;
-use crate::proof::Proof;
-use crate::store_time::StoreTime;
+use crate::lease::store_clock::StoreTime;
+use crate::lease::validity::Proof;
 
 /// Two jobs on a server whose clock is fast: the first teaches it the time, the second must profit.
 async fn ticks_of_the_second_job(fast_by_secs: i64) -> Vec<u64> {

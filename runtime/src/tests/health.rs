@@ -79,7 +79,7 @@ async fn server_is_ready_again_with_the_heartbeat_after_a_refused_one() {
         store: server.store.clone(),
         ..setup("server", &Link::new(clock.clone()), clock)
     }));
-    tokio::spawn(crate::presence::announce(server.clone()));
+    tokio::spawn(crate::server::heartbeat::announce(server.clone()));
     seconds(1).await;
     assert!(is_refused(&server), "{:?}", server.health.get());
     seconds(20).await;

@@ -193,7 +193,7 @@ async fn a_shutdown_cancels_what_does_not_end_within_the_grace() {
     seconds(65).await;
     server.stop.raise();
     let begun = Instant::now();
-    crate::host::finish(&server, Duration::from_secs(25)).await;
+    crate::server::thread::finish(&server, Duration::from_secs(25)).await;
     assert!(polite.load(Ordering::SeqCst), "the run was told at once that the server stops");
     assert_eq!(begun.elapsed().as_secs(), 25);
     assert_eq!(outcomes(&link).await, [RunOutcome::Cancelled]);

@@ -43,7 +43,7 @@ async fn nor_does_one_by_hand() {
     let by_hand = |server: &Arc<Server>, _: &Link| {
         let (server, job) = (server.clone(), Arc::new(job("60s", 30).run(|_| async {})));
         tokio::spawn(async move {
-            let run = crate::by_hand::run_here(&server, &job);
+            let run = crate::server::manual_run::run_here(&server, &job);
             let _refused = tokio::join!(run, async {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 server.stop.raise();

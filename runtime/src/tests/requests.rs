@@ -1,7 +1,8 @@
 //! How often the store is asked.
 
 use super::*;
-use crate::{Overlap, presence};
+use crate::Overlap;
+use crate::server::heartbeat;
 
 const TTL: u64 = 30;
 
@@ -46,7 +47,7 @@ async fn a_server_announces_itself_three_times_a_minute() {
     let link = Link::new(clock.clone());
     let jobs = vec![job("24h", TTL).run(|_| std::future::ready(()))];
     let server = Server::new(Setup { jobs, ..setup("server", &link, clock) });
-    tokio::spawn(presence::announce(Arc::new(server)));
+    tokio::spawn(heartbeat::announce(Arc::new(server)));
     tokio::task::yield_now().await;
     assert_eq!(link.announcements.load(Ordering::SeqCst), 1, "at its start");
     seconds(599).await;
@@ -57,7 +58,7 @@ async fn a_server_announces_itself_three_times_a_minute() {
 async fn a_tool_without_jobs_does_not_announce_itself() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    tokio::spawn(presence::announce(server("tool", &link, clock)));
+    tokio::spawn(heartbeat::announce(server("tool", &link, clock)));
     seconds(60).await;
     assert_eq!(link.announcements.load(Ordering::SeqCst), 0);
 }

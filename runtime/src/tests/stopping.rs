@@ -1,8 +1,10 @@
 //! A shutdown, and the end of a server that failed, wait for nothing that the application would have to do.
 
 use super::*;
+use crate::Closed;
+use crate::server::{manual_run, thread};
 use crate::store::Unfinished;
-use crate::{Closed, by_hand, host, takeover};
+use crate::tick::takeover;
 
 /// An application that polls no task, and one whose runtime has ended.
 fn applications() -> [Place; 2] {
@@ -26,7 +28,7 @@ fn server_with_application(app: Place) -> Arc<Server> {
 async fn ends_soon(server: &Arc<Server>) -> Closed {
     let serving = tokio::spawn({
         let server = server.clone();
-        async move { host::serve(&server, Duration::from_secs(25)).await }
+        async move { thread::serve(&server, Duration::from_secs(25)).await }
     });
     seconds(100).await;
     server.stop.raise();
@@ -42,7 +44,7 @@ async fn shutdown_does_not_wait_for_a_manual_run_that_waits_for_the_application(
         let (asking, answer) = (server.clone(), refused.clone());
         server.spawn(async move {
             let job = asking.jobs["job"].clone();
-            *answer.lock().unwrap() = by_hand::run_here(&asking, &job).await.err();
+            *answer.lock().unwrap() = manual_run::run_here(&asking, &job).await.err();
         });
         assert_eq!(ends_soon(&server).await, closed);
         let refused = refused.lock().unwrap().take().expect("the caller gets an error");
@@ -80,6 +82,6 @@ async fn shutdown_does_not_wait_for_a_queued_tick_that_waits_for_the_application
     seconds(60).await;
     assert!(!waiting.ticks.is_empty(), "its tick is queued");
     waiting.stop.raise();
-    let finished = host::finish(&waiting, Duration::from_secs(25));
+    let finished = thread::finish(&waiting, Duration::from_secs(25));
     tokio::time::timeout(Duration::from_secs(1), finished).await.expect("it ends without the application");
 }

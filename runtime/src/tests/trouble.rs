@@ -61,7 +61,7 @@ async fn a_run_that_goes_on_without_its_lease_still_obeys_a_shutdown() {
     schedule(&server, endless.run(|_| std::future::pending::<()>()));
     seconds(3660).await;
     server.stop.raise();
-    let finished = crate::host::finish(&server, Duration::from_secs(25));
+    let finished = crate::server::thread::finish(&server, Duration::from_secs(25));
     tokio::time::timeout(Duration::from_secs(30), finished).await.expect("the run is cancelled");
     assert_eq!(outcomes(&link).await, [RunOutcome::Cancelled]);
 }
@@ -124,7 +124,7 @@ async fn a_stopping_server_does_not_claim_when_a_place_comes_free() {
     seconds(65).await;
     let before = link.questions();
     busy.stop.raise();
-    crate::host::finish(&busy, Duration::from_secs(100)).await;
+    crate::server::thread::finish(&busy, Duration::from_secs(100)).await;
     assert_eq!(link.questions(), before);
 }
 

@@ -2,12 +2,14 @@
 
 use tokio_postgres::SimpleQueryRow as Row;
 
-use super::super::finding::{self, Finding, FindingKind, LOOKED_AT};
 use super::super::{FORMAT, State, to_ascii_json};
-use super::prepared::text;
+use super::PostgresStore;
 use super::statements::Statement;
+use super::statements::prepared::text;
+use super::statements::reply;
 use super::trouble::Result;
-use super::{PostgresStore, reply};
+use crate::observe::finding;
+use crate::observe::finding::{Finding, FindingKind, LOOKED_AT};
 
 /// As this session has them: settings may differ by user and database.
 const SETTINGS: &str = "SELECT

@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use tokio_postgres::error::{DbError, SqlState};
 
-use super::super::shared::Blame;
+use crate::job::outcome::BoxError;
+use crate::store::StoreErrorKind;
+use crate::store::net::os_error;
+use crate::store::net::shared::Blame;
 #[cfg(feature = "tls")]
-use super::super::tls;
-use super::super::{StoreErrorKind, network};
-use crate::outcome::BoxError;
+use crate::store::net::tls;
 use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable, Untrusted};
 
 pub(super) type Result<T, E = Trouble> = std::result::Result<T, E>;
 
 /// What went wrong in one exchange. Never with a password: neither the client nor the server repeats it.
 #[derive(Clone, Debug)]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     pub(super) kind: StoreErrorKind,
     pub(super) words: String,
     code: Option<SqlState>,
@@ -98,7 +99,7 @@ impl From<&tokio_postgres::Error> for Trouble {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
-        let (kind, words) = match network::find(error) {
+        let (kind, words) = match os_error::find(error) {
             _ if words.contains("server does not support TLS") => {
                 let advice = "set `ssl = on` there, or write sslmode=disable if nobody can listen between";
                 (Untrusted, format!("the server does not speak TLS: {advice}"))
@@ -114,7 +115,7 @@ impl From<&tokio_postgres::Error> for Trouble {
                 (Refused, format!("{cause}: it is a standby, or read-only"))
             }
             Some(cause) if cause.kind() == io::ErrorKind::TimedOut => (TimedOut, words),
-            Some(cause) => match network::advice(cause) {
+            Some(cause) => match os_error::advice(cause) {
                 Some(advice) => (Unreachable, format!("{words}: {advice}")),
                 None => (Unreachable, words),
             },
@@ -128,7 +129,7 @@ impl From<&tokio_postgres::Error> for Trouble {
 /// What a source says that lends nothing.
 impl From<BoxError> for Trouble {
     fn from(error: BoxError) -> Self {
-        match network::find_in::<tokio_postgres::Error>(error.as_ref()) {
+        match os_error::find_in::<tokio_postgres::Error>(error.as_ref()) {
             Some(known) => Self::from(known),
             None => Self::new(Unreachable, error.to_string()),
         }

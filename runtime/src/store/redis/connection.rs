@@ -5,11 +5,11 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult};
 
-use super::super::shared::{Blame, Dial, Shared};
-use super::super::timeouts::Timeouts;
 use super::address::client_at;
-use super::sentinel::{Sentinels, if_master};
+use super::topology::sentinel::{Sentinels, if_master};
 use super::trouble;
+use crate::store::net::shared::{Blame, Dial, Shared};
+use crate::store::net::timeouts::Timeouts;
 
 pub(super) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()

@@ -5,9 +5,9 @@ use tokio::time::Instant;
 
 use super::{Observe, Outstanding, Requests, Turns, slots_key};
 use crate::Timestamp;
+use crate::lease::store_clock::StoreTime;
 use crate::store::memory::MemoryStore;
 use crate::store::{Claim, ClaimReply, Ending, ReleaseReply, RunOutcome, StoreError, What};
-use crate::store_time::StoreTime;
 use crate::testing::TestClock;
 
 struct Unobserved;

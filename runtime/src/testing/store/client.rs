@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::clock::SystemClock;
+use crate::lease::store_clock::StoreTime;
 use crate::store::{
     Cached, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, Forgotten, HeldLock, History, Lease, Note,
     Observe, Outstanding, ReleaseReply, Requested, Requests, ServerInfo, Store, StoreError, Turns, Verdict,
 };
-use crate::store_time::StoreTime;
+use crate::util::clock::SystemClock;
 
 /// A reply, and the store's time at which it was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use super::super::super::{Look, Store, StoreErrorKind};
 use super::super::RedisStore;
-use super::super::slots::slot_of;
 use super::{Server, claim, free_port, state, swap, swapped};
 use crate::Timestamp;
+use crate::store::redis::topology::slots::slot_of;
 
 struct Cluster {
     nodes: [Server; 2],

@@ -1,7 +1,7 @@
 use redis::{ServerError, Value, parse_redis_value};
 
-use super::super::script::SWAP;
 use super::*;
+use crate::store::redis::commands::script::SWAP;
 
 /// The error of a script that comes over the connection like this.
 fn error(line: &str) -> RedisError {
@@ -59,7 +59,8 @@ fn other_error_of_a_script_is_unreadable_data() {
 
 #[test]
 fn missing_permission_names_the_command() {
-    let line = 1 + include_str!("../swap.lua").lines().position(|line| line.contains("'LPUSH'")).unwrap();
+    let line =
+        1 + include_str!("../commands/swap.lua").lines().position(|line| line.contains("'LPUSH'")).unwrap();
     let digest = "1e8b589ccf5dd852352ba15e63f22b8a9c302e71";
     for words in [
         // Redis 6.2.

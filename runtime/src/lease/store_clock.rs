@@ -1,0 +1,159 @@
+//! The store's clock, as this server knows it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::Timestamp;
+use crate::util::clock::Clock;
+
+/// An estimate of the store's time: one reply's time plus what has passed since on this server's steady
+/// clock. A wall clock that is wrong, or is set while the server runs, changes nothing.
+pub(crate) struct StoreTime {
+    wall: Arc<dyn Clock>,
+    anchor: Mutex<Anchor>,
+    steps: watch::Sender<u64>,
+    leaps: Arc<Leaps>,
+}
+
+/// Notices that the store's clock is far ahead of where it should be: this machine may have been paused, with both of its
+/// clocks. What was known before has to be confirmed.
+#[derive(Default)]
+pub(crate) struct Leaps(Mutex<Option<Leap>>);
+
+/// The request whose answer showed it.
+#[derive(Clone, Copy)]
+struct Leap {
+    sent: Instant,
+    received: Instant,
+}
+
+impl Leaps {
+    /// Whether what a request confirmed is in doubt: the pause may have been after it was applied. The answer that showed the
+    /// pause is newer than it.
+    pub(crate) fn put_in_doubt(&self, sent: Instant) -> bool {
+        self.last().is_some_and(|leap| leap.received > sent && leap.sent != sent)
+    }
+
+    fn note(&self, leap: Leap) {
+        *self.last() = Some(leap);
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<Leap>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A store's clock that is this much ahead of the estimate, beyond what the way of a reply explains, has leapt.
+const LEAP: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Copy)]
+struct Anchor {
+    instant: Instant,
+    time: Timestamp,
+    error: Duration,
+}
+
+/// Both of this machine's clocks, read together. Taken before a request, so that a suspend during it shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) steady: Instant,
+    pub(crate) wall: Timestamp,
+}
+
+/// When the estimate changes by more than this, sleepers must plan anew.
+const STEP: Duration = Duration::from_millis(50);
+
+/// How fast two clocks may drift apart: one part in this many.
+const DRIFT: u32 = 5_000;
+
+impl StoreTime {
+    /// Begins with the wall clock's word, until the store's first reply.
+    pub(crate) fn new(wall: Arc<dyn Clock>) -> Self {
+        let anchor = Anchor { instant: Instant::now(), time: wall.now(), error: Duration::from_secs(3600) };
+        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0), leaps: Arc::default() }
+    }
+
+    /// What the store's clock shows now, as far as is known.
+    pub(crate) fn now(&self) -> Timestamp {
+        let anchor = self.anchor();
+        anchor.time.plus(anchor.instant.elapsed())
+    }
+
+    /// When the store's clock will show this time.
+    pub(crate) fn instant_of(&self, time: Timestamp) -> Instant {
+        Instant::now() + time.since(self.now())
+    }
+
+    /// The machine's own clock, to notice a suspend.
+    pub(crate) fn wall(&self) -> &Arc<dyn Clock> {
+        &self.wall
+    }
+
+    /// When the store's clock was last found far ahead.
+    pub(crate) fn leaps(&self) -> &Arc<Leaps> {
+        &self.leaps
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { steady: Instant::now(), wall: self.wall.now() }
+    }
+
+    /// Learns from a reply: it was decided at `time`, somewhere between `sent` and now.
+    ///
+    /// It counts as decided now: the estimate is behind the store's clock by at most the reply's way, never ahead of
+    /// it, and a server that follows it does not ask for a tick before it is due.
+    pub(crate) fn learn(&self, sent: Instant, time: Timestamp) {
+        let received = Instant::now();
+        let error = received.duration_since(sent);
+        let fresh = Anchor { instant: received, time, error };
+        let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        // A slow reply may be older than the one that is known.
+        let age = fresh.instant.duration_since(anchor.instant);
+        let known = anchor.time.plus(age).minus(anchor.instant.duration_since(fresh.instant));
+        let doubt = anchor.error + age / DRIFT;
+        let apart = time.since(known).max(known.since(time));
+        let wrong = apart > doubt + error + STEP;
+        if time.since(known) > doubt + error + LEAP {
+            self.leaps.note(Leap { sent, received });
+        }
+        let better = wrong || error <= doubt;
+        if better {
+            *anchor = fresh;
+        }
+        drop(anchor);
+        if better && apart > STEP {
+            self.wake_sleepers();
+        }
+    }
+
+    /// Makes every sleeper look at the clock again.
+    pub(crate) fn wake_sleepers(&self) {
+        self.steps.send_modify(|steps| *steps += 1);
+    }
+
+    /// Tells of every correction of the clock from now on.
+    pub(crate) fn corrections(&self) -> watch::Receiver<u64> {
+        self.steps.subscribe()
+    }
+
+    /// Sleeps until the store's clock shows this time; `false` if the clock was corrected meanwhile, or since the
+    /// last time that this was said.
+    pub(crate) async fn sleep_until(&self, time: Timestamp, corrections: &mut watch::Receiver<u64>) -> bool {
+        loop {
+            let wait = time.since(self.now());
+            tokio::select! {
+                biased;
+                _ = corrections.changed() => return false,
+                () = std::future::ready(()), if wait.is_zero() => return true,
+                () = tokio::time::sleep(wait), if !wait.is_zero() => {}
+            }
+        }
+    }
+
+    fn anchor(&self) -> Anchor {
+        *self.anchor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

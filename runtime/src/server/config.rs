@@ -1,0 +1,222 @@
+//! Which store to use, and what the environment says about jobs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use singleton_jobs_policy::check_name;
+
+use super::error::StartError;
+use crate::store::Store;
+use crate::store::file::FileStore;
+use crate::store::memory::MemoryStore;
+
+/// A store, and where the decision for it came from.
+pub(crate) struct Chosen {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) source: String,
+}
+
+/// What the builder says about the store.
+#[derive(Default)]
+pub(crate) struct StoreChoice {
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) url: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) or_embedded: bool,
+}
+
+impl StoreChoice {
+    /// The builder's word, then `JOBS_URL`, then `REDIS_URL`, then the embedded store where that is safe.
+    /// Whether somebody said which store to use.
+    pub(crate) fn is_named(&self) -> bool {
+        let outside = ["JOBS_URL", "REDIS_URL"].into_iter().find_map(variable);
+        self.store.is_some() || self.url.is_some() || self.or_embedded || outside.is_some()
+    }
+
+    pub(crate) fn choose(self) -> Result<Chosen, StartError> {
+        self.choose_in(cfg!(debug_assertions))
+    }
+
+    fn choose_in(self, debug_build: bool) -> Result<Chosen, StartError> {
+        let namespace = self.namespace()?;
+        if let Some(store) = self.store {
+            if let Some((_, source)) = namespace {
+                let message = "a store that was handed over keeps its own namespace; set it there".to_owned();
+                return Err(StartError::Config { source, message });
+            }
+            return Ok(Chosen { store, source: "the builder's `store`".to_owned() });
+        }
+        let namespace = namespace.map(|(namespace, _)| namespace);
+        let named = self.url.map(|url| (url, "the builder's `url`".to_owned()));
+        let named = named.or_else(|| variable("JOBS_URL")).or_else(|| variable("REDIS_URL"));
+        if let Some((url, source)) = named {
+            return open(&url, namespace.as_deref(), source);
+        }
+        if self.or_embedded {
+            return embedded(namespace.as_deref(), "the builder's `or_embedded`");
+        }
+        // A forgotten variable must not bring the ten imports back.
+        if !debug_build {
+            return Err(StartError::NoStore);
+        }
+        let chosen = embedded(namespace.as_deref(), "the default of a debug build")?;
+        tracing::warn!(
+            target: "jobs", store = %chosen.store.location(),
+            "no store is configured, so this debug build uses files on this machine; set JOBS_URL before deploying: \
+             a release build does not start without it"
+        );
+        Ok(chosen)
+    }
+
+    /// The namespace and where it was set.
+    fn namespace(&self) -> Result<Option<(String, String)>, StartError> {
+        let set = self.namespace.clone().map(|namespace| (namespace, "the builder's `namespace`".to_owned()));
+        let Some((namespace, source)) = set.or_else(|| variable("JOBS_NAMESPACE")) else { return Ok(None) };
+        let reserved = (namespace == "lock").then(|| "it is how every lock's key begins".to_owned());
+        let checked = check_name(&namespace, "shop").err().or(reserved);
+        match checked {
+            None => Ok(Some((namespace, source))),
+            Some(why) => {
+                let message = format!("invalid namespace \"{namespace}\": {why}");
+                Err(StartError::Config { source, message })
+            }
+        }
+    }
+}
+
+/// An environment variable and its name; an empty one is not set.
+pub(crate) fn variable(name: &str) -> Option<(String, String)> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty()).map(|value| (value, name.to_owned()))
+}
+
+const SCHEMES: &str =
+    "redis://host:6379, postgres://host/database, file:///var/lib/shop/jobs or memory://name";
+
+/// Valkey speaks the protocol of Redis.
+fn is_redis(scheme: &str) -> bool {
+    let (server, deployment) = scheme.split_once('+').unwrap_or((scheme, ""));
+    let known = ["redis", "rediss", "valkey", "valkeys"].contains(&server);
+    scheme == "unix" || (known && ["", "unix", "sentinel", "cluster"].contains(&deployment))
+}
+
+fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, StartError> {
+    let url = url.trim();
+    let config = |message: String| StartError::Config { source: source.clone(), message };
+    // A URL that cannot be read may hold a password, so no message shows more of it than its scheme.
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(config(format!("not a URL; expected {SCHEMES}")));
+    };
+    // Nothing was reached yet: the URL is at fault, and no store will get better by waiting.
+    #[cfg(any(feature = "postgres", feature = "redis"))]
+    let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
+    let opened: Result<Arc<dyn Store>, _> = match scheme {
+        #[cfg(feature = "redis")]
+        _ if is_redis(scheme) => {
+            let store = crate::store::redis::RedisStore::open(url, namespace).map_err(malformed)?;
+            Ok(Arc::new(store))
+        }
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            let store = crate::store::postgres::PostgresStore::open(url, namespace).map_err(malformed)?;
+            Ok(Arc::new(store))
+        }
+        #[cfg(not(feature = "postgres"))]
+        "postgres" | "postgresql" => {
+            return Err(config(needs(scheme, "postgres")));
+        }
+        #[cfg(not(feature = "redis"))]
+        _ if is_redis(scheme) => return Err(config(needs(scheme, "redis"))),
+        "file" if rest.starts_with('/') => {
+            FileStore::open(PathBuf::from(rest), namespace).map(|store| Arc::new(store) as _)
+        }
+        "file" => {
+            return Err(config("expected an absolute path, as in file:///var/lib/shop/jobs".to_owned()));
+        }
+        "memory" => {
+            let store = MemoryStore::named(rest);
+            Ok(Arc::new(match namespace {
+                Some(namespace) => store.with_namespace(namespace),
+                None => store,
+            }))
+        }
+        _ => return Err(config(format!("unknown scheme {scheme}://; expected {SCHEMES}"))),
+    };
+    match opened {
+        Ok(store) => Ok(Chosen { store, source }),
+        Err(error) => Err(StartError::Store { source, error }),
+    }
+}
+
+#[cfg(not(all(feature = "postgres", feature = "redis")))]
+fn needs(scheme: &str, feature: &str) -> String {
+    format!("{scheme}:// needs the feature `{feature}` of singleton-jobs")
+}
+
+fn embedded(namespace: Option<&str>, source: &str) -> Result<Chosen, StartError> {
+    let source = source.to_owned();
+    match FileStore::open(embedded_folder(), namespace) {
+        Ok(store) => Ok(Chosen { store: Arc::new(store), source }),
+        Err(error) => Err(StartError::Store { source, error }),
+    }
+}
+
+/// One folder per user and program, so that the copies of a program find each other and nobody else.
+fn embedded_folder() -> PathBuf {
+    let home = || variable("HOME").map(|(home, _)| PathBuf::from(home).join(".local/state"));
+    let state = variable("XDG_STATE_HOME").map(|(state, _)| PathBuf::from(state));
+    let state = state.or_else(|| variable("LOCALAPPDATA").map(|(state, _)| PathBuf::from(state)));
+    // A program that cannot learn its own name still gets a folder.
+    let program = std::env::current_exe().ok();
+    let program = program
+        .as_deref()
+        .and_then(|path| path.file_stem())
+        .map_or_else(|| "program".into(), ToOwned::to_owned);
+    state.or_else(home).unwrap_or_else(std::env::temp_dir).join("singleton-jobs").join(program)
+}
+
+/// These rely on `JOBS_URL` and `REDIS_URL` not being set, as `tests/run` sees to.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_build_without_a_store_does_not_start() {
+        let error = StoreChoice::default().choose_in(false).err().expect("no store is configured");
+        assert!(matches!(error, StartError::NoStore));
+        let said = error.to_string();
+        assert!(said.contains("JOBS_URL=redis://") && said.contains("or_embedded()"), "{said}");
+    }
+
+    #[test]
+    fn a_release_build_takes_the_embedded_store_only_when_told_to() {
+        let told = StoreChoice { or_embedded: true, ..StoreChoice::default() };
+        assert!(told.choose_in(false).unwrap().store.location().starts_with("file://"));
+    }
+
+    #[test]
+    fn a_url_that_needs_a_feature_says_which() {
+        for (url, feature, there) in [
+            ("redis://host", "redis", cfg!(feature = "redis")),
+            ("redis+sentinel://:secret@host/shop", "redis", cfg!(feature = "redis")),
+            ("redis+cluster://:secret@host", "redis", cfg!(feature = "redis")),
+            ("postgres://host", "postgres", cfg!(feature = "postgres")),
+        ] {
+            match open(url, None, "the test".to_owned()) {
+                Ok(chosen) => {
+                    let location = chosen.store.location();
+                    assert!(there && !location.contains("secret"), "{location}");
+                }
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(!there && said.contains(&format!("the feature `{feature}`")), "{said}");
+                    assert!(!said.contains("secret"), "{said}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_debug_build_without_a_store_uses_files() {
+        assert!(StoreChoice::default().choose_in(true).unwrap().store.location().starts_with("file://"));
+    }
+}

@@ -1,0 +1,82 @@
+//! What could hurt about a folder.
+
+use std::fs;
+use std::path::Path;
+
+use super::super::StoreErrorKind;
+use super::key_files::KeyFiles;
+use crate::observe::finding;
+use crate::observe::finding::{Finding, FindingKind, LOOKED_AT};
+
+/// Looks at the folder, and at the records of these jobs. A folder that cannot be used is found by the first look.
+pub(super) fn look(folder: &Path, jobs: &[String]) -> Vec<Finding> {
+    let looked_at = &jobs[..jobs.len().min(LOOKED_AT)];
+    let is_unreadable = |job: &&String| {
+        let record = KeyFiles::new(folder, job).whole();
+        record.is_err_and(|failure| failure.kind == StoreErrorKind::Unreadable)
+    };
+    let unreadable: Vec<_> = looked_at.iter().filter(is_unreadable).cloned().collect();
+    let findings = [about_file_system(folder), about_permissions(folder)].into_iter().flatten();
+    findings.chain(finding::about_states(looked_at, jobs.len(), &unreadable)).collect()
+}
+
+/// Only where the system lists its mounts.
+fn about_file_system(folder: &Path) -> Option<Finding> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let folder = folder.canonicalize().ok()?;
+    about_type(file_system_of(&folder, &mounts)?)
+}
+
+/// The type of the file system that is mounted nearest to the folder, and last of those at the same place.
+fn file_system_of<'m>(folder: &Path, mounts: &'m str) -> Option<&'m str> {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        Some((fields.next()?.replace("\\040", " "), fields.next()?))
+    });
+    let around = mounts.filter(|(place, _)| folder.starts_with(place));
+    around.max_by_key(|(place, _)| Path::new(place).components().count()).map(|(_, kind)| kind)
+}
+
+fn about_type(kind: &str) -> Option<Finding> {
+    let (about, message) = match kind {
+        "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "ncpfs" | "afs" | "9p" | "ceph" | "lustre" | "gfs2"
+        | "ocfs2" | "fuse.sshfs" | "fuse.glusterfs" => (
+            FindingKind::NetworkShare,
+            format!(
+                "the store's folder is on a network share ({kind}): locks and clocks differ there from machine to machine, and \
+                 then a tick can start twice; use a folder on a local disk, or Redis or PostgreSQL for several machines"
+            ),
+        ),
+        "tmpfs" | "ramfs" => (
+            FindingKind::NotDurable,
+            format!(
+                "the store's folder is in memory ({kind}): after a restart of the machine a tick that has run may run once more \
+                 within its grace, and pauses are forgotten; use a folder on a disk"
+            ),
+        ),
+        _ => return None,
+    };
+    Some(Finding::warning(about, message))
+}
+
+#[cfg(unix)]
+fn about_permissions(folder: &Path) -> Option<Finding> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mode = fs::metadata(folder).ok()?.permissions().mode();
+    (mode & 0o002 != 0).then(|| {
+        Finding::warning(
+            FindingKind::OpenToOthers,
+            "everybody on this machine may write to the store's folder, and so stop jobs or make them run again; take that right \
+             away: chmod o-w",
+        )
+    })
+}
+
+#[cfg(not(unix))]
+fn about_permissions(_folder: &Path) -> Option<Finding> {
+    None
+}
+
+#[cfg(test)]
+mod tests;

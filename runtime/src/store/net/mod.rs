@@ -1,0 +1,15 @@
+//! What the stores on a network share: connections, reconnects, subscriptions, TLS.
+
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) mod os_error;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) mod reconnect;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) mod shared;
+pub(crate) mod subscriptions;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) mod timeouts;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) mod tls;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) mod url;

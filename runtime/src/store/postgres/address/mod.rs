@@ -1,0 +1,106 @@
+//! PostgreSQL URLs, and how to speak of them without their passwords.
+
+use std::error::Error;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslNegotiation, TargetSessionAttrs};
+
+use crate::store::net::timeouts::Timeouts;
+use crate::store::net::tls::Files;
+use crate::store::net::url::{COMMON, Parameters, bracketed};
+
+/// Where the store is: how to connect, for how long to wait, and what the URL says of schema and encryption.
+pub(super) struct Address {
+    pub(super) config: Config,
+    pub(super) timeouts: Timeouts,
+    pub(super) schema: Option<String>,
+    /// Not left to the client, because it does not know all of PostgreSQL's words for it.
+    pub(super) sslmode: Option<String>,
+    pub(super) files: Files,
+}
+
+const EXPECTED: &str = "expected `postgres://user:password@host:port/database`";
+
+/// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
+pub(super) fn parse(url: &str) -> Result<Address, String> {
+    let (url, query) = split(url)?;
+    let parameters = Parameters::of(query);
+    let (schema, sslmode) = (parameters.get("schema")?, parameters.get("sslmode")?);
+    let files = Files::named_in(&parameters)?;
+    let mut timeouts = Timeouts::read(&parameters, "s")?;
+    let others = parameters.without(&[&COMMON[..], &["schema", "sslmode"]].concat());
+    let mut config: Config = format!("{url}?{others}").parse().map_err(|error: tokio_postgres::Error| {
+        let problem = error.source().map(ToString::to_string).unwrap_or_default();
+        let words = ["unknown option", "invalid value for option"];
+        // A password with an `&` in it would make the rest of it look like an option.
+        let named = !others.contains("password") && words.iter().any(|word| problem.starts_with(word));
+        if named { format!("{problem}; {EXPECTED}") } else { EXPECTED.to_owned() }
+    })?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(format!("it names no host; {EXPECTED}"));
+    }
+    if config.get_ssl_negotiation() == SslNegotiation::Direct {
+        return Err("sslnegotiation=direct is not supported; leave it out".to_owned());
+    }
+    // The name that a certificate has to bear, if there is no other.
+    if config.get_hosts().is_empty() {
+        for address in config.get_hostaddrs().to_vec() {
+            config.host(address.to_string());
+        }
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("singleton-jobs");
+    }
+    // Of several hosts the one that takes writes: a standby cannot decide anything.
+    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    // As long for each of them, so that one that is silent does not hide the others.
+    config.connect_timeout(timeouts.connect);
+    timeouts.connect *= u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+    Ok(Address { config, timeouts, schema, sslmode, files })
+}
+
+/// Splits off the parameters, which begin where the client finds them: after the first `@`, if there is one.
+///
+/// The client takes what is before that for user and password. Refuses a URL in which a part of a password could be taken
+/// for something that is shown: the user, a host, the database.
+fn split(url: &str) -> Result<(&str, &str), String> {
+    let schemes = ["postgres://", "postgresql://"];
+    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme)).ok_or(EXPECTED)?;
+    let (credentials, address) = rest.split_once('@').unwrap_or(("", rest));
+    let user = credentials.split(':').next().unwrap_or_default();
+    if address.contains('@') || user.contains(['/', '?', '&', '=']) {
+        return Err(format!("write an `@` in a password as %40, and a `/` as %2F; {EXPECTED}"));
+    }
+    let length = address.find('?').map_or(0, |begin| address.len() - begin);
+    let (rest, query) = url.split_at(url.len() - length);
+    Ok((rest, query.strip_prefix('?').unwrap_or_default()))
+}
+
+/// The URL again, without the password.
+pub(super) fn without_password(config: &Config) -> String {
+    let user = config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
+    let ports = config.get_ports();
+    let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => bracketed(name),
+        #[cfg(unix)]
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let hosts: Vec<_> = hosts.enumerate().map(|(index, host)| format!("{host}:{}", port(index))).collect();
+    let database = config.get_dbname().map(|name| format!("/{name}")).unwrap_or_default();
+    format!("postgres://{user}{}{database}", hosts.join(","))
+}
+
+/// A schema's name, as it stands in quotes.
+pub(super) fn check_schema(schema: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if schema.is_empty() || schema.len() > 63 || !schema.chars().all(allowed) {
+        return Err(format!(
+            "invalid schema {schema:?}: up to 63 letters, digits, `_` and `-` are allowed, as in \"jobs\""
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

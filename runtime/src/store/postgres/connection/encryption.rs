@@ -1,0 +1,75 @@
+//! What `sslmode` asks for, and what that takes.
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+#[cfg(feature = "tls")]
+use super::tls::Tls;
+use crate::store::net::tls::Certificates;
+#[cfg(feature = "tls")]
+use crate::store::net::tls::Trust;
+
+/// Encrypts the connections for which the mode asks for it.
+#[cfg(feature = "tls")]
+pub(crate) type Encryption = Tls;
+#[cfg(not(feature = "tls"))]
+pub(crate) type Encryption = tokio_postgres::NoTls;
+
+const MODES: &str = "expected one of disable, prefer, require, verify-ca, verify-full";
+
+/// Reads the mode, and prepares what it takes. Stronger than PostgreSQL's own clients are in one case and nowhere weaker:
+/// `require` verifies the certificate and the host name, as `verify-full` does.
+pub(crate) fn prepare(
+    mode: Option<&str>,
+    certificates: &Certificates,
+    config: &mut Config,
+) -> Result<Encryption, String> {
+    let is_local = |host: &Host| !matches!(host, Host::Tcp(_));
+    let named = !certificates.is_empty();
+    let ssl_mode = match mode {
+        // There is no TLS over a socket in the file system, and nobody between to keep out.
+        _ if config.get_hosts().iter().all(is_local) => SslMode::Disable,
+        Some(mode @ ("disable" | "prefer")) if named => {
+            return Err(format!(
+                "sslmode={mode} verifies nothing, so certificates are of no use; write sslmode=verify-full"
+            ));
+        }
+        Some("disable") => SslMode::Disable,
+        Some("prefer") => SslMode::Prefer,
+        None if !named => SslMode::Prefer,
+        None | Some("require" | "verify-full" | "verify-ca") => SslMode::Require,
+        Some(_) => return Err(format!("unknown sslmode; {MODES}")),
+    };
+    config.ssl_mode(ssl_mode);
+    encryption(ssl_mode, mode, certificates)
+}
+
+#[cfg(feature = "tls")]
+fn encryption(
+    ssl_mode: SslMode,
+    mode: Option<&str>,
+    certificates: &Certificates,
+) -> Result<Encryption, String> {
+    let config = match (ssl_mode, mode) {
+        (SslMode::Require, Some("verify-ca")) => certificates.client_config(Trust::Authority)?,
+        (SslMode::Require, _) => certificates.client_config(Trust::Host)?,
+        // Verified never: whoever can answer in the server's place could offer no encryption as well.
+        _ => Certificates::default().client_config(Trust::Nothing)?,
+    };
+    Ok(Tls(config.into()))
+}
+
+#[cfg(not(feature = "tls"))]
+fn encryption(ssl_mode: SslMode, mode: Option<&str>, _: &Certificates) -> Result<Encryption, String> {
+    if ssl_mode == SslMode::Require {
+        return Err(crate::store::net::tls::needs_feature(&format!(
+            "sslmode={}",
+            mode.unwrap_or("verify-full")
+        )));
+    }
+    Ok(tokio_postgres::NoTls)
+}
+
+#[cfg(all(test, not(feature = "tls")))]
+#[path = "without_tls.rs"]
+mod tests;

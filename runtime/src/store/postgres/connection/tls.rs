@@ -1,0 +1,123 @@
+//! Encrypted connections, and what ties a password to one of them.
+//!
+//! Not by `tokio-postgres-rustls`: a feature cannot ask for a dependency only if another feature is on, too, so that Redis
+//! over TLS would come with a client for PostgreSQL.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use ring::digest::{self, Algorithm, SHA256, SHA384, SHA512};
+use rustls::client::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::Socket;
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_rustls::TlsConnector;
+
+/// Encrypts the connections of a store.
+#[derive(Clone)]
+pub(crate) struct Tls(pub(crate) Arc<ClientConfig>);
+
+/// A handshake with the server of a name.
+pub(crate) struct Handshake(TlsConnector, String);
+
+/// What both sides say is encrypted.
+pub(crate) struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
+
+impl MakeTlsConnect<Socket> for Tls {
+    type Stream = Encrypted;
+    type TlsConnect = Handshake;
+    type Error = io::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
+        Ok(Handshake(self.0.clone().into(), host.to_owned()))
+    }
+}
+
+impl TlsConnect<Socket> for Handshake {
+    type Stream = Encrypted;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted>> + Send>>;
+
+    fn connect(self, socket: Socket) -> Self::Future {
+        Box::pin(async move {
+            let Self(connector, host) = self;
+            let host = ServerName::try_from(host).map_err(io::Error::other)?;
+            connector.connect(host, socket).await.map(Encrypted)
+        })
+    }
+}
+
+impl TlsStream for Encrypted {
+    /// A password that is proved over this connection is worth nothing over another, so that nobody can pass it on.
+    fn channel_binding(&self) -> ChannelBinding {
+        let (_, session) = self.0.get_ref();
+        let certificate = session.peer_certificates().and_then(<[_]>::first);
+        let hash = certificate.and_then(|der| Some(digest::digest(hash_of_signature(der)?, der)));
+        hash.map_or_else(ChannelBinding::none, |hash| {
+            ChannelBinding::tls_server_end_point(hash.as_ref().to_vec())
+        })
+    }
+}
+
+/// The beginnings of the names of algorithms, as they stand in a certificate.
+const ECDSA_WITH_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
+
+/// The hash of a certificate is taken as its signature takes it; by RFC 5929 with SHA-256 where that is too weak.
+fn hash_of_signature(der: &[u8]) -> Option<&'static Algorithm> {
+    // A certificate is a sequence of what is signed, how, and the signature.
+    let (certificate, _) = element(der)?;
+    let (_signed, rest) = element(certificate)?;
+    let (how, _) = element(rest)?;
+    let (last, family) = element(how)?.0.split_last()?;
+    match (family, last) {
+        (ECDSA_WITH_SHA2, 2) | (RSA, 4 | 5 | 11) => Some(&SHA256),
+        (ECDSA_WITH_SHA2, 3) | (RSA, 12) => Some(&SHA384),
+        (ECDSA_WITH_SHA2, 4) | (RSA, 13) => Some(&SHA512),
+        // Others name no hash, so that the password is not tied to the connection.
+        _ => None,
+    }
+}
+
+/// The content of the first element in some DER, and what follows it.
+fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&[_tag, length], rest) = der.split_first_chunk()?;
+    if length < 0x80 {
+        return rest.split_at_checked(usize::from(length));
+    }
+    let (length, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
+    let length =
+        length.iter().try_fold(0_usize, |all, byte| all.checked_mul(256)?.checked_add(usize::from(*byte)))?;
+    rest.split_at_checked(length)
+}
+
+impl AsyncRead for Encrypted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Encrypted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, buffer)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,279 @@
+#![doc = include_str!("../../docs/postgres.md")]
+
+use std::fmt;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use singleton_jobs_policy::check_name;
+use tokio_postgres::SimpleQueryRow as Row;
+
+use super::net::tls::Certificates;
+use super::{
+    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Swap, SwapReply, Topic, to_ascii_json,
+};
+use crate::Timestamp;
+use connection::Connection;
+pub use connection::source::{Lending, Session, Source};
+use statements::Statements;
+use statements::prepared::{Parameter, text};
+use statements::reply;
+use statements::tables::Tables;
+use trouble::{Result, Trouble};
+
+mod address;
+mod connection;
+mod diagnosis;
+mod statements;
+mod trouble;
+
+const DEFAULT_SCHEMA: &str = "public";
+
+/// So many keys are listed in one round trip.
+const PAGE: i64 = 1000;
+
+/// Notes that last longer last so long: an instant of today plus this is still a `timestamptz`.
+const LONGEST: Duration = Duration::from_secs(10_000 * 365 * 86_400);
+
+/// A store on a PostgreSQL server, reached over one connection that is opened when it is first needed, or over those that
+/// an application lends.
+pub struct PostgresStore {
+    location: String,
+    user: Option<String>,
+    namespace: String,
+    tables: Tables,
+    statements: Statements,
+    /// How many keys that expire this store has added.
+    added: AtomicU32,
+}
+
+impl PostgresStore {
+    /// Reads a URL such as `postgres://user:password@host:5432/database`; connects to nothing yet.
+    ///
+    /// Two fleets on one database stay apart by different namespaces, or by different schemas.
+    pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, Certificates::default())
+    }
+
+    /// The same with certificates that are not in files.
+    #[cfg(feature = "tls")]
+    pub fn open_with(
+        url: &str,
+        namespace: Option<&str>,
+        certificates: Certificates,
+    ) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, certificates)
+    }
+
+    fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
+        let mut address = address::parse(url).map_err(misconfigured)?;
+        let certificates = certificates.and_those_in(&address.files).map_err(misconfigured)?;
+        let encryption =
+            connection::encryption::prepare(address.sslmode.as_deref(), &certificates, &mut address.config);
+        let encryption = encryption.map_err(misconfigured)?;
+        let location = address::without_password(&address.config);
+        let user = address.config.get_user().map(str::to_owned);
+        let connection = Connection::new(address.config, encryption, address.timeouts);
+        let schema = address.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
+        Self { user, ..Self::over(connection, location, namespace)? }.with_schema(schema)
+    }
+
+    /// Borrows the application's connections, one for each request.
+    pub fn from_source(source: impl Source, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let location = source.location();
+        Self::over(Connection::lent_by(source), location, namespace)
+    }
+
+    /// Borrows connections out of the application's pool. Call it inside the application's Tokio runtime, where new ones
+    /// are opened.
+    ///
+    /// A request that waits for one for longer than [the time-out](Self::with_timeouts) fails, and is repeated as after any
+    /// other failure. A job that blocks the application's runtime may lose its lease, because the pool's connections
+    /// live there; with a URL the store has a connection on a thread of its own.
+    ///
+    /// ```no_run
+    /// # async fn start(pool: deadpool_postgres::Pool) -> Result<(), Box<dyn std::error::Error>> {
+    /// use jobs::store::postgres::PostgresStore;
+    ///
+    /// let store = PostgresStore::from_pool(pool, None)?;
+    /// let jobs = jobs::builder().store(store).start_all().await?;
+    /// # jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "deadpool-postgres")]
+    pub fn from_pool(pool: deadpool_postgres::Pool, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let app = tokio::runtime::Handle::try_current().map_err(|_| {
+            misconfigured("a pool is handed over inside the application's Tokio runtime".to_owned())
+        })?;
+        Self::from_source(connection::deadpool::Deadpool { pool, app }, namespace)
+    }
+
+    fn over(connection: Connection, location: String, namespace: Option<&str>) -> Result<Self, StoreError> {
+        if let Some(name) = namespace {
+            check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
+        }
+        Ok(Self {
+            location,
+            user: None,
+            namespace: namespace.unwrap_or_default().to_owned(),
+            tables: Tables::new(connection, DEFAULT_SCHEMA),
+            statements: Statements::of(DEFAULT_SCHEMA),
+            added: AtomicU32::new(0),
+        })
+    }
+
+    /// Keeps everything in this schema, which is made if it is not there.
+    pub fn with_schema(mut self, schema: &str) -> Result<Self, StoreError> {
+        address::check_schema(schema).map_err(misconfigured)?;
+        schema.clone_into(&mut self.tables.schema);
+        self.statements = Statements::of(schema);
+        Ok(self)
+    }
+
+    /// How long to wait for a connection, and for the answer to a request. By default 2 s for each host and 1 s, or what
+    /// the URL says: `postgres://host/database?connect_timeout=5s&response_timeout=500ms`.
+    #[must_use]
+    pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
+        self.tables.connection = self.tables.connection.with_timeouts(connect, response);
+        self
+    }
+
+    /// The SQL that makes the tables, for an administrator to run where the store's own user may not.
+    ///
+    /// It can be run again and again, and grants the user that the URL names what it needs.
+    pub fn setup_sql(&self) -> String {
+        statements::script(&self.tables.schema, self.user.as_deref())
+    }
+
+    async fn look_at(&self, key: &str) -> Result<Look> {
+        let read = |rows: &[Row]| reply::look_at(rows, key);
+        self.tables.ask(self.statements.look.with(&self.named(key)), read).await
+    }
+
+    async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp> {
+        let (topic, content) = (topic.as_str(), to_ascii_json(&&*note.text));
+        let micros = i64::try_from(ttl.min(LONGEST).as_micros()).unwrap_or(i64::MAX);
+        let [namespace, topic] = self.named(topic);
+        let parameters = [namespace, topic, text(&*note.name), text(&*content), Parameter::Number(micros)];
+        let now = if ttl.is_zero() {
+            self.tables.ask(self.statements.remove_note.with(&parameters[..3]), reply::now).await?
+        } else {
+            self.tables.ask(self.statements.put_note.with(&parameters), reply::now).await?
+        };
+        self.sweep();
+        Ok(now)
+    }
+
+    async fn listen_for(&self, key: &str) -> Result<Option<Listener>> {
+        let listener = self.tables.connection.listen(self.payload(key)).await?;
+        if listener.is_some() {
+            self.tables.ask(self.statements.await_key.with(&self.named(key)), |_| Ok(())).await?;
+        }
+        Ok(listener)
+    }
+
+    /// The first two parameters of a statement: the namespace, and a key or a topic.
+    fn named<'a>(&'a self, name: &'a str) -> [Parameter<'a>; 2] {
+        [text(&*self.namespace), text(name)]
+    }
+
+    /// What a notification says: of which key it is.
+    fn payload(&self, key: &str) -> String {
+        format!("{}/{}/{key}", self.tables.schema, self.namespace)
+    }
+
+    /// A step of the trait, whose error names it.
+    fn step<'a, T>(
+        &'a self,
+        step: &'static str,
+        asking: impl Future<Output = Result<T>> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            let named = |Trouble { kind, words, .. }| StoreError::new(kind, step, &self.location, words);
+            asking.await.map_err(named)
+        })
+    }
+}
+
+fn misconfigured(cause: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, "open", "a PostgreSQL URL", cause)
+}
+
+impl Store for PostgresStore {
+    fn location(&self) -> String {
+        self.location.clone()
+    }
+
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        self.step("look", self.look_at(key))
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        self.step("swap", self.swap_or_look(key, swap))
+    }
+
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        self.step("list", async move {
+            let [namespace, after] = self.named(page.unwrap_or_default());
+            let parameters = [namespace, after, Parameter::Number(PAGE)];
+            self.tables.ask(self.statements.list.with(&parameters), reply::page).await
+        })
+    }
+
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        self.step("records", async move {
+            self.tables.ask(self.statements.records.with(&self.named(key)), reply::records).await
+        })
+    }
+
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        self.step("put_note", self.write_note(topic, note, ttl))
+    }
+
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        self.step("notes", async move {
+            self.tables.ask(self.statements.notes.with(&self.named(topic.as_str())), reply::notes).await
+        })
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+        self.step("listen", self.listen_for(key))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
+        self.step("diagnose", self.findings(jobs))
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("location", &self.location)
+            .field("schema", &self.tables.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_url_is_not_repeated() {
+        for url in
+            ["redis://u:secret@host/1", "mysql://secret@host", "secret", "postgres://u:a@b/secret@host/db"]
+        {
+            let error = PostgresStore::open(url, None).expect_err(url);
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+            let said = format!("{error} {error:?}");
+            assert!(!said.contains("secret") && said.contains("expected `postgres://"), "{said}");
+        }
+    }
+
+    #[test]
+    fn schema_of_the_url_is_in_every_statement() {
+        let store = PostgresStore::open("postgres://db/shop?schema=my-jobs", None).expect("a URL");
+        assert!(store.setup_sql().contains("CREATE SCHEMA \"my-jobs\""), "{}", store.setup_sql());
+        assert!(store.statements.look.sql.contains("\"my-jobs\".job_lock"));
+    }
+}

@@ -1,0 +1,188 @@
+//! The SQL that a store sends, written for its schema once, and the SQL that makes the tables.
+//!
+//! Each text is one statement and one transaction: any connection of a pooler will do.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use prepared::{BRIEF_WAIT, BRIEF_WAIT_AND_ONE_PLAN, Parameter};
+
+pub(crate) mod prepared;
+pub(crate) mod reply;
+pub(crate) mod swap;
+pub(crate) mod tables;
+pub(crate) mod values;
+
+/// The text of a statement.
+#[derive(Clone)]
+pub(super) struct Statement {
+    pub(super) sql: String,
+    /// The name under which a session prepares it, if it is sent so often that it is worth that. No other text has it.
+    pub(super) name: Option<String>,
+    /// What is set for its transaction.
+    pub(super) settings: &'static str,
+}
+
+impl Statement {
+    pub(super) fn plain(sql: String) -> Self {
+        Self { sql, name: None, settings: BRIEF_WAIT }
+    }
+
+    fn prepared(sql: String) -> Self {
+        let mut hasher = DefaultHasher::new();
+        sql.hash(&mut hasher);
+        Self { sql, name: Some(format!("jobs_{:016x}", hasher.finish())), settings: BRIEF_WAIT }
+    }
+
+    fn swap(sql: String) -> Self {
+        Self { settings: BRIEF_WAIT_AND_ONE_PLAN, ..Self::prepared(sql) }
+    }
+
+    pub(super) fn with<'a>(&'a self, parameters: &'a [Parameter<'a>]) -> Query<'a> {
+        Query { statement: self, parameters }
+    }
+}
+
+/// A statement with its parameters.
+#[derive(Clone, Copy)]
+pub(super) struct Query<'a> {
+    pub(super) statement: &'a Statement,
+    pub(super) parameters: &'a [Parameter<'a>],
+}
+
+macro_rules! statements {
+    ($($(#[$about:meta])* $name:ident: $kind:ident($($part:expr),+);)+) => {
+        /// The statements of a schema.
+        pub(super) struct Statements {
+            $($(#[$about])* pub(super) $name: Statement,)+
+        }
+
+        impl Statements {
+            /// The name has been checked: it needs no escapes.
+            pub(super) fn of(schema: &str) -> Self {
+                Self { $($name: Statement::$kind(fill(concat!($($part),+), schema)),)+ }
+            }
+
+            #[cfg(test)]
+            fn all(self) -> Vec<String> {
+                vec![$(self.$name.sql),+]
+            }
+        }
+    };
+}
+
+statements! {
+    look: prepared(include_str!("sql/look.sql"));
+    update: swap(include_str!("sql/update.sql"), include_str!("sql/swapped.sql"));
+    update_and_append: swap(
+        include_str!("sql/update.sql"), include_str!("sql/append.sql"), include_str!("sql/swapped.sql")
+    );
+    insert: swap(include_str!("sql/insert.sql"), include_str!("sql/swapped.sql"));
+    insert_and_append: swap(
+        include_str!("sql/insert.sql"), include_str!("sql/append.sql"), include_str!("sql/swapped.sql")
+    );
+    delete: swap(include_str!("sql/delete.sql"), include_str!("sql/swapped.sql"));
+    sweep: plain(include_str!("sql/sweep.sql"));
+
+    /// Keys per page: $3.
+    list: plain("SELECT pg_is_in_recovery(), $clock, version, fence, state, job_name FROM $schema.job_lock
+        WHERE namespace = $1 AND job_name > $2 ORDER BY job_name LIMIT $3");
+
+    records: plain("SELECT kind, record FROM $schema.job_record WHERE namespace = $1 AND job_name = $2 ORDER BY id DESC");
+
+    /// $5: microseconds.
+    put_note: plain("INSERT INTO $schema.job_note (namespace, topic, name, content, until)
+        SELECT $1, $2, $3, $4, clock_timestamp() + $5 * interval '1 microsecond'
+        ON CONFLICT (namespace, topic, name) DO UPDATE SET content = excluded.content, until = excluded.until
+        RETURNING $clock");
+
+    remove_note: plain("WITH removed AS (
+        DELETE FROM $schema.job_note WHERE namespace = $1 AND topic = $2 AND name = $3
+        ) SELECT $clock");
+
+    /// One row at least, for the clock.
+    notes: plain("SELECT $clock, n.name, n.content FROM (VALUES (1)) AS one
+        LEFT JOIN $schema.job_note n ON n.namespace = $1 AND n.topic = $2 AND n.until > now() ORDER BY n.name");
+
+    /// Marks that somebody waits for a key. Written only when the mark would not last for another minute.
+    await_key: plain("INSERT INTO $schema.job_note (namespace, topic, name, content, until)
+        SELECT $1, 'waiting', $2, '\"\"', now() + interval '2 minutes' WHERE NOT EXISTS (
+          SELECT FROM $schema.job_note
+          WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now() + interval '1 minute')
+        ON CONFLICT (namespace, topic, name) DO UPDATE SET until = excluded.until");
+
+    /// Notifies those who wait for a key, if there are any: commits that notify are made one after the other. Sent when
+    /// the swap has been answered, so that it sees everybody who looked before the swap was committed.
+    notify: plain("SELECT pg_notify('jobs_freed', $3) FROM $schema.job_note
+        WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now()");
+
+    /// Of these keys, a JSON array, the states that do not look as this version writes them: $3 and $4, patterns.
+    unreadable: plain("SELECT job_name, state FROM $schema.job_lock
+        WHERE namespace = $1 AND job_name IN (SELECT json_array_elements_text($2::json))
+        AND NOT (state LIKE $3 OR state LIKE $4) ORDER BY job_name");
+}
+
+/// The statements that make the tables.
+pub(super) fn tables(schema: &str) -> String {
+    fill(include_str!("sql/tables.sql"), schema)
+}
+
+/// Makes what is missing; sent at once, it is one transaction. The name has been checked: it needs no escapes.
+///
+/// Two servers that make the tables at once would trip over each other. The one that had to wait must then see what was
+/// made, also where a transaction usually sees only what was there when it began.
+pub(super) fn definitions(schema: &str) -> String {
+    // `CREATE SCHEMA IF NOT EXISTS` needs the right to make one even if it is there.
+    format!(
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(7021995431160274291);\n\
+         DO $$ BEGIN IF to_regnamespace('\"{schema}\"') IS NULL THEN CREATE SCHEMA \"{schema}\"; END IF; END $$;\n\
+         {}\n",
+        tables(schema)
+    )
+}
+
+/// The same, for an administrator to run, with what a user needs who did not make the tables.
+pub(super) fn script(schema: &str, user: Option<&str>) -> String {
+    let grants = user.map(|user| user.replace('"', "\"\"")).map(|user| {
+        let tables = ["lock", "record", "note"].map(|table| format!("\"{schema}\".job_{table}")).join(", ");
+        format!(
+            "GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\";\n\
+             GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO \"{user}\";\n"
+        )
+    });
+    format!("BEGIN;\n{}{}COMMIT;\n", definitions(schema), grants.unwrap_or_default())
+}
+
+/// The words that stand for a longer expression in the texts above and in the files.
+fn fill(template: &str, schema: &str) -> String {
+    let schema = format!("\"{schema}\"");
+    let words = [
+        ("$schema", schema.as_str()),
+        ("$clock", "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
+        // `FenceChange`: $7 is 1 if it is the next one, else $8 is the least.
+        (
+            "$fence",
+            "CASE $7 WHEN 1 THEN greatest(least(c.fence, 9223372036854775806) + 1, now) ELSE greatest(c.fence, $8) END",
+        ),
+    ];
+    let without_comments: Vec<_> =
+        template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+    words.iter().fold(without_comments.join("\n"), |text, (word, expression)| text.replace(word, expression))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_filled_and_in_ascii() {
+        for text in Statements::of("my-jobs").all().into_iter().chain([tables("my-jobs")]) {
+            let mut rest = text.as_str();
+            while let Some((_, after)) = rest.split_once('$') {
+                assert!(after.starts_with(|c: char| c.is_ascii_digit()), "{text}");
+                rest = after;
+            }
+            assert!(text.contains("\"my-jobs\".job_"), "{text}");
+            assert!(text.is_ascii(), "a database of any encoding takes it: {text}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A swap as one statement.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tokio_postgres::SimpleQueryRow as Row;
+
+use super::Statements;
+use super::prepared::{Parameter, text};
+use super::reply;
+use super::values;
+use super::values::{Appended, time};
+use crate::Timestamp;
+use crate::store::postgres::PostgresStore;
+use crate::store::postgres::trouble::Result;
+use crate::store::{Change, FenceChange, Look, Record, State, Swap, SwapReply, Swapped, Version};
+
+/// After so many new keys that expire, those that have expired are removed.
+const SWEPT_AFTER: u32 = 32;
+
+impl PostgresStore {
+    /// Applies a swap, or shows why it cannot be applied. There is no lock that other programs share, so the expected
+    /// lock is ignored.
+    ///
+    /// A statement that failed because of another session was not applied. It is sent again while the key is as
+    /// expected: then the other session has changed nothing either.
+    pub(crate) async fn swap_or_look(&self, key: &str, swap: &Swap) -> Result<SwapReply> {
+        let begun = Instant::now();
+        loop {
+            let conflict = match self.send_swap(key, swap).await {
+                Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),
+                Ok(None) => None,
+                Err(trouble) if trouble.is_conflict() => Some(trouble),
+                Err(trouble) => return Err(trouble),
+            };
+            let look = self.look_at(key).await?;
+            match conflict {
+                Some(trouble) if applies(swap, &look) => {
+                    if !self.tables.pause(begun).await {
+                        return Err(trouble);
+                    }
+                }
+                _ => return Ok(SwapReply::Changed(look)),
+            }
+        }
+    }
+
+    /// `None` if the swap was refused.
+    async fn send_swap(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>> {
+        let Swap { expected, nonce, change, .. } = swap;
+        let (expected, sent) = (expected.map(|version| version.to_string()), format!("{nonce:016x}"));
+        let not_before = change.not_before.map_or(i64::MIN, Timestamp::as_micros);
+        let not_after = change.not_after.map_or(i64::MAX, Timestamp::as_micros);
+        let (next, least) = match change.fence {
+            FenceChange::Keep => (0_i64, i64::MIN),
+            FenceChange::Next => (1, i64::MIN),
+            FenceChange::AtLeast(fence) => (0, fence),
+        };
+        let state = change.state.as_deref();
+        let [server, since, until] = state.map(values::holder).unwrap_or_default();
+        let (json, expires) = (state.map(State::to_json), state.and_then(|state| state.expires).map(time));
+        // Records are trimmed only when some are appended, as in `Record::swap`.
+        let appends = state.is_some() && !change.records.is_empty();
+        let Appended { rows, runs_kept, skips_kept } = Appended::of(&change.records, change.keep);
+
+        let mut parameters = Vec::with_capacity(16);
+        parameters.extend(self.named(key));
+        parameters.extend([expected.as_deref(), Some(&*sent)].map(text));
+        parameters.extend([not_before, not_after, next, least].map(Parameter::Number));
+        if state.is_some() {
+            parameters
+                .extend([&server, &since, &until, &json, &expires].map(|column| text(column.as_deref())));
+        }
+        if appends {
+            parameters.push(text(&*rows));
+            parameters.extend([runs_kept, skips_kept].map(Parameter::Number));
+        }
+        let Statements { update, update_and_append, insert, insert_and_append, delete, .. } =
+            &self.statements;
+        let statement = match (&expected, state) {
+            (Some(_), Some(_)) if appends => update_and_append,
+            (Some(_), Some(_)) => update,
+            (None, Some(_)) if appends => insert_and_append,
+            (None, Some(_)) => insert,
+            (Some(_), None) => delete,
+            (None, None) => return self.delete_nothing(key, swap).await,
+        };
+        let applied = applied(&self.tables.send(statement.with(&parameters)).await?, &sent, *nonce)?;
+        if applied.is_some() && change.notify {
+            // Whether somebody waits is looked up only now: the swap does not see who began to wait while it was applied.
+            // Who waits also looks from time to time, should this get lost.
+            let texts = vec![self.namespace.clone(), key.to_owned(), self.payload(key)];
+            self.tables.send_afterwards(&self.statements.notify, texts);
+        }
+        if applied.is_some() && expected.is_none() && expires.is_some() {
+            let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
+            if added.is_multiple_of(SWEPT_AFTER) {
+                self.sweep();
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Deletes a record that is expected not to be there: only the limits count.
+    async fn delete_nothing(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>> {
+        let look = self.look_at(key).await?;
+        Ok(match Record::swap(&mut None, None, look.now, swap) {
+            SwapReply::Swapped(swapped) if look.version.is_none() => Some(swapped),
+            _ => None,
+        })
+    }
+
+    /// Removes what has expired, a limited number at a time. What is left is removed the next time.
+    pub(crate) fn sweep(&self) {
+        self.tables.send_afterwards(&self.statements.sweep, Vec::new());
+    }
+}
+
+/// Whether the key is as the swap expects it.
+fn applies(swap: &Swap, look: &Look) -> bool {
+    let Change { not_before, not_after, .. } = &swap.change;
+    look.version == swap.expected
+        && not_before.is_none_or(|limit| look.now >= limit)
+        && not_after.is_none_or(|limit| look.now <= limit)
+}
+
+/// What an answer says of a swap; `None` if it was refused. The answer has the nonce of the swap that it is for: a pooler
+/// that mixed up two answers must neither grant a lease nor deny one.
+fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Swapped>> {
+    let row = reply::first(rows)?;
+    reply::check_echo(row, 0, sent)?;
+    let Some(now) = reply::optional(row, 1)?.map(Timestamp::from_micros) else { return Ok(None) };
+    Ok(Some(Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 2)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn expected_lock_is_ignored() {
+        let now = Timestamp::from_micros(1_800_000_000_000_000);
+        let look = Look { version: Some(Version { at: now, nonce: 7 }), ..Look::nothing(now) };
+        let change = Change { state: Some(Arc::default()), ..Change::default() };
+        let with_lock =
+            |expected_lock| Swap { expected: look.version, expected_lock, nonce: 8, change: change.clone() };
+        assert!(applies(&with_lock(Some("our-token".into())), &look) && applies(&with_lock(None), &look));
+    }
+}

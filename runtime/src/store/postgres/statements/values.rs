@@ -1,0 +1,185 @@
+//! Columns that a person can read. They must never fail a statement: nothing is decided by them.
+
+use serde::Serialize;
+
+use crate::Timestamp;
+use crate::store::{JobRecord, Lease, State, names, to_ascii_json};
+
+/// The year 9999. Shown as infinity: not every system's calendar goes further.
+const END: i64 = 253_370_764_800_000_000;
+
+/// An instant as the text of a `timestamptz`.
+pub(crate) fn time(at: Timestamp) -> String {
+    match at.as_micros() {
+        ..0 => "-infinity".to_owned(),
+        END.. => "infinity".to_owned(),
+        _ => at.to_string(),
+    }
+}
+
+/// A text in ASCII: a database of any encoding can keep it.
+pub(crate) fn readable(text: &str) -> String {
+    text.chars().map(|c| if matches!(c, ' '..='~' | '\n' | '\t') { c } else { '?' }).collect()
+}
+
+/// Who holds a key, since when and until when, whether its lease is still valid or not; nobody once it was released.
+pub(crate) fn holder(state: &State) -> [Option<String>; 3] {
+    if let (Some(Lease { server, since, until, .. }), false) = (&state.claimant, state.released) {
+        return [Some(readable(server)), Some(time(*since)), Some(time(*until))];
+    }
+    let slots = &state.slots;
+    let servers: Vec<String> = slots.iter().map(|slot| readable(&slot.server)).collect();
+    [
+        (!servers.is_empty()).then(|| names(&servers)),
+        slots.iter().map(|slot| slot.since).min().map(time),
+        slots.iter().map(|slot| slot.until).max().map(time),
+    ]
+}
+
+/// Records to append, and how many older ones of each kind stay beside them.
+pub(crate) struct Appended {
+    /// An array in JSON, oldest first.
+    pub(crate) rows: String,
+    pub(crate) runs_kept: i64,
+    pub(crate) skips_kept: i64,
+}
+
+impl Appended {
+    /// The newest `keep` of each kind: what would be removed at once is not appended.
+    pub(crate) fn of(records: &[JobRecord], keep: usize) -> Self {
+        let is_run = |record: &JobRecord| matches!(record, JobRecord::Run(_));
+        // A kind that is not appended to is not trimmed.
+        let limit = |appended| if appended { i64::try_from(keep).unwrap_or(i64::MAX) } else { i64::MAX };
+        let mut runs_kept = limit(records.iter().any(is_run));
+        let mut skips_kept = limit(!records.iter().all(is_run));
+        let mut rows: Vec<_> = records
+            .iter()
+            .rev()
+            .filter(|record| {
+                let left = if is_run(record) { &mut runs_kept } else { &mut skips_kept };
+                let fits = *left > 0;
+                *left -= i64::from(fits);
+                fits
+            })
+            .map(Row::of)
+            .collect();
+        rows.reverse();
+        Self { rows: to_ascii_json(&rows), runs_kept, skips_kept }
+    }
+}
+
+pub(crate) const RUN: &str = "run";
+
+/// A row of `job_record`.
+#[derive(Serialize)]
+struct Row {
+    kind: &'static str,
+    tick: Option<String>,
+    server: String,
+    started: Option<String>,
+    ended: String,
+    outcome: String,
+    error: Option<String>,
+    record: String,
+}
+
+impl Row {
+    fn of(record: &JobRecord) -> Self {
+        match record {
+            JobRecord::Run(run) => Self {
+                kind: RUN,
+                tick: run.tick.map(time),
+                server: readable(&run.server),
+                started: Some(time(run.started)),
+                ended: time(run.ended),
+                outcome: run.outcome.as_str().to_owned(),
+                error: run.error.as_deref().map(readable),
+                record: to_ascii_json(run),
+            },
+            JobRecord::Skip(skip) => Self {
+                kind: "skip",
+                tick: Some(time(skip.tick)),
+                server: readable(&skip.server),
+                started: None,
+                ended: time(skip.at),
+                outcome: to_ascii_json(&skip.reason).trim_matches('"').to_owned(),
+                error: None,
+                record: to_ascii_json(skip),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::{Claim, RunOutcome, RunRecord, Skip, SkipRecord, What};
+
+    fn lease(what: What, server: &str, since: i64, until: i64) -> Lease {
+        let (token, server, ttl) = ("t".into(), server.into(), Duration::from_micros(4));
+        let claim = Claim { token, server, ttl, what, remember: 0 };
+        Lease::claimed(&claim, Timestamp::from_micros(since), Timestamp::from_micros(until))
+    }
+
+    fn run(fence: i64) -> JobRecord {
+        JobRecord::Run(RunRecord {
+            tick: None,
+            server: "a".to_owned(),
+            fence,
+            attempt: 1,
+            started: Timestamp::from_micros(1),
+            ended: Timestamp::from_micros(2),
+            outcome: RunOutcome::Failed,
+            error: Some("Größe\0".to_owned()),
+            failed_tries: Vec::new(),
+            progress: None,
+            request: None,
+        })
+    }
+
+    fn skip() -> JobRecord {
+        let at = Timestamp::from_micros(3);
+        JobRecord::Skip(SkipRecord { tick: at, reason: Skip::Held, server: "a".to_owned(), at })
+    }
+
+    #[test]
+    fn newest_records_of_each_kind_are_appended() {
+        let appended = Appended::of(&[run(1), run(2), skip(), run(3)], 2);
+        assert_eq!((appended.runs_kept, appended.skips_kept), (0, 1));
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&appended.rows).expect("an array");
+        let column = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+        assert_eq!(column("kind"), ["run", "skip", "run"]);
+        assert_eq!(column("error"), ["Gr??e?".into(), serde_json::Value::Null, "Gr??e?".into()]);
+        assert_eq!(column("outcome"), ["failed", "held", "failed"]);
+        assert!(
+            column("record")[0].as_str().is_some_and(|record| record.contains("\"fence\":2")),
+            "{rows:?}"
+        );
+    }
+
+    #[test]
+    fn holder_is_shown_until_the_key_is_released() {
+        let held = State { claimant: Some(lease(What::Now, "host-1", 5, 9)), ..State::default() };
+        let expected = ["host-1", "1970-01-01T00:00:00.000005Z", "1970-01-01T00:00:00.000009Z"];
+        assert_eq!(holder(&held), expected.map(|text| Some(text.to_owned())));
+        let released = State { released: true, ..held };
+        assert_eq!(holder(&released), [const { None }; 3]);
+    }
+
+    #[test]
+    fn holders_of_slots_are_shown_together() {
+        let slot = |server, since, until| lease(What::Slot(2), server, since, until);
+        let slots = vec![slot("a", 1, 9), slot("b", 2, 8)];
+        let [since, until] = [1, 9].map(|at| Some(time(Timestamp::from_micros(at))));
+        assert_eq!(holder(&State { slots, ..State::default() }), [Some("a, b".to_owned()), since, until]);
+    }
+
+    #[test]
+    fn instant_that_no_calendar_has_is_infinite() {
+        for (at, shown) in [(i64::MIN, "-infinity"), (-1, "-infinity"), (i64::MAX, "infinity")] {
+            assert_eq!(time(Timestamp::from_micros(at)), shown);
+        }
+    }
+}

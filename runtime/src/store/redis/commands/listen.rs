@@ -1,0 +1,116 @@
+//! Subscriptions to keys that may come free, over one connection that all listeners share.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_core::Stream;
+use redis::aio::PubSubSink;
+use redis::{RedisError, RedisResult};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::script;
+use crate::store::net::shared::{Blame, Dial, Shared};
+use crate::store::net::subscriptions::Bells;
+use crate::store::net::timeouts::Timeouts;
+use crate::store::redis::connection::Server;
+use crate::store::redis::topology::route::Route;
+use crate::store::redis::{RedisStore, trouble};
+use crate::store::{Listener, StoreErrorKind};
+
+/// How long a swap notifies those who listen to its key.
+const LISTENING: Duration = Duration::from_secs(60);
+
+/// The connection of all subscriptions: opened by the first, and after an error by the next.
+pub(crate) type Subscriptions = Shared<Listening>;
+
+impl RedisStore {
+    /// Subscribes, and marks the key as awaited meanwhile: then swaps publish.
+    pub(crate) async fn subscribe(&self, key: &str) -> RedisResult<Option<Listener>> {
+        let [.., awaited] = self.keys.of_job(key);
+        let mut mark = redis::cmd("SET");
+        mark.arg(&awaited).arg("").arg("PX").arg(LISTENING.as_millis());
+        let (channel, timeouts) = (self.keys.channel(key), self.timeouts);
+        let listening = Listening { route: self.route.clone(), timeouts };
+        let listen = |line: Arc<Line>| async move {
+            timeout(timeouts.response, line.listen(channel)).await.map_err(io::Error::from)?
+        };
+        let subscribed = tokio::try_join!(
+            self.subscriptions.exchange(&listening, listen),
+            self.route.exchange(&awaited, |connection, asking| {
+                script::send(connection, asking, None, mark.clone())
+            }),
+        );
+        match subscribed {
+            Ok((listener, _)) => Ok(Some(listener)),
+            // This user may not: the caller polls.
+            Err(error) if trouble::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How to open the connection.
+#[derive(Clone)]
+pub(crate) struct Listening {
+    route: Route,
+    timeouts: Timeouts,
+}
+
+impl Dial for Listening {
+    type Connection = Arc<Line>;
+    type Error = RedisError;
+
+    async fn dial(self) -> RedisResult<Arc<Line>> {
+        let opening = async { self.route.client().await?.get_async_pubsub().await };
+        let opened = timeout(self.timeouts.connect, opening).await.map_err(io::Error::from)??;
+        let (commands, heard) = opened.split();
+        let bells = Arc::<Bells>::default();
+        let line = Arc::downgrade(&bells);
+        let reading = tokio::spawn(async move {
+            let mut heard = Box::pin(heard);
+            while let Some(message) = poll_fn(|polling| heard.as_mut().poll_next(polling)).await {
+                bells.ring(message.get_channel_name());
+            }
+        });
+        let (commands, reading) = (Mutex::new(commands), AbortOnDropHandle::new(reading));
+        Ok(Arc::new(Line { commands, bells: line, _reading: reading }))
+    }
+
+    fn abandoned() -> RedisError {
+        Server::abandoned()
+    }
+
+    fn blame(error: &RedisError) -> Blame {
+        Server::blame(error)
+    }
+
+    fn is_closed(line: &Arc<Line>) -> bool {
+        line.bells.strong_count() == 0
+    }
+}
+
+/// The connection, and the listeners of each channel.
+pub(crate) struct Line {
+    /// One at a time: a channel without listeners must not be left while the next one subscribes to it.
+    commands: Mutex<PubSubSink>,
+    bells: Weak<Bells>,
+    /// The connection stays open for as long as this task reads from it.
+    _reading: AbortOnDropHandle<()>,
+}
+
+impl Line {
+    async fn listen(&self, channel: String) -> RedisResult<Listener> {
+        let mut commands = self.commands.lock().await;
+        let bells = self.bells.upgrade().ok_or_else(Server::abandoned)?;
+        let (listener, unheard) = bells.hang(channel.clone());
+        if !unheard.is_empty() {
+            commands.unsubscribe(unheard).await?;
+        }
+        commands.subscribe(channel).await?;
+        Ok(listener)
+    }
+}

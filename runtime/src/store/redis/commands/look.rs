@@ -1,0 +1,162 @@
+//! Looks: four plain commands in one pipeline, and no script, because most looks are those of servers that lose.
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value, from_redis_value};
+
+use super::token;
+use crate::Timestamp;
+use crate::store::redis::keys::Keys;
+use crate::store::redis::trouble;
+use crate::store::{FORMAT, Lock, Look, Record};
+
+/// How many commands [`add_look`] adds.
+pub(crate) const COMMANDS: usize = 4;
+
+/// Adds the commands that read a key. The clock is read last: then a lock never seems to expire too early.
+pub(crate) fn add_look(pipeline: &mut Pipeline, keys: &Keys, key: &str) {
+    let (lock, record) = (keys.lock(key), keys.record(key));
+    for words in [&["GET", &record][..], &["GET", &lock], &["PTTL", &lock], &["TIME"]] {
+        let mut command = Cmd::with_capacity(words.len(), words.iter().map(|word| word.len()).sum());
+        command.arg(words);
+        pipeline.add_command(command);
+    }
+}
+
+/// Sends commands that only read, and returns one answer for each; errors are among them.
+///
+/// While a slot moves to another node of a cluster, that node does not yet know all of its keys: what it answers after an
+/// `ASK` may be a false "absent". So a read is never sent there, and the caller repeats it.
+pub(crate) async fn send(
+    mut connection: MultiplexedConnection,
+    pipeline: &Pipeline,
+    asking: bool,
+) -> RedisResult<Vec<Value>> {
+    if asking {
+        let moving = "the slot of the key is being moved to another node of the cluster";
+        return Err((ErrorKind::Server(ServerErrorKind::TryAgain), "no look", moving.to_owned()).into());
+    }
+    let answers = connection.send_packed_commands(pipeline, 0, pipeline.len()).await?;
+    // Another node of a cluster has, or may have, the key.
+    let redirection = answers.iter().find_map(|answer| match answer {
+        Value::ServerError(error) => {
+            Some(RedisError::from(error.clone())).filter(RedisError::is_cluster_error)
+        }
+        _ => None,
+    });
+    redirection.map_or(Ok(answers), Err)
+}
+
+/// Reads the answers to [`add_look`], which are also what swap.lua returns if it wrote nothing.
+pub(crate) fn read(keys: &Keys, key: &str, answers: impl IntoIterator<Item = Value>) -> RedisResult<Look> {
+    let mut answers = answers.into_iter();
+    let mut next = || answers.next().unwrap_or(Value::Nil);
+    let (record, lock, pttl, time) = (next(), next(), next(), next());
+    let now = time_of(refuse_error(time)?)?;
+    let lock = read_lock(refuse_error(lock)?, &refuse_error(pttl)?, now);
+    let unreadable = |why: String| trouble::unreadable(format!("{} {why}", keys.record(key)));
+    let record = match refuse_error(record)? {
+        Value::Nil => None,
+        Value::BulkString(text) => {
+            Some(Record::from_first_line(text).map_err(|error| unreadable(error.to_string()))?)
+        }
+        _ => {
+            return Err(unreadable(format!(
+                "is not a string: an older version (format 1) or another program wrote it, and this version reads format \
+                 {FORMAT}"
+            )));
+        }
+    };
+    Ok(Record::look(record.as_ref(), lock.as_ref(), now))
+}
+
+/// Keeps the answer that a value is not a string.
+fn refuse_error(answer: Value) -> RedisResult<Value> {
+    match answer {
+        Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(error.into()),
+        answer => Ok(answer),
+    }
+}
+
+/// The lock by its value and `PTTL`. What is not a string is another program's lock, too.
+fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Option<Lock> {
+    let token = match value {
+        Value::Nil => return None,
+        Value::BulkString(value) => token::of_value(&value),
+        _ => token::NOT_A_STRING.into(),
+    };
+    let until = match pttl {
+        // It expires at the end of the millisecond that is left last.
+        Value::Int(left @ 0..) => {
+            let millis = (now.as_micros() / 1000).saturating_add(*left).saturating_add(1);
+            Some(Timestamp::from_micros(millis.saturating_mul(1000)))
+        }
+        Value::Int(-1) => None,
+        // It has expired meanwhile.
+        _ => return None,
+    };
+    Some(Lock { token, until })
+}
+
+/// The answer to `TIME`.
+pub(crate) fn time_of(answer: Value) -> RedisResult<Timestamp> {
+    let (seconds, micros): (i64, i64) = from_redis_value(answer)?;
+    Ok(Timestamp::from_micros(seconds.saturating_mul(1_000_000).saturating_add(micros)))
+}
+
+pub(crate) fn text_of(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreErrorKind;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    /// What is read from such answers.
+    fn read(record: Value, lock: Value, pttl: i64) -> RedisResult<Look> {
+        let time = Value::Array(vec![bulk("1800014400"), bulk("1999")]);
+        super::read(&Keys::new(None), "key", [record, lock, Value::Int(pttl), time])
+    }
+
+    #[test]
+    fn damaged_record_is_unreadable_and_never_no_record() {
+        let record = |version: &str, state: &str| {
+            bulk(&format!("{{\"version\":\"{version}\",\"fence\":7,\"state\":{state}}}"))
+        };
+        let version = "1800014400000000-0123456789abcdef";
+        for record in [
+            record("7", "{\"format\":2}"),
+            record(version, "{\"format\":3}"),
+            record(version, "{"),
+            bulk(""),
+            Value::Int(0),
+        ] {
+            let error = read(record, Value::Nil, -2).unwrap_err();
+            assert_eq!(trouble::kind_of(&error), StoreErrorKind::Unreadable);
+            assert!(error.detail().unwrap().len() > "{lock:key}:state ".len());
+        }
+        let look = read(record(version, "{\"format\":2}"), Value::Nil, -2);
+        assert_eq!(look.unwrap().fence, 7);
+    }
+
+    #[test]
+    fn lock_ends_with_its_last_millisecond() {
+        let until = |pttl| read(Value::Nil, bulk("t"), pttl).unwrap().lock.map(|lock| lock.until);
+        assert_eq!(until(0), Some(Some(Timestamp::from_micros(1_800_014_400_002_000))));
+        assert_eq!(until(-1), Some(None));
+        assert_eq!(until(-2), None);
+    }
+
+    #[test]
+    fn lock_that_is_not_a_string_is_a_lock() {
+        let look = read(Value::Nil, Value::Int(0), -1).unwrap();
+        assert_eq!(look.lock.unwrap().token.as_ref(), token::NOT_A_STRING);
+    }
+}

@@ -1,0 +1,100 @@
+//! Swaps: one script, in one round trip.
+
+use std::time::Duration;
+
+use redis::{Cmd, RedisResult, Value, from_redis_value};
+
+use super::{look, script, token};
+use crate::Timestamp;
+use crate::store::redis::{RedisStore, trouble};
+use crate::store::{
+    FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped, to_ascii_json,
+};
+
+/// The indices in KEYS of swap.lua.
+const RUNS: u8 = 3;
+const SKIPS: u8 = 4;
+
+impl RedisStore {
+    pub(crate) async fn send_swap(&self, key: &str, swap: &Swap) -> Result<SwapReply, StoreError> {
+        let keys = self.keys.of_job(key);
+        let wait = self.wait_for(swap);
+        // A connection that waits for replicas answers nothing else meanwhile.
+        let route = if wait.is_some() { &self.waiting } else { &self.route };
+        let talk = |connection, asking| {
+            let arguments = |command: &mut Cmd| add_arguments(command, &keys, swap);
+            script::SWAP.run(connection, asking, wait.as_ref(), arguments)
+        };
+        let answer = route.exchange(&keys[0], talk).await;
+        let answer = answer.and_then(|(value, replicas)| Ok((self.read_reply(key, value)?, replicas)));
+        match answer.map_err(|error| self.trouble("swap", &error))? {
+            (SwapReply::Swapped(_), replicas) if wait.is_some() && replicas < self.wait_replicas => {
+                let cause = format!("only {replicas} of {} replicas have the lease", self.wait_replicas);
+                Err(StoreError::new(StoreErrorKind::NotReplicated, "swap", &self.location, cause))
+            }
+            (reply, _) => Ok(reply),
+        }
+    }
+
+    /// The command that waits for the replicas, if the swap is worth it.
+    fn wait_for(&self, swap: &Swap) -> Option<Cmd> {
+        if self.wait_replicas == 0 || !swap.change.grants_lease {
+            return None;
+        }
+        // Several such waits must fit into the time that the caller has for a request.
+        let claimant = swap.change.state.as_ref().and_then(|state| state.claimant.as_ref());
+        let ttl = claimant.map_or(Duration::MAX, |claimant| claimant.ttl);
+        let within = (self.timeouts.response / 4).min(ttl / 12);
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.wait_replicas).arg(within.as_millis().max(1));
+        Some(wait)
+    }
+
+    fn read_reply(&self, key: &str, value: Value) -> RedisResult<SwapReply> {
+        let mut parts = value.into_sequence().unwrap_or_default().into_iter();
+        if parts.next() != Some(Value::Int(1)) {
+            return Ok(SwapReply::Changed(look::read(&self.keys, key, parts)?));
+        }
+        let mut next = || parts.next().unwrap_or(Value::Nil);
+        let now = look::time_of(next())?;
+        let version = look::text_of(&next()).and_then(|version| version.parse().ok());
+        let version = version.ok_or_else(|| trouble::unreadable("the answer makes no sense"))?;
+        Ok(SwapReply::Swapped(Swapped { now, version, fence: from_redis_value(next())? }))
+    }
+}
+
+/// Adds the keys, and a swap as swap.lua takes it.
+fn add_arguments(command: &mut Cmd, keys: &[String; 5], swap: &Swap) {
+    let Swap { expected, expected_lock, nonce, change } = swap;
+    command.arg(keys.len()).arg(keys);
+
+    command.arg(expected.map(|version| version.to_string()).unwrap_or_default());
+    command.arg(token::expected(expected_lock.as_deref()));
+    command.arg(change.not_before.map_or(i64::MIN, Timestamp::as_micros));
+    command.arg(change.not_after.map_or(i64::MAX, Timestamp::as_micros));
+    command.arg(format!("{nonce:016x}"));
+    command.arg(change.state.as_ref().map(|state| state.to_json()).unwrap_or_default());
+    let expires = change.state.as_ref().and_then(|state| state.expires);
+    command.arg(expires.map(|expires| expires.as_micros().to_string()).unwrap_or_default());
+    match change.fence {
+        FenceChange::Keep => command.arg("keep"),
+        FenceChange::Next => command.arg("next"),
+        FenceChange::AtLeast(fence) => command.arg(fence),
+    };
+    match &change.lock {
+        LockChange::Leave => command.arg("").arg(""),
+        LockChange::Delete => command.arg("-").arg(""),
+        // Redis keeps a key up to and including the millisecond it is told, and takes only positive ones.
+        LockChange::Set { token, until } => {
+            command.arg(["=", token].concat()).arg((until.as_micros() / 1000 - 1).max(1))
+        }
+    };
+    // No list in Redis is longer.
+    command.arg(u32::try_from(change.keep).unwrap_or(u32::MAX)).arg(u8::from(change.notify));
+    for record in &change.records {
+        match record {
+            JobRecord::Run(run) => command.arg(RUNS).arg(to_ascii_json(run)),
+            JobRecord::Skip(skip) => command.arg(SKIPS).arg(to_ascii_json(skip)),
+        };
+    }
+}

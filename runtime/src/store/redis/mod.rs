@@ -1,0 +1,205 @@
+#![doc = include_str!("../../docs/redis.md")]
+
+use std::fmt;
+use std::time::Duration;
+
+use redis::{Pipeline, RedisError, RedisResult, Value, from_redis_value};
+use serde::de::DeserializeOwned;
+use singleton_jobs_policy::check_name;
+
+use super::net::timeouts::Timeouts;
+use super::net::tls::Certificates;
+use super::{
+    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Swap, SwapReply, Topic,
+};
+use crate::Timestamp;
+use commands::listen::Subscriptions;
+use commands::look;
+use keys::Keys;
+use topology::Target;
+use topology::route::Route;
+
+mod address;
+mod commands;
+mod connection;
+mod diagnosis;
+mod keys;
+mod topology;
+mod trouble;
+
+#[cfg(test)]
+mod tests;
+
+/// A store on a Redis server, reached over one shared connection that is opened when it is first needed; on a
+/// cluster, over one per node.
+pub struct RedisStore {
+    location: String,
+    keys: Keys,
+    timeouts: Timeouts,
+    wait_replicas: usize,
+    route: Route,
+    /// For swaps that wait for replicas: a connection that waits answers nothing else.
+    waiting: Route,
+    subscriptions: Subscriptions,
+}
+
+impl RedisStore {
+    /// Reads a URL such as `redis://user:password@host:6379/0`; connects to nothing yet. The [module](self) lists all
+    /// kinds of URLs.
+    ///
+    /// Two fleets on one server stay apart by different namespaces.
+    pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, Certificates::default())
+    }
+
+    /// The same with certificates that are not in files, for a `rediss://` URL.
+    #[cfg(feature = "tls")]
+    pub fn open_with(
+        url: &str,
+        namespace: Option<&str>,
+        certificates: Certificates,
+    ) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, certificates)
+    }
+
+    fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
+        let refuse =
+            |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
+        let target = topology::parse(url).map_err(refuse)?;
+        let Target { topology, location, wait_replicas, timeouts, files } = target;
+        if let Some(name) = namespace {
+            check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
+            // Its locks would be named like those of keys that begin with `lock:`, in no namespace.
+            if name == "lock" {
+                return Err(refuse(
+                    "namespace: `lock` is taken by the names of the keys; choose another".to_owned(),
+                ));
+            }
+        }
+        let certificates = certificates.and_those_in(&files).map_err(refuse)?;
+        let route = Route::new(topology, timeouts, &certificates).map_err(refuse)?;
+        let (keys, waiting) = (Keys::new(namespace), route.anew(timeouts));
+        let subscriptions = Subscriptions::new();
+        Ok(Self { location, keys, timeouts, wait_replicas, route, waiting, subscriptions })
+    }
+
+    /// How long to wait for a connection, and for the answer to a request. By default 2 s and 1 s, or what the URL says:
+    /// `redis://host?connect_timeout=5s&response_timeout=500ms`.
+    #[must_use]
+    pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
+        self.timeouts = Timeouts { connect, response };
+        self.route = self.route.anew(self.timeouts);
+        self.waiting = self.route.anew(self.timeouts);
+        self
+    }
+
+    /// Waits until so many replicas have a lease that is won or extended; `wait_replicas=1` in the URL does the same.
+    ///
+    /// A claim is repeated until they have it, or the tick's grace or the lease is over: then it is released, and the tick
+    /// is skipped as [not replicated](crate::SkipReason::NotReplicated).
+    #[must_use]
+    pub fn with_wait_replicas(mut self, replicas: usize) -> Self {
+        self.wait_replicas = replicas;
+        self
+    }
+
+    async fn look_at(&self, key: &str) -> RedisResult<Look> {
+        let mut commands = Pipeline::with_capacity(look::COMMANDS);
+        look::add_look(&mut commands, &self.keys, key);
+        look::read(&self.keys, key, self.send_reads(key, &commands).await?)
+    }
+
+    async fn send_reads(&self, key: &str, commands: &Pipeline) -> RedisResult<Vec<Value>> {
+        let talk = |connection, asking| look::send(connection, commands, asking);
+        match &self.route {
+            // One server has all keys.
+            Route::One(_) => self.route.exchange("", talk).await,
+            Route::Many(_) => self.route.exchange(&self.keys.lock(key), talk).await,
+        }
+    }
+
+    async fn read_records(&self, key: &str) -> RedisResult<JobRecords> {
+        let [_, _, runs, skips, _] = self.keys.of_job(key);
+        let mut commands = Pipeline::with_capacity(2);
+        for list in [&runs, &skips] {
+            commands.cmd("LRANGE").arg(list).arg(0).arg(-1);
+        }
+        let mut answers = self.send_reads(key, &commands).await?.into_iter();
+        let mut next = || answers.next().unwrap_or(Value::Nil);
+        Ok(JobRecords { runs: read_entries(&runs, next())?, skips: read_entries(&skips, next())? })
+    }
+
+    /// Runs a step, and reports its error.
+    fn step<'a, T>(
+        &'a self,
+        step: &'static str,
+        work: impl Future<Output = RedisResult<T>> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move { work.await.map_err(|error| self.trouble(step, &error)) })
+    }
+
+    fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
+        let (mut kind, mut cause) = (trouble::kind_of(error), trouble::describe(error));
+        // Only a cluster's client follows it to the other node.
+        if matches!(self.route, Route::One(_)) && matches!(error.code(), Some("MOVED" | "ASK")) {
+            kind = StoreErrorKind::Misconfigured;
+            cause.push_str(
+                ": the server is one node of a cluster; write redis+cluster:// instead of redis://",
+            );
+        }
+        StoreError::new(kind, step, &self.location, cause)
+    }
+}
+
+/// Reads a list of run or skip records.
+fn read_entries<T: DeserializeOwned>(list: &str, answer: Value) -> RedisResult<Vec<T>> {
+    let entries: Vec<Vec<u8>> = from_redis_value(answer.extract_error()?)?;
+    let read: Result<_, _> = entries.iter().map(|entry| serde_json::from_slice(entry)).collect();
+    read.map_err(|error| trouble::unreadable(format!("{list} has a damaged entry ({error})")))
+}
+
+impl Store for RedisStore {
+    fn location(&self) -> String {
+        self.location.clone()
+    }
+
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        // Most steps are looks: `step` would copy the future once more.
+        Box::pin(async move { self.look_at(key).await.map_err(|error| self.trouble("look", &error)) })
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        Box::pin(self.send_swap(key, swap))
+    }
+
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        self.step("list", self.list_page(page))
+    }
+
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        self.step("records", self.read_records(key))
+    }
+
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        self.step("put_note", self.send_note(topic, note, ttl))
+    }
+
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        self.step("notes", self.read_notes(topic))
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+        self.step("listen", self.subscribe(key))
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
+        self.step("diagnose", self.find_problems(jobs))
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore").field("location", &self.location).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,63 @@
+//! The master of a replicated server, as its sentinels name it. They are asked anew for every connection.
+//!
+//! What most of them name counts, for safety. A sentinel that was cut off, or has just started, still names the former
+//! master; and a former master that was cut off as well reports that it is the master until it learns of its successor. A
+//! claim there is forgotten when the partition heals, and its tick starts a second time. redis-rs's own sentinel client
+//! takes the first answer, whichever it is; a server that reaches most sentinels must not be led there by the minority.
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, ConnectionAddr, ErrorKind, RedisResult, Role};
+
+use super::quorum::{Tie, agree};
+use super::slots::Node;
+use crate::store::net::timeouts::Timeouts;
+use crate::store::redis::connection::open;
+use crate::store::redis::trouble;
+
+pub(crate) struct Sentinels {
+    pub(crate) sentinels: Vec<Client>,
+    /// The name by which they know the master.
+    pub(crate) name: String,
+}
+
+impl Sentinels {
+    /// The address that most sentinels name.
+    pub(crate) async fn find(&self, timeouts: Timeouts) -> RedisResult<Node> {
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
+        let asked = self.sentinels.iter().map(|sentinel| {
+            let (sentinel, question) = (sentinel.clone(), question.clone());
+            async move {
+                let mut connection = open(&sentinel, timeouts).await?;
+                question.query_async::<Option<Node>>(&mut connection).await
+            }
+        });
+        let refusal = match agree(asked.collect(), Tie::Refuse).await {
+            Some(Ok(Some(node))) => return Ok(node),
+            Some(Err(error)) if trouble::kind_of(&error).may_pass() => return Err(error),
+            Some(Err(error)) => {
+                let why = trouble::describe(&error);
+                format!("a sentinel refuses: {why}; its own password is `sentinel_password`")
+            }
+            Some(Ok(None)) | None => format!("no sentinel knows a master named `{}`", self.name),
+        };
+        Err(trouble::own(ErrorKind::MasterNameNotFoundBySentinel, refusal))
+    }
+}
+
+/// The connection again, if what the sentinels named reports that it is the master.
+pub(crate) async fn if_master(
+    mut connection: MultiplexedConnection,
+    address: &ConnectionAddr,
+) -> RedisResult<MultiplexedConnection> {
+    match redis::cmd("ROLE").query_async(&mut connection).await? {
+        Role::Primary { .. } => Ok(connection),
+        _ => {
+            let why = format!("{address}, which the sentinels name, is not the master; a failover goes on");
+            Err(std::io::Error::other(why).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

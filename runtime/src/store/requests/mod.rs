@@ -1,0 +1,196 @@
+//! Look, decide, swap: how every message reaches the store.
+
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::decide::Decision;
+use super::{Kind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
+use crate::Timestamp;
+use crate::lease::store_clock::{Moment, StoreTime};
+use crate::util::random;
+
+mod contention;
+mod fleet;
+mod lease;
+mod operate;
+mod outstanding;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use contention::Contention;
+pub(crate) use lease::Cached;
+pub(crate) use outstanding::Outstanding;
+pub(crate) use turns::Turns;
+
+/// Hears how requests fare.
+pub(crate) trait Observe: Send + Sync {
+    /// The store has answered a request of this step.
+    fn answered(&self, step: &'static str);
+    /// A request of this step has failed.
+    fn failed(&self, step: &'static str, error: &StoreError);
+}
+
+/// What requests to one store share.
+pub(crate) struct Requests<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) time: &'a StoreTime,
+    pub(crate) turns: &'a Turns,
+    pub(crate) observe: &'a dyn Observe,
+    /// How long the store may take to answer.
+    pub(crate) within: Duration,
+}
+
+/// The answer to a message.
+#[derive(Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) reply: T,
+    /// The store's clock at the answer.
+    pub(crate) now: Timestamp,
+    /// Just before the last request was sent.
+    pub(crate) sent: Moment,
+    /// The record as it was written, if it was.
+    pub(crate) written: Option<Cached>,
+}
+
+/// The record of a semaphore's slots is not that of a lock with the same key. No key of a user's contains a `#`.
+fn slots_key(key: &str) -> String {
+    format!("{key}{SLOTS}")
+}
+
+const SLOTS: &str = "#slots";
+
+/// The key of the record that a lease of this kind is in.
+pub(crate) fn record_key(key: &str, kind: Kind) -> Cow<'_, str> {
+    match kind {
+        Kind::Slot { .. } => slots_key(key).into(),
+        _ => key.into(),
+    }
+}
+
+impl Requests<'_> {
+    /// The store's time.
+    pub(crate) async fn ping(&self) -> Result<Timestamp, StoreError> {
+        // A key that no job, lock or semaphore can have.
+        let now = self.look("ping", "#ping").await?.now;
+        self.observe.answered("ping");
+        Ok(now)
+    }
+
+    /// A message that is not about a lease.
+    async fn change<T>(
+        &self,
+        step: &'static str,
+        key: &str,
+        decide: impl Fn(&Look) -> Decision<T> + Send + Sync,
+    ) -> Result<T, StoreError> {
+        let nothing = &mut Outstanding::default();
+        Ok(self.decide(step, key, None, nothing, |_| true, decide).await?.reply)
+    }
+
+    /// Decides on a look, and swaps the change in; decides anew as often as the key has changed meanwhile.
+    ///
+    /// It begins with what the store is `expected` to show, or with a look. A decision that was made without a look counts only
+    /// if `counts` accepts its reply and the swap is applied.
+    async fn decide<T>(
+        &self,
+        step: &'static str,
+        key: &str,
+        expected: Option<Look>,
+        outstanding: &mut Outstanding,
+        counts: impl Fn(&T) -> bool,
+        decide: impl Fn(&Look) -> Decision<T>,
+    ) -> Result<Answer<T>, StoreError> {
+        let mut sent = self.time.moment();
+        let mut is_expected = expected.is_some();
+        let mut shown = expected;
+        let mut contention = Contention::new(step, self.within);
+        loop {
+            let look = match shown.take() {
+                Some(look) => look,
+                None => {
+                    sent = self.time.moment();
+                    self.look(step, key).await?
+                }
+            };
+            if !is_expected {
+                outstanding.compare(&look, self.within);
+            }
+            let Decision { reply, change } = decide(&look);
+            let change = match change {
+                Some(change) if !is_expected || counts(&reply) => change,
+                None if !is_expected => {
+                    self.observe.answered(step);
+                    return Ok(Answer { reply, now: look.now, sent, written: None });
+                }
+                _ => {
+                    is_expected = false;
+                    continue;
+                }
+            };
+            let swap = Swap {
+                expected: look.version,
+                expected_lock: look.lock.as_ref().map(|lock| lock.token.clone()),
+                nonce: random(),
+                change,
+            };
+            let earlier = outstanding.sent;
+            outstanding.add(&swap);
+            sent = self.time.moment();
+            let answer = self.ask(step, self.store.swap(key, &swap)).await?;
+            self.time.learn(sent.steady, answer.now());
+            outstanding.sent = earlier;
+            match answer {
+                SwapReply::Swapped(swapped) => {
+                    self.observe.answered(step);
+                    let written = Cached::new(swapped, look.lock, swap.change);
+                    return Ok(Answer { reply, now: swapped.now, sent, written });
+                }
+                SwapReply::Changed(changed) => (shown, is_expected) = (Some(changed), false),
+            }
+            if contention.is_over() {
+                return Err(self.timed_out(step, format!("[{key}] changed at every attempt")));
+            }
+            if contention.pauses().await {
+                // A swap that expects what was shown before would be refused again.
+                shown = None;
+            }
+        }
+    }
+
+    fn timed_out(&self, step: &'static str, cause: String) -> StoreError {
+        StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause)
+    }
+
+    async fn look(&self, step: &'static str, key: &str) -> Result<Look, StoreError> {
+        let sent = Instant::now();
+        let look = self.ask(step, self.store.look(key)).await?;
+        self.time.learn(sent, look.now);
+        Ok(look)
+    }
+
+    /// One request to the store, in time.
+    pub(crate) async fn ask<T>(
+        &self,
+        step: &'static str,
+        mut request: StoreFuture<'_, T>,
+    ) -> Result<T, StoreError> {
+        // A store in memory has answered by now, and needs no timer.
+        let result = match poll_fn(|polling| Poll::Ready(request.as_mut().poll(polling))).await {
+            Poll::Ready(result) => result,
+            // Boxed, so that a request that need not wait stays small.
+            Poll::Pending => Box::pin(timeout(self.within, request))
+                .await
+                .unwrap_or_else(|_| Err(self.timed_out(step, format!("no answer within {:?}", self.within)))),
+        };
+        match &result {
+            Ok(_) => self.observe.answered("reach"),
+            Err(error) => self.observe.failed(step, error),
+        }
+        result
+    }
+}

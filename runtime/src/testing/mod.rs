@@ -1,0 +1,61 @@
+//! A fleet of servers in one process, to test *your* jobs under ten servers in milliseconds.
+//!
+//! The servers of a [`Fleet`] run the same scheduler, claim, lease and run as in production, on a store in memory.
+//! With Tokio's paused clock (`tokio = { features = ["test-util"] }` and `start_paused = true`) hours pass at once, and
+//! each test takes the same course every time. A server's clock can be wrong; it can crash, be stopped like a process
+//! by SIGSTOP, and lose its connection to the store.
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//! use std::time::Duration;
+//! use jobs::{Job, testing::Fleet};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let imported = Arc::new(Mutex::new(0));
+//! let import = {
+//!     let imported = imported.clone();
+//!     move || {
+//!         let imported = imported.clone();
+//!         Job::new("import").every("0 * * * *").unwrap().run(move |_| {
+//!             *imported.lock().unwrap() += 1;
+//!             async {}
+//!         })
+//!     }
+//! };
+//!
+//! let fleet = Fleet::of(10).job(import).clock_off_by(3, -5_000).start().await.unwrap();
+//! fleet.run_for(Duration::from_secs(3 * 3600 + 60)).await;
+//! assert_eq!(*imported.lock().unwrap(), 3, "once an hour, not ten times");
+//! # }
+//! ```
+
+mod clock;
+mod fleet;
+mod intercept;
+mod link;
+mod server;
+#[cfg(any(test, feature = "store-testing"))]
+pub mod store;
+
+pub use clock::TestClock;
+pub use fleet::{Fleet, FleetBuilder};
+pub use intercept::{Hook, Hooked, Intercept, Request};
+pub use server::TestServer;
+
+/// Makes [`assert_locked`](crate::assert_locked) pass on this thread until the returned value is dropped, for a unit test
+/// that calls such code without a job.
+///
+/// ```
+/// fn close_the_books() -> u32 {
+///     jobs::assert_locked();
+///     42
+/// }
+///
+/// let _locked = jobs::testing::pretend_locked();
+/// assert_eq!(close_the_books(), 42);
+/// ```
+#[must_use = "it lasts as long as the returned value"]
+pub fn pretend_locked() -> impl Drop {
+    crate::job::current::pretend()
+}
