@@ -13,7 +13,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use jobs::{Jobs, Run, State, Store, Timestamp, singleton_job};
+use jobs::store::Store;
+use jobs::{Jobs, Run, State, Timestamp, singleton_job};
 use sqlite_store::SqliteStore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use jobs::{Builder, Run, RunOutcome, State, Timestamp, singleton_job};
+use jobs::history::RunOutcome;
+use jobs::{Builder, Run, State, Timestamp, singleton_job};
 use tokio::time::sleep;
 
 /// Invoices that were sent: what the next run goes on from.

@@ -11,7 +11,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use jobs::{Jobs, Kind, Standing, Timestamp};
+use jobs::fleet::Kind;
+use jobs::locks::Standing;
+use jobs::{Jobs, Timestamp};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use jobs::{Locked, Run, locked};
+use jobs::locks::Locked;
+use jobs::{Run, locked};
 use tokio::time::sleep;
 
 /// Charges the card. However often a customer clicks, and whichever servers get the clicks, it is done once a day.

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use jobs::events::{Event, EventKind};
 use jobs::store::memory::MemoryStore;
-use jobs::{Event, EventKind, Jobs, Run, State, Timestamp, singleton_job};
+use jobs::{Jobs, Run, State, Timestamp, singleton_job};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{sleep, timeout};
 

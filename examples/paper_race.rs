@@ -17,12 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
+use jobs::Timestamp;
+use jobs::history::RunOutcome;
+use jobs::schedule::{Missed, Overlap};
 use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimReply, Ending, REMEMBERED, RunOutcome, Store, TickClaim, What};
+use jobs::store::{Claim, ClaimReply, Ending, REMEMBERED, Store, TickClaim, What};
 use jobs::testing::store::Client;
-use jobs::{Missed, Overlap, Timestamp};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use jobs::{Event, EventKind, Jobs, Run, RunNow, RunOutcome, RunRecord, State, singleton_job};
+use jobs::events::{Event, EventKind};
+use jobs::history::{RunOutcome, RunRecord};
+use jobs::{Jobs, Run, RunNow, State, singleton_job};
 
 // None of these has a schedule: they run by hand here, so that nobody has to wait for a tick.
 

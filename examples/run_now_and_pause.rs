@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use jobs::{Builder, EventKind, History, Jobs, Run, RunNow, RunRecord, Skip, Timestamp, singleton_job};
+use jobs::events::EventKind;
+use jobs::history::{History, RunRecord, Skip};
+use jobs::{Builder, Jobs, Run, RunNow, Timestamp, singleton_job};
 use tokio::time::{sleep, timeout};
 
 const JOB: &str = "import-products";

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use jobs::history::RunOutcome;
 use jobs::testing::{Fleet, pretend_locked};
-use jobs::{Run, RunOutcome, State, Timestamp, assert_locked, singleton_job};
+use jobs::{Run, State, Timestamp, assert_locked, singleton_job};
 use tokio::time::sleep;
 
 const CUSTOMERS: [&str; 5] = ["Ada", "Bo", "Cleo", "Dan", "Eve"];

@@ -9,7 +9,8 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
-use jobs::{Schedule, Timestamp};
+use jobs::Timestamp;
+use jobs::schedule::Schedule;
 use oracle::{Daily, pieces};
 
 const HOUR: i64 = 3600;

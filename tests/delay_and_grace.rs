@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use jobs::{Overlap, Policy, Schedule, Timestamp};
+use jobs::Timestamp;
+use jobs::schedule::{Overlap, Policy, Schedule};
 
 fn at(text: &str) -> Timestamp {
     let instant: jiff::Timestamp = text.parse().unwrap();

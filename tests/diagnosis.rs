@@ -14,8 +14,9 @@ mod redis;
 #[path = "diagnosis/starts.rs"]
 mod starts;
 
+use jobs::diagnosis::{Finding, FindingKind, Severity};
 use jobs::store::Store;
-use jobs::{Builder, Finding, FindingKind, Job, Severity};
+use jobs::{Builder, Job};
 
 use support::worker;
 

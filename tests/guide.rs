@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use jobs::events::{EventKind, SkipReason};
+use jobs::history::{RunOutcome, RunRecord};
+use jobs::schedule::{Missed, OnLost, Overlap};
 use jobs::testing::Fleet;
-use jobs::{EventKind, Job, Missed, OnLost, Overlap, RunNow, RunOutcome, RunRecord, SkipReason};
+use jobs::{Job, RunNow};
 use tokio::time::sleep;
 
 const KEY: &str = "close-books";

@@ -2,7 +2,7 @@
 
 mod support;
 
-use jobs::RunOutcome;
+use jobs::history::RunOutcome;
 use jobs::store::What;
 use jobs::store::redis::RedisStore;
 use jobs::testing::store::Subject;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jobs::__private::Settings;
-use jobs::{Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule};
+use jobs::schedule::{Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule};
 
 /// A job with a schedule and nothing wrong.
 fn hourly() -> Settings<'static> {

@@ -15,9 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::Timestamp;
+use jobs::history::RunOutcome;
 use jobs::store::redis::RedisStore;
 use jobs::store::{
-    Change, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply, RunOutcome, State, Store, StoreError,
+    Change, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply, State, Store, StoreError,
     StoreErrorKind, Swap, SwapReply, What,
 };
 use jobs::testing::store::{Client, Subject};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use jobs::{Schedule, Timestamp};
+use jobs::Timestamp;
+use jobs::schedule::Schedule;
 
 fn at(text: &str) -> Timestamp {
     let instant: jiff::Timestamp = text.parse().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::Schedule;
+use jobs::schedule::Schedule;
 
 #[track_caller]
 fn assert_refused(text: &str, message: &str) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use jobs::{Schedule, Timestamp};
+use jobs::Timestamp;
+use jobs::schedule::Schedule;
 use proptest::prelude::*;
 
 const ZONES: [&str; 8] = [

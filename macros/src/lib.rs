@@ -95,7 +95,7 @@ pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes an `async fn` lock before it runs: of all who call it for the same key, on all servers, one runs at a time.
 ///
 /// ```
-/// use jobs::{Locked, locked};
+/// use jobs::{locked, locks::Locked};
 ///
 /// /// Charges the card, once a day at most.
 /// #[locked(key = "payment:{order_id}", ttl = "30s", wait = "5s", within = "24h")]
@@ -118,7 +118,7 @@ pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// # Ok(()) }
 /// ```
 ///
-/// The function returns a `jobs::Locked` of what it returned before: it may have run, or somebody holds the lock, or the
+/// The function returns a `jobs::locks::Locked` of what it returned before: it may have run, or somebody holds the lock, or the
 /// work was done already, or there is no lock to be had.
 ///
 /// # Arguments

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use jobs::Timestamp;
+use jobs::history::RunOutcome;
+use jobs::schedule::{Missed, Overlap};
 use jobs::store::redis::RedisStore;
 use jobs::store::{Claim, ClaimReply, Ending, Record, State, Store, TickClaim, What};
 use jobs::testing::store::Client;
-use jobs::{Missed, Overlap, RunOutcome, Timestamp};
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
 use uuid::Uuid;

@@ -8,12 +8,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jobs::history::RunOutcome;
+use jobs::schedule::{Missed, Overlap};
 use jobs::store::decide::{self, Decision};
 use jobs::store::memory::MemoryStore;
 use jobs::store::{
     Claim, ClaimReply, Ending, Lease, Look, REMEMBERED, Store, Swap, SwapReply, Swapped, TickClaim, What,
 };
-use jobs::{Job, Missed, Overlap, RunOutcome, Timestamp};
+use jobs::{Job, Timestamp};
 
 const JOBS: usize = 10_000;
 

@@ -38,7 +38,7 @@
 //! | mark | the newest tick of a job that was claimed or skipped: nothing piles up behind it |
 //! | lease | the lock while it is held: token, fence, expiry |
 //! | fence | a number that only grows from one lease of a key to the next |
-//! | run | one execution of a job under a lease; it ends in an [outcome](RunOutcome) and leaves a [record](RunRecord) |
+//! | run | one execution of a job under a lease; it ends in an [outcome](history::RunOutcome) and leaves a [record](history::RunRecord) |
 //!
 //! # What is promised, and what is not
 //!
@@ -72,7 +72,7 @@ extern crate self as jobs;
 pub mod guide;
 mod job;
 mod lease;
-mod locks;
+pub mod locks;
 mod observe;
 mod server;
 pub mod store;
@@ -90,25 +90,48 @@ pub use job::outcome::{BoxError, IntoOutcome, JobError};
 pub use job::parameters::{FromRun, State};
 pub use job::run::Run;
 pub use job::{Job, JobBuilder};
-pub use locks::{
-    Campaign, Completion, Guard, IntoDuration, KeyPart, Leader, Lock, LockError, Locked, NotRun, Once,
-    OnceError, RunOnce, Semaphore, Standing, Term, leader, lock, once, semaphore,
-};
-pub use observe::event::{Event, EventKind, Events, RunRef, SkipReason};
+pub use locks::{leader, lock, once, semaphore};
 pub use observe::health::Health;
 pub use server::builder::{Builder, builder};
 pub use server::error::{JobProblem, StartError};
 pub use server::handle::{Closed, Jobs};
 pub use server::manual_run::RunNow;
 pub use singleton_jobs_macros::{locked, singleton_job};
-pub use singleton_jobs_policy::{
-    Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError, Timestamp,
-};
-pub use store::{
-    CurrentRun, Finding, FindingKind, Forgotten, HeldLock, History, Holder, Kind, Progress, RunOutcome,
-    RunRecord, ServerInfo, Severity, Skip, SkipRecord, Stats, Store, StoreError, StoreErrorKind, Taken,
-};
+pub use singleton_jobs_policy::Timestamp;
 pub use util::clock;
+pub use util::duration::IntoDuration;
+
+/// What happens on a server, as values: see [`Jobs::events`] and [`Builder::on_event`].
+pub mod events {
+    pub use crate::observe::event::{Event, EventKind, Events, RunRef, SkipReason};
+    pub use crate::store::decide::messages::Taken;
+}
+
+/// The runs and skipped ticks of a job: see [`Jobs::history`](crate::Jobs::history).
+pub mod history {
+    pub use crate::store::decide::messages::{
+        CurrentRun, FailedTry, History, Progress, RunOutcome, RunRecord, Skip, SkipRecord, Stats,
+    };
+}
+
+/// The servers, and what they hold: see [`Jobs::servers`](crate::Jobs::servers) and [`Jobs::locks`](crate::Jobs::locks).
+pub mod fleet {
+    pub use crate::store::decide::messages::{
+        Forgotten, HeldLock, Holder, JobInfo, Kind, RunningInfo, ServerInfo,
+    };
+}
+
+/// Problems with the store or the jobs: see [`Jobs::diagnose`](crate::Jobs::diagnose).
+pub mod diagnosis {
+    pub use crate::observe::finding::{Finding, FindingKind, Severity};
+}
+
+/// Schedules and policies.
+pub mod schedule {
+    pub use singleton_jobs_policy::{
+        Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError,
+    };
+}
 
 /// Starts every annotated job of this program on the configured store. The short form of
 /// `jobs::builder().start_all()`.

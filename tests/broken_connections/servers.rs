@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use jobs::history::RunOutcome;
 use jobs::store::ClaimReply;
-use jobs::{Job, Jobs, Run, RunNow, RunOutcome, Timestamp};
+use jobs::{Job, Jobs, Run, RunNow, Timestamp};
 use tokio::task::JoinSet;
 
 use super::site::{Kind, Site};

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
-use jobs::store::{Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, RunOutcome, StoreError, Taken};
+use jobs::events::Taken;
+use jobs::history::RunOutcome;
+use jobs::store::{Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, StoreError};
 use jobs::testing::store::{Client, Stamped};
 
 use super::site::{Kind, Site};

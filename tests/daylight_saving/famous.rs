@@ -1,4 +1,5 @@
-use jobs::{Schedule, Timestamp};
+use jobs::Timestamp;
+use jobs::schedule::Schedule;
 
 #[track_caller]
 fn assert_ticks(text: &str, zone: &str, between: [&str; 2], expected: &[&str]) {

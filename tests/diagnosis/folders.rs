@@ -4,8 +4,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use jobs::diagnosis::{FindingKind, Severity};
 use jobs::store::file::FileStore;
-use jobs::{FindingKind, Severity};
 
 use super::{found_by, only};
 

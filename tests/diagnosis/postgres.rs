@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use jobs::StartError;
+use jobs::diagnosis::{FindingKind, Severity};
 use jobs::store::StoreErrorKind;
 use jobs::store::postgres::PostgresStore;
 use jobs::testing::store::Client;
-use jobs::{FindingKind, Severity, StartError};
 
 use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{builder, door, found_by, only};
@@ -51,7 +52,7 @@ async fn a_durable_server_gives_no_finding_and_each_fault_one() {
     let give_up = Instant::now() + PATIENCE;
     let read_only = loop {
         // The session that is open follows; a new one would be refused.
-        let findings = jobs::Store::diagnose(&store, &[]).await.expect("a session that is still open");
+        let findings = jobs::store::Store::diagnose(&store, &[]).await.expect("a session that is still open");
         if !findings.is_empty() || Instant::now() > give_up {
             break findings;
         }

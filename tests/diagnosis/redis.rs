@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use jobs::StartError;
+use jobs::diagnosis::{FindingKind, Severity};
 use jobs::store::Store;
 use jobs::store::redis::RedisStore;
-use jobs::{FindingKind, Severity, StartError};
 use redis::aio::MultiplexedConnection;
 
 use super::support::postgres_server::free_port;

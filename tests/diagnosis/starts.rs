@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use jobs::Timestamp;
 use jobs::clock::Clock;
-use jobs::{FindingKind, Severity, Timestamp};
+use jobs::diagnosis::{FindingKind, Severity};
 
 use super::support::fleet::{Orders, Worker, field};
 use super::support::hand::Hand;

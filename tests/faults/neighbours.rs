@@ -1,6 +1,6 @@
 //! Other programs that use the widely known `SET lock:<key> … NX PX …` on the same key.
 
-use jobs::{RunOutcome, Skip};
+use jobs::history::{RunOutcome, Skip};
 
 use crate::support::fleet::{Orders, wait_for, wait_until};
 use crate::support::hand::Hand;

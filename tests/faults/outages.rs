@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use jobs::store::{ClaimReply, Taken};
-use jobs::{RunOutcome, Schedule, Timestamp};
+use jobs::Timestamp;
+use jobs::events::Taken;
+use jobs::history::RunOutcome;
+use jobs::schedule::Schedule;
+use jobs::store::ClaimReply;
 
 use crate::support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
 use crate::support::hand::Hand;

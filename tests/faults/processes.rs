@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use jobs::{RunOutcome, Timestamp};
+use jobs::Timestamp;
+use jobs::history::RunOutcome;
 
 use crate::support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
 use crate::support::hand::Hand;

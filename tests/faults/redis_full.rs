@@ -1,6 +1,6 @@
 //! A Redis server without room for another write.
 
-use jobs::RunOutcome;
+use jobs::history::RunOutcome;
 
 use crate::support::fleet::{Orders, wait_for, wait_until};
 use crate::support::hand::Hand;

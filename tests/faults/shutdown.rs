@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::RunOutcome;
+use jobs::history::RunOutcome;
 
 use crate::support::fleet::{Orders, wait_until};
 use crate::support::hand::Hand;

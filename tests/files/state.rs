@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use jobs::fleet::Forgotten;
+use jobs::history::History;
 use jobs::store::file::FileStore;
-use jobs::store::{Claim, ClaimReply, Forgotten, History, StoreErrorKind, TickClaim, What, Won};
+use jobs::store::{Claim, ClaimReply, StoreErrorKind, TickClaim, What, Won};
 use jobs::testing::store::Client;
 
 use super::support::folder::TempFolder;
@@ -57,7 +59,9 @@ async fn a_claim_that_loses_writes_only_what_is_new() {
     }
     assert!(matches!(client.forget("import", LONG).await.unwrap().reply, Forgotten::Held(_)));
     assert_eq!(fs::metadata(&state).unwrap().modified().unwrap(), aged, "written for a refusal");
-    assert!(client.claim("import", &with(&tick, |ask| ask.overlap = jobs::Overlap::Skip)).await.is_ok());
+    assert!(
+        client.claim("import", &with(&tick, |ask| ask.overlap = jobs::schedule::Overlap::Skip)).await.is_ok()
+    );
     assert_ne!(fs::metadata(&state).unwrap().modified().unwrap(), aged, "a skip is written");
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::RunOutcome;
+use jobs::history::RunOutcome;
 
 use crate::support::fleet::{Orders, Worker, first_start, wait_until};
 use crate::support::hand::Hand;

@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use jobs::{Locked, Run, locked};
+use jobs::locks::Locked;
+use jobs::{Run, locked};
 
 use super::kit::server;
 

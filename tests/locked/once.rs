@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use jobs::{Locked, locked};
+use jobs::locked;
+use jobs::locks::Locked;
 
 use super::kit::{Gate, server};
 

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::{LockError, Locked, NotRun, Run, locked};
+use jobs::locks::{LockError, Locked, NotRun};
+use jobs::{Run, locked};
 
 use super::kit::{Gate, server};
 

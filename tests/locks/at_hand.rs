@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use jobs::locks::LockError;
 use jobs::testing::Fleet;
-use jobs::{Job, LockError, Run};
+use jobs::{Job, Run};
 
 use super::child::{Child, role};
 use super::kit::{fleet, secs};

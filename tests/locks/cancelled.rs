@@ -5,8 +5,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use jobs::Jobs;
+use jobs::locks::LockError;
 use jobs::store::redis::RedisStore;
-use jobs::{Jobs, LockError};
 
 use super::kit::{fleet, millis, secs};
 use super::support::redis_server::RedisServer;

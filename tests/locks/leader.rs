@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use jobs::locks::{Campaign, LockError, Standing};
 use jobs::testing::Fleet;
-use jobs::{Campaign, LockError, Standing};
 use tokio::time::Instant;
 
 use super::kit::{fleet, millis, secs, servers};

@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jobs::events::EventKind;
+use jobs::history::History;
+use jobs::locks::LockError;
 use jobs::testing::Fleet;
-use jobs::{EventKind, History, LockError};
 use tokio::time::{Instant, timeout};
 
 use super::kit::{fleet, millis, secs};

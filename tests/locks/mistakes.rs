@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::{LockError, OnceError};
+use jobs::locks::{LockError, OnceError};
 
 use super::kit::fleet;
 

@@ -1,6 +1,7 @@
 //! The mutex.
 
-use jobs::{LockError, Run};
+use jobs::Run;
+use jobs::locks::LockError;
 
 use super::kit::{fleet, millis, secs};
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use jobs::history::History;
+use jobs::locks::{LockError, Once, OnceError};
 use jobs::testing::Fleet;
-use jobs::{History, LockError, Once, OnceError};
 
 use super::kit::{fleet, secs};
 

@@ -1,6 +1,7 @@
 //! Listing what is held, and breaking it.
 
-use jobs::{EventKind, Kind};
+use jobs::events::EventKind;
+use jobs::fleet::Kind;
 
 use super::kit::{fleet, secs};
 
@@ -16,7 +17,7 @@ async fn everything_that_is_held_is_listed() {
         listed.sort_by(|one, other| one.key.cmp(&other.key));
         Ok::<_, String>(listed)
     });
-    let jobs::Once::Ran(listed) = once.await.unwrap() else { panic!("it runs") };
+    let jobs::locks::Once::Ran(listed) = once.await.unwrap() else { panic!("it runs") };
     let kinds: Vec<_> = listed.iter().map(|held| (held.key.as_str(), held.kind)).collect();
     assert_eq!(
         kinds,

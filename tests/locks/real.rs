@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use jobs::fleet::Kind;
+use jobs::locks::{LockError, Once};
 use jobs::store::file::FileStore;
 use jobs::store::memory::MemoryStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
-use jobs::{Builder, Jobs, Kind, LockError, Once};
+use jobs::{Builder, Jobs};
 use tokio::time::Instant;
 
 use super::support::folder::TempFolder;
@@ -227,7 +229,7 @@ async fn a_leader_hands_over(ground: &impl Ground) {
     let term = leading.elected().await.unwrap();
     let following = new.leader("cron").ttl("60s").campaign().unwrap();
     let mut watched = following.watch();
-    let follows = watched.wait_for(|standing| matches!(standing, jobs::Standing::Follows(_)));
+    let follows = watched.wait_for(|standing| matches!(standing, jobs::locks::Standing::Follows(_)));
     drop(tokio::time::timeout(Duration::from_secs(20), follows).await.expect("it learns who leads").unwrap());
     drop(term);
     old.shutdown().await;

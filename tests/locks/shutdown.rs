@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jobs::{Job, LockError};
+use jobs::Job;
+use jobs::locks::LockError;
 use tokio::time::Instant;
 
 use super::kit::{secs, servers};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jobs::LockError;
+use jobs::locks::LockError;
 use tokio::time::Instant;
 
 use super::kit::{fleet, millis, secs};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::store::HeldLock;
+use jobs::fleet::HeldLock;
 use jobs::testing::store::Client;
 
 use super::ground::Ground;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use jobs::{Jobs, Once, OnceError, Run};
+use jobs::locks::{Once, OnceError};
+use jobs::{Jobs, Run};
 
 use super::ground::{Ground, open_here, repetitions};
 use super::judge::{number as count, words};

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use jobs::store::HeldLock;
+use jobs::fleet::HeldLock;
+use jobs::fleet::Kind;
+use jobs::locks::LockError;
 use jobs::testing::store::Client;
-use jobs::{Kind, LockError};
 
 use super::ground::{Ground, repetitions};
 use super::judge::{leases, most_at_once, number as micros, words};

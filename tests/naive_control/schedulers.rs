@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use jobs::{Schedule, Timestamp};
+use jobs::Timestamp;
+use jobs::schedule::Schedule;
 
 use crate::support::fleet::{Orders, Worker, all_steps, field, wait_until};
 use crate::support::hand::Hand;

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use jobs::Health;
+use jobs::events::{EventKind, SkipReason};
+use jobs::history::RunOutcome;
+use jobs::schedule::Overlap;
 use jobs::testing::Fleet;
-use jobs::{EventKind, Health, Overlap, RunOutcome, SkipReason};
 
 use super::support::{HOUR, Heard, Notes, job, outcomes, runner, secs};
 

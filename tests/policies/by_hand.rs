@@ -2,9 +2,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use jobs::events::SkipReason;
+use jobs::fleet::Forgotten;
+use jobs::history::{RunOutcome, Skip};
+use jobs::schedule::OnLost;
 use jobs::store::StoreErrorKind;
 use jobs::testing::Fleet;
-use jobs::{Forgotten, Job, OnLost, RunNow, RunOutcome, Skip, SkipReason};
+use jobs::{Job, RunNow};
 
 use super::support::{HOUR, Heard, Notes, job, secs};
 

@@ -1,8 +1,10 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use jobs::Job;
+use jobs::events::EventKind;
+use jobs::schedule::{Missed, Overlap};
 use jobs::testing::Fleet;
-use jobs::{EventKind, Job, Missed, Overlap};
 
 use super::support::{HOUR, Heard, NOON, Notes, job, secs};
 

@@ -1,5 +1,6 @@
+use jobs::events::{EventKind, SkipReason};
+use jobs::history::RunOutcome;
 use jobs::testing::Fleet;
-use jobs::{EventKind, RunOutcome, SkipReason};
 
 use super::support::{HOUR, Heard, Notes, job, outcomes, secs};
 

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jobs::events::EventKind;
+use jobs::history::RunOutcome;
 use jobs::store::memory::MemoryStore;
-use jobs::{Builder, EventKind, Job, Jobs, RunNow, RunOutcome};
+use jobs::{Builder, Job, Jobs, RunNow};
 
-async fn start(name: &str, hook: impl Fn(&jobs::Event) + Send + Sync + 'static) -> Jobs {
+async fn start(name: &str, hook: impl Fn(&jobs::events::Event) + Send + Sync + 'static) -> Jobs {
     let job = Job::new("job").run(|_| async {});
     let builder: Builder = jobs::builder().without_annotated().store(MemoryStore::named(name)).job(job);
     builder.on_event(hook).start_all().await.unwrap()
@@ -50,7 +52,7 @@ async fn a_hook_is_called_for_every_event_in_order() {
 async fn a_hook_that_panics_hurts_no_run_and_is_called_again() {
     let calls = Arc::new(Mutex::new(0));
     let called = calls.clone();
-    let hook = move |_: &jobs::Event| {
+    let hook = move |_: &jobs::events::Event| {
         *called.lock().unwrap() += 1;
         panic!("a mistake in the hook");
     };
@@ -66,7 +68,7 @@ async fn a_hook_that_blocks_holds_up_no_run() {
     let (let_go, held_up) = std::sync::mpsc::channel::<()>();
     let (entered, held_up) = (Arc::new(Mutex::new(0)), Mutex::new(held_up));
     let enters = entered.clone();
-    let hook = move |_: &jobs::Event| {
+    let hook = move |_: &jobs::events::Event| {
         *enters.lock().unwrap() += 1;
         let _until_it_is_let_go = held_up.lock().unwrap().recv();
     };

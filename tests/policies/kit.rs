@@ -3,8 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jobs::events::SkipReason;
+use jobs::history::RunOutcome;
+use jobs::schedule::Missed;
 use jobs::testing::{Fleet, pretend_locked};
-use jobs::{Health, Missed, Run, RunOutcome, SkipReason, StartError, State, singleton_job};
+use jobs::{Health, Run, StartError, State, singleton_job};
 
 use super::support::{HOUR, Heard, NOON, Notes, job, outcomes, runner, secs};
 

@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use jobs::JobBuilder;
+use jobs::events::{EventKind, SkipReason};
+use jobs::schedule::Missed;
 use jobs::testing::{Fleet, TestServer};
-use jobs::{EventKind, JobBuilder, Missed, SkipReason};
 
 use super::support::{HOUR, Heard, NOON, Notes, job, secs};
 

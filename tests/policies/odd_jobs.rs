@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jobs::history::{RunOutcome, RunRecord};
 use jobs::store::memory::MemoryStore;
 use jobs::testing::Fleet;
-use jobs::{IntoOutcome, Job, JobBuilder, Run, RunNow, RunOutcome, RunRecord};
+use jobs::{IntoOutcome, Job, JobBuilder, Run, RunNow};
 
 use super::support::{Notes, job, secs};
 

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use jobs::JobBuilder;
+use jobs::history::RunOutcome;
 use jobs::testing::Fleet;
-use jobs::{JobBuilder, RunOutcome};
 
 use super::support::{HOUR, Notes, job, outcomes, runner, secs};
 

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use jobs::history::RunOutcome;
 use jobs::testing::Fleet;
-use jobs::{Health, Job, RunNow, RunOutcome};
+use jobs::{Health, Job, RunNow};
 
 use super::support::{HOUR, Heard, NOON, Notes, job, secs};
 

@@ -1,5 +1,8 @@
+use jobs::Job;
+use jobs::events::{EventKind, SkipReason};
+use jobs::history::Skip;
+use jobs::schedule::{Missed, OnLost, Overlap};
 use jobs::testing::Fleet;
-use jobs::{EventKind, Job, Missed, OnLost, Overlap, Skip, SkipReason};
 
 use super::support::{HOUR, Heard, NOON, Notes, job, runner, secs};
 

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use jobs::Run;
+use jobs::history::Progress;
 use jobs::testing::Fleet;
-use jobs::{Progress, Run};
 
 use super::support::{HOUR, Notes, job, secs};
 

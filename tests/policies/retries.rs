@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
+use jobs::Run;
+use jobs::events::EventKind;
+use jobs::history::RunOutcome;
 use jobs::testing::Fleet;
-use jobs::{EventKind, Run, RunOutcome};
 
 use super::support::{AGES, HOUR, Heard, Notes, job, outcomes, secs};
 

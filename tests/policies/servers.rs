@@ -1,5 +1,6 @@
+use jobs::events::EventKind;
+use jobs::fleet::ServerInfo;
 use jobs::testing::Fleet;
-use jobs::{EventKind, ServerInfo};
 
 use super::support::{HOUR, Heard, NOON, Notes, job, runner, secs};
 

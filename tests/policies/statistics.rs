@@ -1,7 +1,10 @@
 use std::time::Duration;
 
+use jobs::Run;
+use jobs::events::EventKind;
+use jobs::history::RunOutcome;
+use jobs::schedule::Missed;
 use jobs::testing::Fleet;
-use jobs::{EventKind, Missed, Run, RunOutcome};
 
 use super::support::{HOUR, Heard, NOON, Notes, job, outcomes, runner, secs};
 

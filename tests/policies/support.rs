@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jobs::events::{Event, EventKind, SkipReason};
+use jobs::history::RunOutcome;
 use jobs::testing::{Fleet, TestServer};
-use jobs::{Event, EventKind, IntoOutcome, Job, JobBuilder, Run, RunOutcome, SkipReason, Timestamp};
+use jobs::{IntoOutcome, Job, JobBuilder, Run, Timestamp};
 use tokio::time::Instant;
 
 pub const HOUR: u64 = 3600;

@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use jobs::events::EventKind;
+use jobs::history::RunOutcome;
 use jobs::testing::Fleet;
-use jobs::{EventKind, Job, JobBuilder, RunOutcome};
+use jobs::{Job, JobBuilder};
 
 use super::support::{HOUR, Heard, Notes, job, outcomes, runner, secs};
 

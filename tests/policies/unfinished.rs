@@ -1,7 +1,10 @@
 //! Runs that end unfinished although their server lives: by a shutdown, or because they lost their lease.
 
+use jobs::JobBuilder;
+use jobs::events::SkipReason;
+use jobs::history::RunOutcome;
+use jobs::schedule::OnLost;
 use jobs::testing::Fleet;
-use jobs::{JobBuilder, OnLost, RunOutcome, SkipReason};
 
 use super::support::{HOUR, Heard, Notes, job, outcomes, runner, secs};
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use jobs::store::{Ending, Progress, RunOutcome, StoreErrorKind, What};
+use jobs::history::{Progress, RunOutcome};
+use jobs::store::{Ending, StoreErrorKind, What};
 use jobs::{Job, Run};
 use tokio_postgres::{Client, NoTls};
 

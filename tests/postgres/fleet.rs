@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jobs::{Job, Jobs, RunOutcome, Timestamp};
+use jobs::history::RunOutcome;
+use jobs::{Job, Jobs, Timestamp};
 
 use super::support::postgres_server::PostgresServer;
 use super::unused_name;

@@ -3,7 +3,8 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
-use jobs::store::{Listener, RunOutcome, What};
+use jobs::history::RunOutcome;
+use jobs::store::{Listener, What};
 use jobs::testing::store::Client as Jobs;
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use jobs::store::{Claim, ClaimReply, Lease, RunOutcome, Taken, TickClaim};
+use jobs::Timestamp;
+use jobs::events::Taken;
+use jobs::history::RunOutcome;
+use jobs::schedule::Overlap;
+use jobs::store::{Claim, ClaimReply, Lease, TickClaim};
 use jobs::testing::store::Client;
-use jobs::{Overlap, Timestamp};
 
 use super::support::bench::{DAY, LONG, ask, claim, claim_with, ending};
 use super::support::pooler::Pooler;

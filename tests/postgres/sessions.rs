@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jobs::history::RunOutcome;
 use jobs::store::{
-    Change, ClaimReply, ExtendReply, ReleaseReply, RunOutcome, Store, StoreErrorKind, Swap, SwapReply, Topic,
-    What,
+    Change, ClaimReply, ExtendReply, ReleaseReply, Store, StoreErrorKind, Swap, SwapReply, Topic, What,
 };
 use tokio_postgres::types::Type;
 use tokio_postgres::{NoTls, SimpleQueryMessage};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use jobs::history::RunOutcome;
 use jobs::store::postgres::PostgresStore;
-use jobs::store::{Claim, ClaimReply, RunOutcome, StoreError, StoreErrorKind, What};
+use jobs::store::{Claim, ClaimReply, StoreError, StoreErrorKind, What};
 use jobs::testing::store::Client;
 
 use super::support::bench::{LONG, claim, claim_now, claim_what, ending};

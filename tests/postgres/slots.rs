@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use jobs::store::{RunOutcome, What};
+use jobs::history::RunOutcome;
+use jobs::store::What;
 
 use super::support::bench::{LONG, claim_what, ending, holder};
 use super::support::postgres_server::{PATIENCE, PostgresServer};

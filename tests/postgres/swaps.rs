@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
+use jobs::history::{Progress, RunOutcome, RunRecord, Skip, SkipRecord};
 use jobs::store::postgres::PostgresStore;
 use jobs::store::{
-    Change, Claim, FenceChange, JobRecord, Lease, Progress, Record, RunOutcome, RunRecord, Skip, SkipRecord,
-    State, Store, StoreErrorKind, Swap, SwapReply, Swapped, Version, What,
+    Change, Claim, FenceChange, JobRecord, Lease, Record, State, Store, StoreErrorKind, Swap, SwapReply,
+    Swapped, Version, What,
 };
 
 use super::support::pooler::Pooler;

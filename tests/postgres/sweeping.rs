@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use jobs::history::{RunOutcome, Skip, SkipRecord};
 use jobs::store::decide::UNKNOWN_FENCE;
 use jobs::store::{
-    Change, ClaimReply, Ending, ExtendReply, FenceChange, JobRecord, Note, ReleaseReply, RunOutcome, Skip,
-    SkipRecord, State, Swap, SwapReply, Topic, What,
+    Change, ClaimReply, Ending, ExtendReply, FenceChange, JobRecord, Note, ReleaseReply, State, Swap,
+    SwapReply, Topic, What,
 };
 use jobs::testing::store::Client as Jobs;
 use tokio_postgres::Client;

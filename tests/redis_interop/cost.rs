@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use jobs::events::Taken;
+use jobs::history::RunOutcome;
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, ReleaseReply, RunOutcome, Taken, What};
+use jobs::store::{ClaimReply, ReleaseReply, What};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jobs::history::{RunOutcome, Skip, SkipRecord};
 use jobs::store::redis::RedisStore;
-use jobs::store::{
-    Change, JobRecord, RunOutcome, Skip, SkipRecord, StoreError, StoreErrorKind, Swap, SwapReply, What,
-};
+use jobs::store::{Change, JobRecord, StoreError, StoreErrorKind, Swap, SwapReply, What};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 

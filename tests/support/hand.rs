@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jobs::Timestamp;
+use jobs::history::History;
+use jobs::schedule::Overlap;
 use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimReply, Look, Store, TickClaim};
 use jobs::testing::store::Client;
-use jobs::{History, Overlap, Timestamp};
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
 use tokio_postgres::{NoTls, Row};
 

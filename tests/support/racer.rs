@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use jobs::store::{ClaimReply, RunOutcome, TickClaim};
+use jobs::Timestamp;
+use jobs::history::RunOutcome;
+use jobs::schedule::Overlap;
+use jobs::store::{ClaimReply, TickClaim};
 use jobs::testing::store::Client;
-use jobs::{Overlap, Timestamp};
 use redis::aio::MultiplexedConnection;
 
 use super::bench::{ask, claim_with, ending};

@@ -3,11 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use jobs::store::{
-    Claim, ClaimReply, Ending, Lease, REMEMBERED, RunOutcome, StoreError, TickClaim, What, Won,
-};
+use jobs::Timestamp;
+use jobs::history::RunOutcome;
+use jobs::schedule::{Missed, Overlap};
+use jobs::store::{Claim, ClaimReply, Ending, Lease, REMEMBERED, StoreError, TickClaim, What, Won};
 use jobs::testing::store::Client;
-use jobs::{Missed, Overlap, Timestamp};
 
 pub const SUCCEEDED: Ending = Ending::of(RunOutcome::Succeeded, REMEMBERED);
 

@@ -8,7 +8,8 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use jobs::clock::Clock;
-use jobs::{Builder, Health, Job, Jobs, Missed, OnLost, Overlap, Run, RunNow, Timestamp};
+use jobs::schedule::{Missed, OnLost, Overlap};
+use jobs::{Builder, Health, Job, Jobs, Run, RunNow, Timestamp};
 use tokio::sync::mpsc;
 
 /// Tells a worker's words from the test harness's.

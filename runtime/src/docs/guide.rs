@@ -49,16 +49,16 @@
 //!
 //! Every server claims every tick. The store takes the first line that applies, in one atomic step:
 //!
-//! | | the tick | answer | [event](crate::SkipReason) |
+//! | | the tick | answer | [event](crate::events::SkipReason) |
 //! |---|---|---|---|
 //! | 1 | is not due by the store's clock | wait, and ask again | |
-//! | 2 | is the last started one, unfinished, and may be taken over | **claimed**, attempt + 1 | [`TakenOver`](crate::EventKind::TakenOver) |
+//! | 2 | is the last started one, unfinished, and may be taken over | **claimed**, attempt + 1 | [`TakenOver`](crate::events::EventKind::TakenOver) |
 //! | 3 | was decided, or a newer one was | no | `Taken`, `Superseded`; `MarkAhead` if the newer one lies in the future |
 //! | 4 | lies before the job was known | no | `Unregistered` |
 //! | 5 | comes while the job is paused | **skipped**, for all servers | `Paused` |
 //! | 6 | is older than its grace; not with `missed = "run_once"`, if the store knew the job before it | no | `Late` |
 //! | 7 | comes while the key is held | `overlap = "skip"`: **skipped**, for all servers; `"queue"`, and missed ticks: ask again | `Held` |
-//! | 8 | else | **claimed**, attempt 1 | [`Started`](crate::EventKind::Started) |
+//! | 8 | else | **claimed**, attempt 1 | [`Started`](crate::events::EventKind::Started) |
 //!
 //! A job is *known* to a server from its start, and to the store from the first claim with its present schedule, or from
 //! its last resume. A server that starts claims the newest tick that has passed, if it is within its grace, or the job has
@@ -130,8 +130,8 @@
 //!
 //! | policy | |
 //! |---|---|
-//! | `grace` | Repeated until it is over, then [`Overdue`](crate::EventKind::Overdue). |
-//! | `missed = "run_once"` | Repeated until the next tick is due. [`Overdue`](crate::EventKind::Overdue) is told after the grace. |
+//! | `grace` | Repeated until it is over, then [`Overdue`](crate::events::EventKind::Overdue). |
+//! | `missed = "run_once"` | Repeated until the next tick is due. [`Overdue`](crate::events::EventKind::Overdue) is told after the grace. |
 //! | `run_now` | Tried for 10 s, then an error. |
 //! | `pause` | An error; nothing is paused. |
 //!
@@ -174,7 +174,7 @@
 //! ### A clock is wrong
 //!
 //! A server's: nothing, ticks follow the store's. A difference of more than 1 s is told
-//! ([`ClockDiffers`](crate::EventKind::ClockDiffers)). The store's:
+//! ([`ClockDiffers`](crate::events::EventKind::ClockDiffers)). The store's:
 //!
 //! | the store's clock | |
 //! |---|---|
@@ -183,7 +183,7 @@
 //!
 //! ### The whole fleet is down
 //!
-//! The winner of the next tick tells how many nobody ran ([`Missed`](crate::EventKind::Missed)).
+//! The winner of the next tick tells how many nobody ran ([`Missed`](crate::events::EventKind::Missed)).
 //!
 //! | policy | |
 //! |---|---|
@@ -197,7 +197,7 @@
 //!
 //! In a deploy both schedules are followed: each tick of either runs at most once, and never one that is older than the
 //! newest decided. The newest server's schedule is the one on the store; each server that finds another there tells so
-//! once ([`SchedulesDiffer`](crate::EventKind::SchedulesDiffer)).
+//! once ([`SchedulesDiffer`](crate::events::EventKind::SchedulesDiffer)).
 //!
 //! | policy | |
 //! |---|---|
@@ -276,17 +276,17 @@
 //!
 //! | event | told when |
 //! |---|---|
-//! | [`Overrun`](crate::EventKind::Overrun) | a run takes more than twice the mean of the job's successful runs, once there are three; once per run |
-//! | [`Overdue`](crate::EventKind::Overdue) | a tick was not started within its grace, as far as this server knows; once per tick |
-//! | [`Missed`](crate::EventKind::Missed) | a tick was won, and nobody had run or skipped those before it; counts up to 1000 |
-//! | [`Retrying`](crate::EventKind::Retrying) | a try has failed, and the next one follows |
-//! | [`TakenOver`](crate::EventKind::TakenOver) | a run begins here with an attempt above 1 |
+//! | [`Overrun`](crate::events::EventKind::Overrun) | a run takes more than twice the mean of the job's successful runs, once there are three; once per run |
+//! | [`Overdue`](crate::events::EventKind::Overdue) | a tick was not started within its grace, as far as this server knows; once per tick |
+//! | [`Missed`](crate::events::EventKind::Missed) | a tick was won, and nobody had run or skipped those before it; counts up to 1000 |
+//! | [`Retrying`](crate::events::EventKind::Retrying) | a try has failed, and the next one follows |
+//! | [`TakenOver`](crate::events::EventKind::TakenOver) | a run begins here with an attempt above 1 |
 //!
 //! **History.** [`Jobs::history`](crate::Jobs::history) is what *the store* knows, from all servers: the run that goes on,
 //! the last 100 runs and 100 skips ([`remember`](crate::Builder::remember)), whether the job is paused. A run whose lease
 //! is over without a word is shown as `crashed` from that moment.
 //!
-//! **Statistics.** [`Stats`](crate::Stats) counts over all runs since the job was first known. `failures` are failed,
+//! **Statistics.** [`Stats`](crate::history::Stats) counts over all runs since the job was first known. `failures` are failed,
 //! timed out, panicked and crashed; cancelled and lost runs are only `runs`. Mean and longest are taken over successful
 //! runs, from claim to release by the store's clock: a run that fails after a second does not make the next look slow.
 //!

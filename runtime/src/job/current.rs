@@ -10,11 +10,11 @@ thread_local! {
 }
 
 /// For code that must run under a lease: panics outside of a job's run, and of code under a
-/// [lock](crate::Lock::run) and its like.
+/// [lock](crate::locks::Lock::run) and its like.
 ///
 /// A run is polled only while its lease is proved (unless it has `on_lost = "continue"`), so code that gets past this
 /// line is the only one of its kind, as far as the [promise](crate#what-is-promised-and-what-is-not) goes; under a
-/// [semaphore](crate::Semaphore) it is one of as many as there are slots. In a unit test call
+/// [semaphore](crate::locks::Semaphore) it is one of as many as there are slots. In a unit test call
 /// [`testing::pretend_locked`](crate::testing::pretend_locked) first.
 ///
 /// ```should_panic

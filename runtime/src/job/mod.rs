@@ -42,7 +42,7 @@ pub(crate) type JobFn = Arc<dyn Fn(&Run, &States) -> JobFuture + Send + Sync>;
 ///         println!("{} runs for {:?}", run.key(), run.tick());
 ///     });
 /// # let _ = job;
-/// # Ok::<(), jobs::ScheduleError>(())
+/// # Ok::<(), jobs::schedule::ScheduleError>(())
 /// ```
 pub struct Job {
     pub(crate) policy: Policy,

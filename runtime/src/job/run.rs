@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Timestamp;
+use crate::history::Progress;
 use crate::locks::Instance;
 use crate::observe::event::RunRef;
 use crate::server::Server;
-use crate::store::Progress;
 use crate::util::watched::Flag;
 
 /// The run that a job's function is in: which tick, under which lease, and whether to stop.

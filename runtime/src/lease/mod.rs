@@ -7,11 +7,11 @@ use std::time::Duration;
 use singleton_jobs_policy::timing::{margin, request_timeout};
 use tokio::time::Instant;
 
+use crate::history::{RunOutcome, RunRecord};
 use crate::observe::event::RunRef;
 use crate::server::{NeverSilently, Server};
 use crate::store::{
-    Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, RunOutcome, RunRecord, StoreError,
-    StoreErrorKind, Verdict,
+    Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Verdict,
 };
 use crate::util::backoff::Backoff;
 use crate::util::watched::Flag;

@@ -6,10 +6,9 @@ use singleton_jobs_policy::timing::request_timeout;
 
 use super::HeldLease;
 use crate::Timestamp;
+use crate::history::RunOutcome;
 use crate::server::{NeverSilently, Server};
-use crate::store::{
-    Claim, ClaimReply, Ending, Lease, Outstanding, Registered, RunOutcome, StoreError, Verdict, Won,
-};
+use crate::store::{Claim, ClaimReply, Ending, Lease, Outstanding, Registered, StoreError, Verdict, Won};
 
 /// One claim through all its requests. Every request carries the same token, so a request whose answer was lost can be
 /// repeated: it wins again, or learns that it lost.

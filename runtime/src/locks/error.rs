@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use crate::store::{Holder, StoreError};
+use crate::fleet::Holder;
+use crate::store::StoreError;
 
 /// Why a lock was not acquired, or did not last.
 #[derive(Debug)]

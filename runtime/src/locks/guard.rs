@@ -9,12 +9,13 @@ use super::LockError;
 use super::acquire::options::check_ttl;
 use super::hold::{Order, Reply};
 use crate::Run;
+use crate::history::RunOutcome;
 use crate::lease::validity::Proof;
-use crate::store::{Ending, RunOutcome};
+use crate::store::Ending;
 use crate::util::duration::IntoDuration;
 use crate::util::watched::Flag;
 
-/// A lock, or a slot of a [semaphore](crate::Semaphore), that is held. It is kept alive on the scheduler's own thread,
+/// A lock, or a slot of a [semaphore](crate::locks::Semaphore), that is held. It is kept alive on the scheduler's own thread,
 /// so that code that blocks the application's runtime does not lose it.
 ///
 /// Dropping it releases the lock in the background: the store is told a moment later. If the process ends before, or the
@@ -23,7 +24,7 @@ use crate::util::watched::Flag;
 ///
 /// A lock can be lost: the store was away for too long, this process was suspended, an operator
 /// [broke](crate::Jobs::break_lock) it, the scheduler was shut down. The holder is told before the store lets anybody
-/// else in, and should stop: [`Lock::run`](crate::Lock::run) does that by itself.
+/// else in, and should stop: [`Lock::run`](crate::locks::Lock::run) does that by itself.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -99,7 +100,7 @@ impl Guard {
     }
 
     /// The same with another ttl, for this extension and those that follow. With
-    /// [`keep_alive(false)`](crate::Lock::keep_alive) this is how the lock lasts longer.
+    /// [`keep_alive(false)`](crate::locks::Lock::keep_alive) this is how the lock lasts longer.
     pub async fn extend(&self, ttl: impl IntoDuration) -> Result<(), LockError> {
         let ttl = Some(check_ttl(ttl.into_duration())?);
         self.order(|done| Order::Extend { ttl, done }).await

@@ -10,12 +10,14 @@ use super::LockError;
 use super::acquire::Ask;
 use super::guard::Guard;
 use super::held_here::Counted;
+use crate::fleet::Kind;
+use crate::history::RunOutcome;
 use crate::job::run::{Home, Run};
 use crate::lease::validity::Proof;
 use crate::lease::{Extended, HeldLease};
 use crate::observe::event::EventKind;
 use crate::server::Server;
-use crate::store::{Ending, Kind, RunOutcome};
+use crate::store::Ending;
 use crate::util::watched::Flag;
 
 /// What a guard wants done. If it goes without a word, the lock is released.

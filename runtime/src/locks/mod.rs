@@ -1,15 +1,14 @@
-//! Locks by hand, on the same store and under the same kind of lease as the jobs' runs.
-//!
-//! [options] → [acquire], which stands in [line] and makes a [claiming] → [hold], which keeps the lock alive →
-//! [guard].
+//! Manual locks: a mutex, a semaphore, leader election and run-once, on the same store and under the same kind of lease
+//! as the jobs' runs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::HeldLock;
 use crate::observe::event::EventKind;
 use crate::server::Server;
 use crate::server::handle::Jobs;
-use crate::store::{HeldLock, StoreError, StoreErrorKind};
+use crate::store::{StoreError, StoreErrorKind};
 
 mod acquire;
 mod error;
@@ -23,7 +22,6 @@ mod mutex;
 mod once;
 mod semaphore;
 
-pub use crate::util::duration::IntoDuration;
 pub(crate) use acquire::at_hand::{Instance, started};
 pub(crate) use acquire::line::Lines;
 pub use error::LockError;
@@ -75,7 +73,7 @@ impl Jobs {
     ///
     /// The holder learns of it at its next keep-alive, a third of its ttl later at most, and until then still works.
     /// Whoever takes the lock before that works beside it: only [fences](Guard::fence) keep their writes apart. It is in
-    /// the key's [history](Jobs::history) as [`Broken`](crate::RunOutcome::Broken), and on this server in the log and
+    /// the key's [history](Jobs::history) as [`Broken`](crate::history::RunOutcome::Broken), and on this server in the log and
     /// an [event](EventKind::LockBroken). The run of a job can be broken, too.
     ///
     /// ```
@@ -113,7 +111,7 @@ impl Jobs {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let jobs = jobs::builder().without_jobs().url("memory://scope").start_all().await?;
-    /// async fn pay() -> Result<(), jobs::LockError> {
+    /// async fn pay() -> Result<(), jobs::locks::LockError> {
     ///     jobs::lock("payment:123").run(|_| async { /* … */ }).await
     /// }
     ///

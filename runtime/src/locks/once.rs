@@ -11,7 +11,9 @@ use super::acquire::at_hand::Instance;
 use super::acquire::options::{Options, invalid, named};
 use super::acquire::{Ask, Decision};
 use super::locked::body::under_lock;
-use crate::store::{Ending, Holder, RunOutcome, What};
+use crate::fleet::Holder;
+use crate::history::RunOutcome;
+use crate::store::{Ending, What};
 use crate::util::duration::IntoDuration;
 use crate::{Run, Timestamp};
 
@@ -29,7 +31,7 @@ const WITHIN: Duration = Duration::from_secs(24 * 3600);
 /// this returns [`Once::Ran`], the log has an error, and whether the mark was set is not known.
 ///
 /// ```
-/// use jobs::Once;
+/// use jobs::locks::Once;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let jobs = jobs::builder().without_jobs().url("memory://once").start_all().await?;
@@ -104,7 +106,7 @@ impl RunOnce {
         self
     }
 
-    /// Whether the lock is extended while the work is done; see [`Lock::keep_alive`](crate::Lock::keep_alive).
+    /// Whether the lock is extended while the work is done; see [`Lock::keep_alive`](crate::locks::Lock::keep_alive).
     pub fn keep_alive(mut self, keep_alive: bool) -> Self {
         self.options.keep_alive = keep_alive;
         self
@@ -112,7 +114,7 @@ impl RunOnce {
 
     /// Runs the code if the work was not done yet and nobody is doing it.
     ///
-    /// It is polled only while its lease is proved, as in [`Lock::run`](crate::Lock::run).
+    /// It is polled only while its lease is proved, as in [`Lock::run`](crate::locks::Lock::run).
     pub async fn run<T, E, Fut>(self, code: impl FnOnce(Run) -> Fut) -> Result<Once<T>, OnceError<E>>
     where
         Fut: Future<Output = Result<T, E>>,

@@ -9,13 +9,14 @@ use super::acquire::options::{Options, invalid};
 use super::guard::Guard;
 use super::locked::body;
 use crate::Run;
-use crate::store::{HeldLock, Kind, What};
+use crate::fleet::{HeldLock, Kind};
+use crate::store::What;
 use crate::util::duration::IntoDuration;
 
 /// A number of slots, of which at most so many are held at once among all servers: for calls to a service that allows
 /// only five at a time, say.
 ///
-/// Each slot is a lock of its own, with its own lease and [`Guard`]. All that a [`Lock`](crate::Lock) says about waiting
+/// Each slot is a lock of its own, with its own lease and [`Guard`]. All that a [`Lock`](crate::locks::Lock) says about waiting
 /// holds here, too. Slots have nothing to do with a lock of the same key. Servers should agree on the number: each
 /// counts the slots that are held, and takes one if they are fewer than its own number.
 ///
@@ -58,7 +59,7 @@ impl Semaphore {
         self
     }
 
-    /// Whether the slot is extended while it is held; see [`Lock::keep_alive`](crate::Lock::keep_alive).
+    /// Whether the slot is extended while it is held; see [`Lock::keep_alive`](crate::locks::Lock::keep_alive).
     pub fn keep_alive(mut self, keep_alive: bool) -> Self {
         self.options.keep_alive = keep_alive;
         self
@@ -76,7 +77,7 @@ impl Semaphore {
     }
 
     /// Acquires a slot, runs the code on this task for as long as the slot is held, and releases it, as
-    /// [`Lock::run`](crate::Lock::run) does.
+    /// [`Lock::run`](crate::locks::Lock::run) does.
     pub async fn run<T, Fut>(self, code: impl FnOnce(Run) -> Fut) -> Result<T, LockError>
     where
         Fut: Future<Output = T>,

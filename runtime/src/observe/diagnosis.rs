@@ -8,9 +8,10 @@ use singleton_jobs_policy::timing::request_timeout;
 use tokio::time::{Instant, timeout_at};
 
 use super::event::EventKind;
+use crate::diagnosis::{Finding, FindingKind, Severity};
 use crate::server::Server;
 use crate::server::heartbeat;
-use crate::store::{Finding, FindingKind, Severity, StoreError, names};
+use crate::store::{StoreError, names};
 
 /// A store that has just answered is given so long for all questions: a start is not held up by them.
 const PATIENCE: Duration = Duration::from_secs(2);

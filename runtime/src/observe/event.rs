@@ -10,7 +10,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::ReusableBoxFuture;
 
 use crate::Timestamp;
-use crate::store::{HeldLock, Holder, Taken};
+use crate::events::Taken;
+use crate::fleet::{HeldLock, Holder};
 
 /// Something that happened on this server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,11 @@ use tracing::{debug, error, info, warn};
 
 use super::event::{EventKind, SkipReason};
 use crate::Timestamp;
+use crate::events::Taken;
+use crate::fleet::Holder;
+use crate::history::Skip;
 use crate::job::Job;
 use crate::server::Server;
-use crate::store::{Holder, Skip, Taken};
 use crate::tick::report::COUNTED;
 
 /// Logs with the fields that every line about a job has.

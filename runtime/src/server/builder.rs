@@ -104,7 +104,7 @@ impl Builder {
     }
 
     /// Starts even if the store cannot be reached within 10 s, and keeps trying. Until it answers no job runs. Also if it
-    /// answers and jobs [could not run](crate::Severity::Error) on it: then the log says why.
+    /// answers and jobs [could not run](crate::diagnosis::Severity::Error) on it: then the log says why.
     pub fn start_degraded(mut self) -> Self {
         self.start_degraded = true;
         self
@@ -128,7 +128,7 @@ impl Builder {
         self
     }
 
-    /// Schedules nothing here: for a program that only uses [locks](crate::Lock), and for a tool that looks at, pauses
+    /// Schedules nothing here: for a program that only uses [locks](crate::locks::Lock), and for a tool that looks at, pauses
     /// and runs the jobs of other servers.
     ///
     /// ```

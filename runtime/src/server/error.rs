@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::store::{Finding, StoreError};
+use crate::diagnosis::Finding;
+use crate::store::StoreError;
 
 /// Why a scheduler did not start. Nothing is scheduled then.
 #[derive(Debug)]

@@ -9,11 +9,14 @@ use tokio::sync::{oneshot, watch};
 use super::Server;
 use super::manual_run;
 use super::manual_run::RunNow;
+use crate::diagnosis::Finding;
+use crate::fleet::{Forgotten, ServerInfo};
+use crate::history::{CurrentRun, History};
 use crate::locks::Instance;
 use crate::observe::diagnosis;
 use crate::observe::event::Events;
 use crate::observe::health::Health;
-use crate::store::{CurrentRun, Finding, Forgotten, History, ServerInfo, StoreError, StoreErrorKind};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// A running scheduler. Keep it for as long as jobs should run, and [shut it down](Jobs::shutdown) at the end.
 ///
@@ -86,7 +89,7 @@ impl Jobs {
     /// said in the log at start; an empty list is good news.
     ///
     /// ```
-    /// # async fn look(jobs: jobs::Jobs) -> Result<(), jobs::StoreError> {
+    /// # async fn look(jobs: jobs::Jobs) -> Result<(), jobs::store::StoreError> {
     /// for finding in jobs.diagnose().await? {
     ///     println!("{:?}: {finding}", finding.severity);
     /// }
@@ -113,7 +116,7 @@ impl Jobs {
     /// the grace, and the log names it.
     ///
     /// Locks that are held by hand are kept alive for the grace, too. Then code under a
-    /// [`run`](crate::Lock::run) is dropped and its lock released; the holder of a [`Guard`](crate::Guard) is told, and
+    /// [`run`](crate::locks::Lock::run) is dropped and its lock released; the holder of a [`Guard`](crate::locks::Guard) is told, and
     /// its lock expires by itself.
     pub async fn shutdown(self) {
         let keys = self.going_on();
@@ -180,7 +183,7 @@ impl Jobs {
     }
 
     /// Lets the job's ticks run again. Those that passed meanwhile were skipped, and none of them runs now; if no server was
-    /// there to skip them, the next run reports them as [missed](crate::EventKind::Missed).
+    /// there to skip them, the next run reports them as [missed](crate::events::EventKind::Missed).
     pub async fn resume(&self, key: &str) -> Result<(), StoreError> {
         self.set_paused("resume", key, false).await
     }

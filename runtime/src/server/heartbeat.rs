@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::manual_run;
 use super::{NeverSilently, Server};
 use crate::Timestamp;
+use crate::fleet::JobInfo;
 use crate::observe::event::EventKind;
-use crate::store::JobInfo;
 
 /// Three times a minute, and two may get lost: a dead server is gone within a minute.
 const EVERY: Duration = Duration::from_secs(20);

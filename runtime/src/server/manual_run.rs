@@ -7,11 +7,12 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::Server;
+use crate::fleet::Holder;
+use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::lease::{Asked, PendingClaim};
 use crate::store::{
-    Claim, ClaimReply, Ending, Holder, Note, RequestAnswer, RunOutcome, RunRecord, StoreError,
-    StoreErrorKind, Verdict, What, Won,
+    Claim, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind, Verdict, What, Won,
 };
 use crate::tick::claim::Win;
 use crate::tick::{Outcome, run_under_lease};

@@ -99,7 +99,7 @@ fn override_schedules(
             found = true;
             let overridden = match &job.policy.schedule {
                 Some(schedule) => schedule.overridden(every),
-                None => crate::Schedule::parse(every, None),
+                None => crate::schedule::Schedule::parse(every, None),
             };
             match overridden {
                 Ok(schedule) => job.policy.schedule = Some(schedule),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::fleet::RunningInfo;
 use crate::job::Job;
-use crate::store::RunningInfo;
 
 /// Which jobs run here at the moment.
 #[derive(Default)]

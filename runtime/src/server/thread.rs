@@ -14,12 +14,12 @@ use super::handle::{Closed, Jobs};
 use super::heartbeat;
 use super::roster::Checked;
 use super::{Server, Setup, server_id};
+use crate::diagnosis::Finding;
 use crate::job::Job;
 use crate::job::parameters::States;
 use crate::locks;
 use crate::observe::diagnosis;
 use crate::observe::hook::Hook;
-use crate::store::Finding;
 use crate::tick::clock_watch::watch_clock;
 use crate::tick::scheduler;
 use crate::util::backoff::Backoff;
@@ -153,7 +153,7 @@ pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Clo
     if server.failed.is_raised() { Closed::Failed } else { Closed::ShutDown }
 }
 
-async fn reach(server: &Server) -> Result<(), crate::StoreError> {
+async fn reach(server: &Server) -> Result<(), crate::store::StoreError> {
     let give_up = Instant::now() + REACH_FOR;
     let mut backoff = Backoff::new();
     loop {

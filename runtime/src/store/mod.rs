@@ -19,13 +19,14 @@ pub mod redis;
 mod requests;
 mod state;
 
+pub(crate) use crate::observe::finding::Finding;
 pub(crate) use crate::observe::finding::names;
-pub use crate::observe::finding::{Finding, FindingKind, Severity};
 pub use decide::messages::{
-    Claim, ClaimReply, CurrentRun, Ending, ExtendReply, FailedTry, Forgotten, Gap, HeldLock, History, Holder,
-    JobInfo, Kind, Lease, Progress, REMEMBERED, Registered, ReleaseReply, RequestAnswer, Requested,
-    RunOutcome, RunRecord, RunningInfo, ServerInfo, Skip, SkipRecord, Stats, Taken, TickClaim, Unfinished,
-    Verdict, What, Won,
+    Claim, ClaimReply, Ending, ExtendReply, Gap, Lease, REMEMBERED, Registered, ReleaseReply, RequestAnswer,
+    Requested, TickClaim, Unfinished, Verdict, What, Won,
+};
+pub(crate) use decide::messages::{
+    CurrentRun, Forgotten, HeldLock, History, Holder, Kind, RunOutcome, RunRecord, Skip, SkipRecord, Taken,
 };
 pub use error::{StoreError, StoreErrorKind};
 pub use look::{

@@ -265,8 +265,8 @@ impl Error for UnreadableState {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::Progress;
     use super::*;
+    use crate::history::Progress;
 
     #[test]
     fn state_is_stored_in_ascii() {

@@ -6,13 +6,14 @@ use super::TestClock;
 use super::link::{Link, Network};
 use super::server::{Part, TestServer};
 use crate::Timestamp;
+use crate::history::History;
 use crate::job::Job;
 use crate::job::parameters::States;
 use crate::job::registry;
 use crate::server::error::StartError;
 use crate::server::roster::Roster;
 use crate::store::memory::MemoryStore;
-use crate::store::{History, Store, decide};
+use crate::store::{Store, decide};
 use crate::util::clock::Clock;
 
 /// Noon of 15 January 2027, UTC.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
+use crate::diagnosis::Finding;
 use crate::store::{
-    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply,
-    Topic,
+    JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply, Topic,
 };
 
 /// One request to a store.

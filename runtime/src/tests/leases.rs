@@ -72,13 +72,14 @@ async fn a_run_that_may_continue_is_told_and_goes_on() {
     let server = server("server", &link, clock);
     let told = Arc::new(AtomicBool::new(false));
     let was_told = told.clone();
-    let stubborn = job("1h", 30).keep_alive(false).on_lost(crate::OnLost::Continue).run(move |run: Run| {
-        let was_told = was_told.clone();
-        async move {
-            seconds(60).await;
-            was_told.store(run.is_cancelled(), Ordering::SeqCst);
-        }
-    });
+    let stubborn =
+        job("1h", 30).keep_alive(false).on_lost(crate::schedule::OnLost::Continue).run(move |run: Run| {
+            let was_told = was_told.clone();
+            async move {
+                seconds(60).await;
+                was_told.store(run.is_cancelled(), Ordering::SeqCst);
+            }
+        });
     schedule(&server, stubborn);
     seconds(3700).await;
     assert!(told.load(Ordering::SeqCst));

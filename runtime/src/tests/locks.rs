@@ -93,7 +93,7 @@ async fn every_request_of_an_acquire_has_the_same_token() {
 }
 
 /// A lock whose holder does not know that it was shortened to 3 s: the answer was lost.
-async fn shortened_unnoticed(link: &Link, clock: &Arc<TestClock>) -> crate::Guard {
+async fn shortened_unnoticed(link: &Link, clock: &Arc<TestClock>) -> crate::locks::Guard {
     let one = server("one", link, clock.clone());
     let guard = lock_on(&one).acquire().await.unwrap();
     link.swap_replies_lost.store(true, Ordering::SeqCst);

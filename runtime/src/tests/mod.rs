@@ -13,12 +13,11 @@ use super::tick::scheduler;
 use super::util::clock::Clock;
 use super::util::tasks::{Place, Stage};
 use super::{Run, Timestamp};
+use crate::history::{History, RunOutcome};
 use crate::job::{Job, JobBuilder};
 use crate::server::{Server, Setup};
 use crate::store::memory::MemoryStore;
-use crate::store::{
-    FenceChange, History, REMEMBERED, RunOutcome, Store, StoreError, StoreErrorKind, Swap, Topic, decide,
-};
+use crate::store::{FenceChange, REMEMBERED, Store, StoreError, StoreErrorKind, Swap, Topic, decide};
 use crate::testing::{Hook, Hooked, Intercept, Request};
 
 mod clocks;

@@ -1,7 +1,7 @@
 //! How often the store is asked.
 
 use super::*;
-use crate::Overlap;
+use crate::schedule::Overlap;
 use crate::server::heartbeat;
 
 const TTL: u64 = 30;

@@ -72,7 +72,7 @@ async fn shutdown_does_not_wait_for_a_queued_tick_that_waits_for_the_application
     let (stage, here) = (Arc::<Stage>::default(), tokio::runtime::Handle::current());
     let app = Place::staged(here, stage.clone());
     let waiting = Arc::new(Server::new(Setup { app, ..setup("waiting", &link, clock.clone()) }));
-    let queued = job("1h", 30).overlap(crate::Overlap::Queue).grace(Duration::from_secs(3000));
+    let queued = job("1h", 30).overlap(crate::schedule::Overlap::Queue).grace(Duration::from_secs(3000));
     let other = server("other", &link, clock);
     schedule(&other, queued.clone().run(|_| seconds(5000)));
     seconds(3601).await;

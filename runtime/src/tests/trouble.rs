@@ -1,5 +1,7 @@
 use super::*;
-use crate::{EventKind, Health, OnLost, SkipReason};
+use crate::Health;
+use crate::events::{EventKind, SkipReason};
+use crate::schedule::OnLost;
 
 #[derive(Debug)]
 struct Unspeakable;

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use super::polls::Polls;
 use super::retry;
+use crate::history::{FailedTry, RunOutcome};
 use crate::job::current;
 use crate::job::outcome::{cut, describe_error};
 use crate::job::parameters::States;
@@ -25,7 +26,7 @@ use crate::lease::HeldLease;
 use crate::lease::validity::Proof;
 use crate::observe::event::EventKind;
 use crate::server::Server;
-use crate::store::{Ending, FailedTry, RunOutcome};
+use crate::store::Ending;
 use crate::util::watched::Flag;
 
 /// The job's function on the application's runtime: `None` if it was not polled to its end because the lease

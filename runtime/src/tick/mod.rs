@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::job::run::Run;
 use crate::observe::event::SkipReason;
 use crate::server::Server;
-use crate::store::{RunOutcome, RunRecord, Unfinished};
+use crate::store::Unfinished;
 use claim::{Ask, NotWon, Win, claim_tick};
 use execute::Execution;
 

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use singleton_jobs_policy::{Overlap, Schedule};
 
 use crate::Timestamp;
+use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::observe::event::{EventKind, RunRef, SkipReason};
 use crate::server::Server;
-use crate::store::{Gap, Registered, RunOutcome, RunRecord};
+use crate::store::{Gap, Registered};
 
 /// A run has ended.
 pub(crate) fn ended(server: &Server, job: &Job, run: RunRef, record: &RunRecord) {

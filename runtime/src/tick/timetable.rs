@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::claim::{Ask, Purpose};
+use crate::Timestamp;
 use crate::job::Job;
-use crate::{Missed, OnCrash, Policy, Schedule, Timestamp};
+use crate::schedule::{Missed, OnCrash, Policy, Schedule};
 
 /// The next tick of every job, the earliest first. Pure: the time is passed in.
 pub(crate) struct Agenda {

@@ -8,10 +8,11 @@ use singleton_jobs_policy::{Missed, Overlap};
 use super::claim::{Ask, Purpose};
 use super::report;
 use crate::Timestamp;
+use crate::fleet::Holder;
 use crate::job::Job;
 use crate::observe::event::SkipReason;
 use crate::server::{Server, Slot};
-use crate::store::{Holder, StoreError};
+use crate::store::StoreError;
 use crate::util::backoff::Backoff;
 
 /// A store that refuses will not change its mind in a moment.

@@ -1,4 +1,5 @@
-use jobs::{Locked, locked};
+use jobs::locks::Locked;
+use jobs::locked;
 
 #[locked(key = "payment:{shop}:{oder_id}", ttl = 30, wait = "5")]
 async fn charge(order_id: u64) -> u64 {

@@ -1,4 +1,5 @@
-use jobs::{Locked, locked};
+use jobs::locks::Locked;
+use jobs::locked;
 
 #[locked(
     key = "payment:{order_id}",

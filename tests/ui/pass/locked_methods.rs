@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use jobs::{Locked, locked};
+use jobs::locks::Locked;
+use jobs::locked;
 
 struct Shop {
     shard: u8,

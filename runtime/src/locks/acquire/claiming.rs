@@ -11,10 +11,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::line::{Ear, Line};
 use super::pause::Pause;
 use super::{Ask, Decision, Patience, Stop};
+use crate::fleet::Holder;
 use crate::lease::{Asked, HeldLease, PendingClaim};
 use crate::locks::LockError;
 use crate::server::Server;
-use crate::store::{ClaimReply, Holder, StoreError, StoreErrorKind, Verdict, record_key};
+use crate::store::{ClaimReply, StoreError, StoreErrorKind, Verdict, record_key};
 use crate::util::backoff::Backoff;
 
 /// The waiting rules of a claim for a lock.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::sync::Mutex as Turns;
 use tokio::time::Instant;
 
-use crate::store::{Holder, Listener};
+use crate::fleet::Holder;
+use crate::store::Listener;
 use crate::util::lock;
 use crate::util::watched::Watched;
 

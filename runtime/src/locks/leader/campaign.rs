@@ -7,12 +7,13 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
 use super::term::Term;
+use crate::fleet::Holder;
+use crate::history::RunOutcome;
 use crate::locks::LockError;
 use crate::locks::acquire::pause::Pause;
 use crate::locks::acquire::{Ask, Decision, Stop};
 use crate::locks::hold::{Holding, Reply};
 use crate::server::NeverSilently;
-use crate::store::{Holder, RunOutcome};
 
 /// Who leads, as this process knows it.
 #[derive(Clone, Debug)]
@@ -85,7 +86,7 @@ impl Campaign {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let jobs = jobs::builder().without_jobs().url("memory://watch").start_all().await?;
-    /// use jobs::Standing;
+    /// use jobs::locks::Standing;
     ///
     /// let campaign = jobs.leader("cron-scheduler").campaign()?;
     /// let mut standing = campaign.watch();

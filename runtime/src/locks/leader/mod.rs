@@ -16,7 +16,7 @@ pub(crate) mod term;
 /// One leader among all servers, for work that goes on for as long as the process does.
 ///
 /// [`lead`](Leader::lead) is the short form; [`campaign`](Leader::campaign) is for code that only wants to know. A leader
-/// that resigns or is shut down hands over as soon as the others notice, as with a [`Lock`](crate::Lock#waiting). If it
+/// that resigns or is shut down hands over as soon as the others notice, as with a [`Lock`](crate::locks::Lock#waiting). If it
 /// dies, another one is elected a ttl after its last keep-alive, and up to 0.2 s. Two terms never overlap, as far as the
 /// [promise](crate#what-is-promised-and-what-is-not) goes: a leader that can no longer prove its lease steps down before
 /// the store lets anybody else step up.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::history::RunOutcome;
 use crate::locks::LockError;
 use crate::locks::guard::Guard;
-use crate::store::RunOutcome;
 
 /// This process leads, from its election until the term is lost or it resigns. Cheap to clone.
 ///

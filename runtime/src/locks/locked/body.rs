@@ -4,11 +4,11 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use crate::Run;
+use crate::history::RunOutcome;
 use crate::job::current;
 use crate::locks::LockError;
 use crate::locks::acquire::Ask;
 use crate::locks::guard::Guard;
-use crate::store::RunOutcome;
 
 /// Acquires what is asked for, runs the code under it, and releases it.
 pub(crate) async fn run<T, Fut>(ask: Ask, code: impl FnOnce(Run) -> Fut) -> Result<T, LockError>

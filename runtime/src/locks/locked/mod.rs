@@ -11,14 +11,15 @@ use super::acquire::options::Options;
 use super::key::Key;
 use super::once::{Once, OnceError, RunOnce};
 use crate::Timestamp;
-use crate::store::{Holder, What};
+use crate::fleet::Holder;
+use crate::store::What;
 
 pub(crate) mod body;
 
 /// What became of the call of a [locked](macro@crate::locked) function. It may not have run.
 ///
 /// ```
-/// use jobs::{Locked, locked};
+/// use jobs::{locked, locks::Locked};
 ///
 /// #[locked(key = "payment:{order_id}", within = "24h")]
 /// async fn charge(order_id: u64) -> Result<String, std::io::Error> {

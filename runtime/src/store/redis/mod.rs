@@ -97,7 +97,7 @@ impl RedisStore {
     /// Waits until so many replicas have a lease that is won or extended; `wait_replicas=1` in the URL does the same.
     ///
     /// A claim is repeated until they have it, or the tick's grace or the lease is over: then it is released, and the tick
-    /// is skipped as [not replicated](crate::SkipReason::NotReplicated).
+    /// is skipped as [not replicated](crate::events::SkipReason::NotReplicated).
     #[must_use]
     pub fn with_wait_replicas(mut self, replicas: usize) -> Self {
         self.wait_replicas = replicas;

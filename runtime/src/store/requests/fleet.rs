@@ -8,7 +8,9 @@ use tokio::time::Instant;
 
 use super::{Requests, SLOTS};
 use crate::Timestamp;
-use crate::store::{HeldLock, History, Note, ServerInfo, StoreError, Topic, decide};
+use crate::fleet::{HeldLock, ServerInfo};
+use crate::history::History;
+use crate::store::{Note, StoreError, Topic, decide};
 
 impl Requests<'_> {
     /// What is known of a job, and the store's time.

@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::{Requests, slots_key};
-use crate::store::{CurrentRun, Forgotten, HeldLock, Look, Note, Requested, StoreError, Topic, decide};
+use crate::fleet::{Forgotten, HeldLock};
+use crate::history::CurrentRun;
+use crate::store::{Look, Note, Requested, StoreError, Topic, decide};
 
 impl Requests<'_> {
     pub(crate) async fn set_paused(&self, key: &str, paused: bool) -> Result<(), StoreError> {

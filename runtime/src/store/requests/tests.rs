@@ -5,9 +5,10 @@ use tokio::time::Instant;
 
 use super::{Observe, Outstanding, Requests, Turns, slots_key};
 use crate::Timestamp;
+use crate::history::RunOutcome;
 use crate::lease::store_clock::StoreTime;
 use crate::store::memory::MemoryStore;
-use crate::store::{Claim, ClaimReply, Ending, ReleaseReply, RunOutcome, StoreError, What};
+use crate::store::{Claim, ClaimReply, Ending, ReleaseReply, StoreError, What};
 use crate::testing::TestClock;
 
 struct Unobserved;

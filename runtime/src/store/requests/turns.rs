@@ -7,7 +7,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::Requests;
-use crate::store::Kind;
+use crate::fleet::Kind;
 use crate::util::lock;
 
 /// Steps of this process on one key take turns: only one of them at a time competes with other processes.

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::Timestamp;
+use crate::events::Taken;
+use crate::fleet::{Forgotten, HeldLock, Holder};
+use crate::history::{CurrentRun, History, RunOutcome, RunRecord};
+use crate::schedule::{Missed, Overlap};
 use crate::store::{
-    Claim, ClaimReply, CurrentRun, Ending, ExtendReply, Forgotten, HeldLock, History, Holder, Lease,
-    Listener, Look, REMEMBERED, ReleaseReply, Requested, RunOutcome, RunRecord, Store, StoreErrorKind, Taken,
-    TickClaim, Verdict, What, Won,
+    Claim, ClaimReply, Ending, ExtendReply, Lease, Listener, Look, REMEMBERED, ReleaseReply, Requested,
+    Store, StoreErrorKind, TickClaim, Verdict, What, Won,
 };
-use crate::{Missed, Overlap, Timestamp};
 
 use super::{Client, Need, Stamped, Subject};
 

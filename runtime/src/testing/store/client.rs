@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
+use crate::fleet::{Forgotten, HeldLock, ServerInfo};
+use crate::history::{CurrentRun, History};
 use crate::lease::store_clock::StoreTime;
 use crate::store::{
-    Cached, Claim, ClaimReply, CurrentRun, Ending, ExtendReply, Forgotten, HeldLock, History, Lease, Note,
-    Observe, Outstanding, ReleaseReply, Requested, Requests, ServerInfo, Store, StoreError, Turns, Verdict,
+    Cached, Claim, ClaimReply, Ending, ExtendReply, Lease, Note, Observe, Outstanding, ReleaseReply,
+    Requested, Requests, Store, StoreError, Turns, Verdict,
 };
 use crate::util::clock::SystemClock;
 

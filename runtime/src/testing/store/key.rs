@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
+use crate::history::{RunOutcome, RunRecord, Stats};
 use crate::store::{
-    Change, FenceChange, JobRecord, JobRecords, Look, Page, RunOutcome, RunRecord, State, Stats, Store,
-    StoreErrorKind, Swap, SwapReply, Swapped,
+    Change, FenceChange, JobRecord, JobRecords, Look, Page, State, Store, StoreErrorKind, Swap, SwapReply,
+    Swapped,
 };
 use crate::util::random;
 

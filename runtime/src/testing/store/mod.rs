@@ -72,7 +72,7 @@
 //!   for you to show: one transaction, one script or one statement for each swap, and a test with real processes.
 //! - **Durability**: that a swap which the store acknowledged survives its crash, or a failover.
 //! - **The source of its clock**: that the time is the store's own, and the same for all servers.
-//! - **Trouble**: that an unreachable or full store is an [error](crate::StoreError) in good time, and of the right kind.
+//! - **Trouble**: that an unreachable or full store is an [error](crate::store::StoreError) in good time, and of the right kind.
 //!
 //! # How long it takes
 //!

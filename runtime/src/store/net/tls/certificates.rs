@@ -29,7 +29,7 @@ pub(crate) enum Trust {
 /// Without a root certificate of your own, those of the system count.
 ///
 /// ```
-/// # #[cfg(feature = "redis")] fn open(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<(), jobs::StoreError> {
+/// # #[cfg(feature = "redis")] fn open(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<(), jobs::store::StoreError> {
 /// use jobs::store::{Certificates, redis::RedisStore};
 ///
 /// let certificates = Certificates::default().root(ca).client(cert, key);

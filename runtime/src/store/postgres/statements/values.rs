@@ -115,7 +115,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::store::{Claim, RunOutcome, RunRecord, Skip, SkipRecord, What};
+    use crate::history::{RunOutcome, RunRecord, Skip, SkipRecord};
+    use crate::store::{Claim, What};
 
     fn lease(what: What, server: &str, since: i64, until: i64) -> Lease {
         let (token, server, ttl) = ("t".into(), server.into(), Duration::from_micros(4));

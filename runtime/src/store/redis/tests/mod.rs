@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use super::super::{
-    Change, FenceChange, FindingKind, JobRecord, Lock, LockChange, Look, Note, Record, Skip, SkipRecord,
-    State, Store, StoreErrorKind, Swap, SwapReply, Topic, Version,
+    Change, FenceChange, JobRecord, Lock, LockChange, Look, Note, Record, Skip, SkipRecord, State, Store,
+    StoreErrorKind, Swap, SwapReply, Topic, Version,
 };
 use super::RedisStore;
 use crate::Timestamp;
+use crate::diagnosis::FindingKind;
 
 mod cluster;
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::store::{
-    Change, FailedTry, JobRecord, JobRecords, Progress, RunOutcome, RunRecord, Skip, SkipRecord, State,
-};
+use crate::history::{FailedTry, Progress, RunOutcome, RunRecord, Skip, SkipRecord};
+use crate::store::{Change, JobRecord, JobRecords, State};
 
 use super::super::Subject;
 use super::super::key::{Key, TEXTS, fences, numbered, run, state};

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
+use crate::fleet::Kind;
+use crate::history::{Progress, Skip, Stats};
 use crate::store::{
-    Change, Done, FORMAT, FenceChange, Gap, Kind, Lease, LockChange, Look, Mark, Progress, Registered,
-    RequestAnswer, Requested, Skip, Started, State, Stats, Swap, SwapReply, Version,
+    Change, Done, FORMAT, FenceChange, Gap, Lease, LockChange, Look, Mark, Registered, RequestAnswer,
+    Requested, Started, State, Swap, SwapReply, Version,
 };
 use crate::util::random;
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::store::{Ending, FailedTry, Lease, Progress, RunOutcome, TickClaim, What, decide};
-use crate::{Missed, Overlap, Timestamp};
+use crate::Timestamp;
+use crate::history::{FailedTry, Progress, RunOutcome};
+use crate::schedule::{Missed, Overlap};
+use crate::store::{Ending, Lease, TickClaim, What, decide};
 
 pub(super) const SERVERS: [&str; 3] = ["alpha", "b\"e\\ta/", "γ-3"];
 pub(super) const SCHEDULES: [&str; 2] = ["0 3 * * * UTC", "*/5 \"3\" \\ ☃"];

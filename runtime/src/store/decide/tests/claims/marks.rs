@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::Overlap;
-use crate::store::{ClaimReply, ReleaseReply, RunOutcome, Skip, SkipRecord, Taken, TickClaim};
+use crate::events::Taken;
+use crate::history::{RunOutcome, Skip, SkipRecord};
+use crate::schedule::Overlap;
+use crate::store::{ClaimReply, ReleaseReply, TickClaim};
 
 use super::mark_ahead;
 use crate::store::decide::tests::bench;

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use crate::store::{Claim, ClaimReply, Gap, Lease, RunOutcome, Skip, Taken, TickClaim, What};
-use crate::{Missed, Overlap, Timestamp};
+use crate::Timestamp;
+use crate::events::Taken;
+use crate::history::{RunOutcome, Skip};
+use crate::schedule::{Missed, Overlap};
+use crate::store::{Claim, ClaimReply, Gap, Lease, TickClaim, What};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{DAY, LONG, ask, claim, claim_now, claim_with, holder, started};

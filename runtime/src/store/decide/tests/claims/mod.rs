@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::store::{ClaimReply, Holder, Lease, ReleaseReply, RunOutcome, TickClaim};
+use crate::fleet::Holder;
+use crate::history::RunOutcome;
+use crate::store::{ClaimReply, Lease, ReleaseReply, TickClaim};
 
 use super::bench;
 use crate::testing::store::bench::{

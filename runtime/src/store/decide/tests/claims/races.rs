@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::history::RunOutcome;
 use crate::store::decide::tests::bench;
-use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, TickClaim, What};
+use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, TickClaim, What};
 use crate::testing::store::Client;
 use crate::testing::store::bench::{
     Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_what, claim_with,

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::store::{Claim, ClaimReply, Registered, RunOutcome, TickClaim};
-use crate::{Missed, Timestamp};
+use crate::Timestamp;
+use crate::history::RunOutcome;
+use crate::schedule::Missed;
+use crate::store::{Claim, ClaimReply, Registered, TickClaim};
 
 use crate::store::decide::tests::{bench, subject};
 use crate::testing::store::bench::{

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, RunOutcome, Taken, TickClaim, Unfinished, Won};
-use crate::{Overlap, Timestamp};
+use crate::Timestamp;
+use crate::events::Taken;
+use crate::history::RunOutcome;
+use crate::schedule::Overlap;
+use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, TickClaim, Unfinished, Won};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder};

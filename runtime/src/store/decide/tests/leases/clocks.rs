@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use singleton_jobs_policy::Timestamp;
 
-use crate::store::{Claim, ClaimReply, Forgotten, TickClaim};
+use crate::fleet::Forgotten;
+use crate::store::{Claim, ClaimReply, TickClaim};
 use crate::testing::TestClock;
 use crate::testing::store::bench::{Bench, LONG, ask, claim, claim_now, claim_with};
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::Timestamp;
+use crate::history::RunOutcome;
 use crate::store::{
-    Change, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply, RunOutcome, Swap, SwapReply, TickClaim,
+    Change, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply, Swap, SwapReply, TickClaim,
 };
 
 use crate::store::decide::tests::{LOST, bench};

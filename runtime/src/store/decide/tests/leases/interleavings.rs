@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::Forgotten;
+use crate::history::RunOutcome;
 use crate::store::decide;
 use crate::store::decide::Decision;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Claim, ClaimReply, Ending, ExtendReply, Forgotten, Gap, Lease, Look, ReleaseReply, RunOutcome, Store,
-    Swap, SwapReply, TickClaim, What,
+    Claim, ClaimReply, Ending, ExtendReply, Gap, Lease, Look, ReleaseReply, Store, Swap, SwapReply,
+    TickClaim, What,
 };
 use crate::testing::TestClock;
 use crate::testing::store::Client;

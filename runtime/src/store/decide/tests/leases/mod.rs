@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::history::RunOutcome;
 use crate::store::decide::UNKNOWN_FENCE;
-use crate::store::{ClaimReply, Lease, ReleaseReply, RunOutcome};
+use crate::store::{ClaimReply, Lease, ReleaseReply};
 
 use super::{LOST, bench, subject};
 use crate::testing::store::bench::{

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::fleet::Kind;
+use crate::history::{History, RunOutcome};
 use crate::store::{
-    ClaimReply, Ending, ExtendReply, History, Kind, ReleaseReply, RunOutcome, Swap, SwapReply, What, decide,
-    record_key,
+    ClaimReply, Ending, ExtendReply, ReleaseReply, Swap, SwapReply, What, decide, record_key,
 };
 use crate::testing::store::Client;
 use crate::testing::{Hook, Hooked, Intercept, Request};

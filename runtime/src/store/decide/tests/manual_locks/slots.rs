@@ -1,6 +1,7 @@
 //! Semaphores: a number of slots, each held by a lease of its own.
 
-use crate::store::{ExtendReply, Lease, ReleaseReply, RunOutcome, What};
+use crate::history::RunOutcome;
+use crate::store::{ExtendReply, Lease, ReleaseReply, What};
 
 use crate::store::decide::tests::{LOST, bench};
 use crate::testing::store::bench::{LONG, MOMENT, SHORT, claim_what, holder};
@@ -74,7 +75,7 @@ async fn lower_limit_takes_effect_as_slots_are_released() {
     }
     // Every holder keeps its slot.
     for lease in &leases {
-        let fewer = Lease { kind: crate::store::Kind::Slot { of: 1 }, ..lease.clone() };
+        let fewer = Lease { kind: crate::fleet::Kind::Slot { of: 1 }, ..lease.clone() };
         assert!(matches!(bench.extend(&fewer).await, ExtendReply::Kept { .. }));
     }
     for lease in &leases {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::store::{JobInfo, Note, RunningInfo, ServerInfo};
+use crate::fleet::{JobInfo, RunningInfo, ServerInfo};
+use crate::store::Note;
 use crate::testing::store::Client;
 use serde_json::json;
 

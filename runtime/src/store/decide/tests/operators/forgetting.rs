@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::Missed;
-use crate::store::{ClaimReply, Forgotten, History, TickClaim};
+use crate::fleet::Forgotten;
+use crate::history::History;
+use crate::schedule::Missed;
+use crate::store::{ClaimReply, TickClaim};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{
@@ -128,7 +130,7 @@ async fn fences_grow_across_forgetting() {
 async fn job_is_not_forgotten_before_the_grace_of_its_last_tick_is_over() {
     let bench = bench();
     let tick = bench.tick_now().await;
-    let daily = TickClaim { grace: DAY, overlap: crate::Overlap::Queue, ..ask(tick) };
+    let daily = TickClaim { grace: DAY, overlap: crate::schedule::Overlap::Queue, ..ask(tick) };
     bench.finish(&claim_with("a", LONG, daily.clone())).await;
     let hour = Duration::from_secs(3600);
     tokio::time::sleep(2 * hour).await;

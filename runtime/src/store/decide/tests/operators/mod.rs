@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::store::{ClaimReply, ExtendReply, Lease, ReleaseReply, RunOutcome, Taken, TickClaim, What};
+use crate::events::Taken;
+use crate::history::RunOutcome;
+use crate::store::{ClaimReply, ExtendReply, Lease, ReleaseReply, TickClaim, What};
 use crate::testing::store::bench::{
     Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_requested, claim_what, claim_with, holder,
     started,

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::store::{
-    Claim, CurrentRun, Ending, FailedTry, History, Lease, Progress, ReleaseReply, RunOutcome, RunRecord,
-};
+use crate::history::{CurrentRun, FailedTry, History, Progress, RunOutcome, RunRecord};
+use crate::store::{Claim, Ending, Lease, ReleaseReply};
 
 use crate::store::decide::tests::{bench, subject};
 use crate::testing::store::bench::{Bench, LONG, SHORT, claim, claim_now, ending};

@@ -1,6 +1,7 @@
 //! Manual runs that are requested by a server without the job.
 
-use crate::store::{ClaimReply, Note, RequestAnswer, Requested, RunOutcome};
+use crate::history::RunOutcome;
+use crate::store::{ClaimReply, Note, RequestAnswer, Requested};
 
 use super::fleet::announce;
 use crate::store::decide::tests::{bench, subject};

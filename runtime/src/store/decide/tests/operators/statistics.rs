@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::store::{Ending, Lease, ReleaseReply, RunOutcome, Stats, TickClaim};
+use crate::history::{RunOutcome, Stats};
+use crate::store::{Ending, Lease, ReleaseReply, TickClaim};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT, ask, claim_now, claim_with, ending};
