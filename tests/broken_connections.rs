@@ -2,8 +2,6 @@
 //! an answer, while the connection is set up. No fault starts a run twice or leaves a lock behind for longer than
 //! its ttl. A proxy of the tests' own does it to real servers.
 
-mod support;
-
 #[path = "broken_connections/control.rs"]
 mod control;
 #[path = "broken_connections/servers.rs"]

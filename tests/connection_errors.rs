@@ -2,8 +2,6 @@
 //!
 //! Each table ends with a control: the same servers are reached by a URL without the mistake.
 
-mod support;
-
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;

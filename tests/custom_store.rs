@@ -1,7 +1,5 @@
 //! The store of the example `custom_store`, proved as every other store is.
 
-mod support;
-
 #[path = "../examples/custom_store/sqlite_store.rs"]
 mod sqlite_store;
 

@@ -1,8 +1,6 @@
 //! What could hurt is said at start, in the log and as data; what cannot work ends the start.
 #![cfg(unix)]
 
-mod support;
-
 #[path = "diagnosis/door.rs"]
 mod door;
 #[path = "diagnosis/folders.rs"]

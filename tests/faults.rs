@@ -6,8 +6,6 @@ use support::hand::Hand;
 use support::redis_server::RedisServer;
 use support::worker;
 
-mod support;
-
 #[path = "faults/blocking.rs"]
 mod blocking;
 #[path = "faults/log.rs"]
@@ -25,7 +23,7 @@ mod redis_full;
 #[path = "faults/shutdown.rs"]
 mod shutdown;
 
-support::promises::promises! {
+support::promises! {
     EVERYWHERE {
         processes::a_killed_winners_tick_is_over_and_the_next_after_its_ttl_runs_elsewhere;
         processes::a_winner_that_was_stopped_past_its_lease_takes_not_one_step_more;

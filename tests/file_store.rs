@@ -14,11 +14,6 @@ use proptest::prelude::*;
 use support::folder::TempFolder;
 use support::server::{SUCCEEDED, claim_now, win};
 
-mod support {
-    pub mod folder;
-    pub mod server;
-}
-
 #[path = "files/fleet.rs"]
 mod fleet;
 #[path = "files/state.rs"]

@@ -15,13 +15,6 @@ use support::folder::TempFolder;
 use support::in_place::InPlaceStore;
 use support::server::{SUCCEEDED, claim_now, claim_of, random, win, win_and_release};
 
-mod support {
-    pub mod child;
-    pub mod folder;
-    pub mod in_place;
-    pub mod server;
-}
-
 const ENTRY: &str = "a_server_alone_wins_every_tick";
 const KEY: &str = "import";
 

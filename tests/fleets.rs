@@ -5,8 +5,6 @@ use support::fleet::Orders;
 use support::redis_server::RedisServer;
 use support::worker;
 
-mod support;
-
 #[path = "fleets/by_hand.rs"]
 mod by_hand;
 #[path = "fleets/missed.rs"]
@@ -20,7 +18,7 @@ mod round_trips;
 #[path = "fleets/takeovers.rs"]
 mod takeovers;
 
-support::promises::promises! {
+support::promises! {
     EVERYWHERE {
         overlap::a_queued_tick_starts_when_the_long_run_before_it_ends;
         takeovers::a_killed_winners_tick_finishes_on_another_server_within_the_ttl_and_a_second;

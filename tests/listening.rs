@@ -1,7 +1,5 @@
 //! Whoever waits for a key hears that it was freed, on every store that can tell.
 
-mod support;
-
 use jobs::history::RunOutcome;
 use jobs::store::What;
 use jobs::store::redis::RedisStore;

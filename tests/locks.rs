@@ -1,11 +1,5 @@
 //! Locks by hand: what they promise, on Tokio's paused clock, and on real stores.
 
-mod support;
-
-#[allow(dead_code, reason = "each test program uses its own part")]
-#[path = "support/child.rs"]
-mod child;
-
 #[path = "locks/at_hand.rs"]
 mod at_hand;
 #[path = "locks/cancelled.rs"]

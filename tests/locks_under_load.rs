@@ -5,8 +5,6 @@
 #![cfg(unix)]
 #![allow(clippy::cast_precision_loss, reason = "rates of a few thousand")]
 
-mod support;
-
 #[path = "locks_under_load/ground.rs"]
 mod ground;
 #[path = "locks_under_load/judge.rs"]

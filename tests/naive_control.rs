@@ -10,14 +10,12 @@ use support::fleet::Orders;
 use support::home::{Home, Kind};
 use support::worker;
 
-mod support;
-
 #[path = "naive_control/claims.rs"]
 mod claims;
 #[path = "naive_control/schedulers.rs"]
 mod schedulers;
 
-support::promises::promises! {
+support::promises! {
     EVERYWHERE {
         schedulers::a_few_schedulers_run_each_tick_once_with_clocks_5_s_off;
     }

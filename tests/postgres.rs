@@ -1,7 +1,5 @@
 //! What only a PostgreSQL server brings with it: row locks, isolation levels, sessions that end, rights, encodings.
 
-mod support;
-
 #[path = "postgres/answers.rs"]
 mod answers;
 #[path = "postgres/columns.rs"]

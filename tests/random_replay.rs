@@ -3,8 +3,6 @@
 //!
 //! `JOBS_TEST_SEQUENCES=100000 cargo test --test random_replay` runs more of them.
 
-mod support;
-
 use jobs::testing::store::random_operations;
 
 use support::{file_subject, postgres_subject, subject, topology_subject};

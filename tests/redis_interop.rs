@@ -1,7 +1,5 @@
 //! The Redis store beside programs that use the same lock in the plain way, and on servers in trouble.
 
-mod support;
-
 #[path = "redis_interop/cost.rs"]
 mod cost;
 #[path = "redis_interop/fleet.rs"]

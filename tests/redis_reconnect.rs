@@ -1,7 +1,5 @@
 //! The Redis store's connection: lost, stuck, demoted, given up, and opened anew.
 
-mod support;
-
 #[path = "redis_reconnect/pauses.rs"]
 mod pauses;
 

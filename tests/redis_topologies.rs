@@ -4,8 +4,6 @@
 //! many ticks were started twice.
 #![cfg(unix)]
 
-mod support;
-
 #[path = "redis_topologies/cluster.rs"]
 mod cluster;
 #[path = "redis_topologies/replicas.rs"]

@@ -11,8 +11,6 @@ use support::hand::Hand;
 use support::redis_server::RedisServer;
 use support::worker;
 
-mod support;
-
 /// Also where the worker processes begin.
 #[test]
 fn a_process_of_its_own_runs_the_job() {

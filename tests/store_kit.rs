@@ -1,7 +1,5 @@
 //! Tests of `jobs::testing::store` itself: it finds what is wrong with a store, and names the promise that it breaks.
 
-mod support;
-
 #[path = "store_kit/faulty.rs"]
 mod faulty;
 

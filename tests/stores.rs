@@ -3,8 +3,6 @@
 //! To add a store, write a function that opens it as a `Subject`, and add a line here and one in `random_replay.rs`. The
 //! promises are in `runtime/src/testing/store`, the rules that every store shares in `runtime/src/store/decide/tests`.
 
-mod support;
-
 use support::{file_subject, postgres_subject, subject, topology_subject};
 
 jobs::store_contract!(memory: subject::memory);

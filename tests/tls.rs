@@ -1,7 +1,5 @@
 //! Jobs over encrypted connections.
 
-mod support;
-
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
 use jobs::store::{Certificates, Store};

@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::site::{Kind, Site};
 use super::steps::{claim_case, every_fault_at_every_position};
-use super::support::proxy::Fault;
+use support::proxy::Fault;
 
 pub async fn a_client_that_repeats_a_claim_with_another_token_is_locked_out_by_itself(kind: Kind) {
     let applied = [Fault::LostAnswer, Fault::LateAnswer, Fault::ResetBeforeAnswer, Fault::CutAnswer];

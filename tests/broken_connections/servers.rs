@@ -10,8 +10,8 @@ use jobs::{Job, Jobs, Run, RunNow, Timestamp};
 use tokio::task::JoinSet;
 
 use super::site::{Kind, Site};
-use super::support::bench::{LONG, claim_now};
-use super::support::proxy::{Fault, Proxy};
+use support::bench::{LONG, claim_now};
+use support::proxy::{Fault, Proxy};
 
 const KEY: &str = "import-products";
 const GAP: Duration = Duration::from_millis(200);

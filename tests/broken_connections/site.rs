@@ -10,10 +10,10 @@ use jobs::store::redis::RedisStore;
 use jobs::testing::store::Client;
 use tokio::sync::OnceCell;
 
-use super::support::pooler::Pooler;
-use super::support::postgres_server::PostgresServer;
-use super::support::proxy::Proxy;
-use super::support::redis_server::{PATIENCE, RedisServer};
+use support::pooler::Pooler;
+use support::postgres_server::PostgresServer;
+use support::proxy::Proxy;
+use support::redis_server::{PATIENCE, RedisServer};
 
 /// How long a step may take before its caller gives up.
 const RESPONSE: Duration = Duration::from_millis(400);

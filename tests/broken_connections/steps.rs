@@ -12,8 +12,8 @@ use jobs::store::{Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, StoreErro
 use jobs::testing::store::{Client, Stamped};
 
 use super::site::{Kind, Site};
-use super::support::bench::{LONG, ask, claim, claim_now, claim_with, ending};
-use super::support::proxy::Fault;
+use support::bench::{LONG, ask, claim, claim_now, claim_with, ending};
+use support::proxy::Fault;
 
 const KEY: &str = "import-products";
 /// Room for every repetition of a step.

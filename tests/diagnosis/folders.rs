@@ -36,7 +36,7 @@ async fn a_folder_on_a_disk_gives_no_finding() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_folder_in_memory_is_told() {
-    let folder = super::support::folder::TempFolder::in_memory();
+    let folder = support::folder::TempFolder::in_memory();
     assert!(
         folder.path().starts_with("/dev/shm"),
         "there is no file system in memory at /dev/shm: mount one"

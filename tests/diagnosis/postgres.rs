@@ -8,8 +8,8 @@ use jobs::store::StoreErrorKind;
 use jobs::store::postgres::PostgresStore;
 use jobs::testing::store::Client;
 
-use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{builder, door, found_by, only};
+use support::postgres_server::{PATIENCE, PostgresServer};
 
 fn open(url: &str) -> PostgresStore {
     PostgresStore::open(url, None).expect("a valid URL").with_timeouts(PATIENCE, PATIENCE)

@@ -8,9 +8,9 @@ use jobs::store::Store;
 use jobs::store::redis::RedisStore;
 use redis::aio::MultiplexedConnection;
 
-use super::support::postgres_server::free_port;
-use super::support::redis_server::{PATIENCE, RedisServer};
 use super::{builder, door, found_by, only};
+use support::postgres_server::free_port;
+use support::redis_server::{PATIENCE, RedisServer};
 
 fn open(url: &str) -> RedisStore {
     RedisStore::open(url, None).expect("a valid URL").with_timeouts(PATIENCE, PATIENCE)

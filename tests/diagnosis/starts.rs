@@ -6,10 +6,10 @@ use jobs::Timestamp;
 use jobs::clock::Clock;
 use jobs::diagnosis::{FindingKind, Severity};
 
-use super::support::fleet::{Orders, Worker, field};
-use super::support::hand::Hand;
-use super::support::redis_server::RedisServer;
 use super::{builder, door, only};
+use support::fleet::{Orders, Worker, field};
+use support::hand::Hand;
+use support::redis_server::RedisServer;
 
 /// The lines of the log that somebody should read.
 fn loud(server: &Worker) -> Vec<String> {

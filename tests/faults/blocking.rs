@@ -5,9 +5,9 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::history::RunOutcome;
 
-use crate::support::fleet::{Orders, all_steps, first_start, wait_for, wait_until};
-use crate::support::hand::Hand;
-use crate::support::home::Kind;
+use support::fleet::{Orders, all_steps, first_start, wait_for, wait_until};
+use support::hand::Hand;
+use support::home::Kind;
 
 pub fn a_job_that_blocks_the_only_thread_keeps_its_lease(store: Kind) {
     let home = store.home();

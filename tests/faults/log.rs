@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::fleet::{Orders, field, wait_until};
-use crate::support::home::Kind;
+use support::fleet::{Orders, field, wait_until};
+use support::home::Kind;
 
 pub fn losing_is_one_quiet_line_and_never_names_the_loser_as_the_winner(store: Kind) {
     let home = store.home();

@@ -2,9 +2,9 @@
 
 use jobs::history::{RunOutcome, Skip};
 
-use crate::support::fleet::{Orders, wait_for, wait_until};
-use crate::support::hand::Hand;
-use crate::support::redis_server::RedisServer;
+use support::fleet::{Orders, wait_for, wait_until};
+use support::hand::Hand;
+use support::redis_server::RedisServer;
 
 #[test]
 fn a_plain_clients_lock_and_our_run_exclude_each_other() {

@@ -8,9 +8,9 @@ use jobs::history::RunOutcome;
 use jobs::schedule::Schedule;
 use jobs::store::ClaimReply;
 
-use crate::support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
-use crate::support::hand::Hand;
-use crate::support::home::{Home, Kind, Whereabouts};
+use support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
+use support::hand::Hand;
+use support::home::{Home, Kind, Whereabouts};
 
 /// The run goes on for about two seconds from here, over several extensions.
 pub fn long_run(place: &impl Whereabouts) -> (Vec<Worker>, Step) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::history::RunOutcome;
 
-use crate::support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
-use crate::support::hand::Hand;
-use crate::support::home::{Home, Kind};
-use crate::support::redis_server::RedisServer;
+use support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
+use support::hand::Hand;
+use support::home::{Home, Kind};
+use support::redis_server::RedisServer;
 
 /// Every second, for ten seconds unless something happens.
 fn long_runs(home: &Home) -> Orders {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::outages::{a_restart_mid_run, long_run, ran_once};
-use crate::support::hand::Hand;
-use crate::support::home::Home;
-use crate::support::redis_server::RedisServer;
+use support::hand::Hand;
+use support::home::Home;
+use support::redis_server::RedisServer;
 
 #[test]
 fn a_run_puts_its_lock_and_mark_back_into_a_redis_that_lost_everything() {

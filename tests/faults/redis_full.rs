@@ -2,9 +2,9 @@
 
 use jobs::history::RunOutcome;
 
-use crate::support::fleet::{Orders, wait_for, wait_until};
-use crate::support::hand::Hand;
-use crate::support::redis_server::RedisServer;
+use support::fleet::{Orders, wait_for, wait_until};
+use support::hand::Hand;
+use support::redis_server::RedisServer;
 
 #[test]
 fn a_full_redis_starts_nothing_says_so_and_still_extends_and_releases() {

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use jobs::history::RunOutcome;
 
-use crate::support::fleet::{Orders, wait_until};
-use crate::support::hand::Hand;
-use crate::support::home::{Home, Kind};
+use support::fleet::{Orders, wait_until};
+use support::hand::Hand;
+use support::home::{Home, Kind};
 
 /// A worker that runs until SIGTERM, with a run of this many tenths of a second going on.
 fn a_worker(home: &Home, steps: u32, grace_millis: u32) -> Orders {

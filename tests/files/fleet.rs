@@ -10,7 +10,7 @@ use jobs::store::StoreErrorKind;
 use jobs::store::file::FileStore;
 use jobs::testing::store::Client;
 
-use super::support::folder::TempFolder;
+use support::folder::TempFolder;
 
 const LONG: Duration = Duration::from_secs(60);
 

@@ -10,8 +10,8 @@ use jobs::store::file::FileStore;
 use jobs::store::{Claim, ClaimReply, StoreErrorKind, TickClaim, What, Won};
 use jobs::testing::store::Client;
 
-use super::support::folder::TempFolder;
-use super::support::server::{SUCCEEDED, claim_now, claim_of, win};
+use support::folder::TempFolder;
+use support::server::{SUCCEEDED, claim_now, claim_of, win};
 
 const LONG: Duration = Duration::from_secs(60);
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::fleet::{Orders, Worker, all_steps, wait_until};
-use crate::support::hand::Hand;
-use crate::support::home::Kind;
+use support::fleet::{Orders, Worker, all_steps, wait_until};
+use support::hand::Hand;
+use support::home::Kind;
 
 fn pause(seconds: u64) {
     std::thread::sleep(Duration::from_secs(seconds));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jobs::Timestamp;
 
-use crate::support::fleet::{Orders, all_steps, wait_for, wait_until};
-use crate::support::home::{Home, Kind};
+use support::fleet::{Orders, all_steps, wait_for, wait_until};
+use support::home::{Home, Kind};
 
 /// So short a grace that whoever starts later is too late.
 fn orders(home: &Home) -> Orders {
@@ -17,7 +17,7 @@ fn orders(home: &Home) -> Orders {
 fn downtime(orders: &Orders) -> (Vec<Timestamp>, Timestamp) {
     let mut fleet = orders.start_fleet(2);
     wait_until("a run", || !all_steps(&fleet, "start").is_empty());
-    fleet.iter_mut().for_each(crate::support::fleet::Worker::kill);
+    fleet.iter_mut().for_each(support::fleet::Worker::kill);
     drop(fleet);
     std::thread::sleep(Duration::from_secs(5));
     // Away from the next tick: a start takes a moment.

@@ -1,7 +1,7 @@
 //! A tick that is due while the last run goes on.
 
-use crate::support::fleet::{Orders, Step, all_steps, wait_until};
-use crate::support::home::Kind;
+use support::fleet::{Orders, Step, all_steps, wait_until};
+use support::home::Kind;
 
 /// Every second, for one and a half: each run outlasts the next tick.
 fn runs(store: Kind, overlap: &str) -> Vec<(Step, Step)> {

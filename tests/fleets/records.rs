@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jobs::history::RunOutcome;
 
-use crate::support::fleet::{Orders, Worker, first_start, wait_until};
-use crate::support::hand::Hand;
-use crate::support::home::Kind;
+use support::fleet::{Orders, Worker, first_start, wait_until};
+use support::hand::Hand;
+use support::home::Kind;
 
 pub fn a_run_outlives_all_servers_on_record_as_unfinished_and_then_as_crashed(store: Kind) {
     let home = store.home();

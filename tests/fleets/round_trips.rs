@@ -1,8 +1,8 @@
 //! How often servers go to the store, counted by the store.
 
-use crate::support::fleet::{Orders, Worker, all_steps, field, wait_until};
-use crate::support::hand::Hand;
-use crate::support::redis_server::RedisServer;
+use support::fleet::{Orders, Worker, all_steps, field, wait_until};
+use support::hand::Hand;
+use support::redis_server::RedisServer;
 
 /// How often the server carried out this command, by a client's or a script's wish.
 fn calls(hand: &Hand, command: &str) -> usize {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::history::RunOutcome;
 
-use crate::support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
-use crate::support::hand::Hand;
-use crate::support::home::{Home, Kind};
+use support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
+use support::hand::Hand;
+use support::home::{Home, Kind};
 
 const TTL: Duration = Duration::from_secs(2);
 

@@ -6,7 +6,8 @@ use jobs::locks::LockError;
 use jobs::testing::Fleet;
 use jobs::{Job, Run};
 
-use super::child::{Child, role};
+use support::child::{Child, role};
+
 use super::kit::{fleet, secs};
 
 #[tokio::test(start_paused = true)]
@@ -77,5 +78,5 @@ async fn without_one_or_with_several_it_is_an_error_and_with_one_it_is_that() {
     assert_eq!(guard.server(), second.server());
     guard.release().await.unwrap();
     second.shutdown().await;
-    super::child::tell("all is well");
+    support::child::tell("all is well");
 }

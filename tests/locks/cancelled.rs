@@ -10,7 +10,7 @@ use jobs::locks::LockError;
 use jobs::store::redis::RedisStore;
 
 use super::kit::{fleet, millis, secs};
-use super::support::redis_server::RedisServer;
+use support::redis_server::RedisServer;
 
 /// Polls a future so many times, with a pause before each further time, and drops it. Whether it had ended.
 async fn drop_after<F: Future>(polls: usize, pause: Duration, future: F) -> bool {

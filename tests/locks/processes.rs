@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jobs::store::redis::RedisStore;
 
-use super::child::{Child, role, tell, wait_for_parent};
-use super::support::redis_server::RedisServer;
+use support::child::{Child, role, tell, wait_for_parent};
+use support::redis_server::RedisServer;
 
 const ENTRY: &str = "processes::a_lock_and_its_waiters_survive_killed_processes";
 

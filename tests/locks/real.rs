@@ -13,10 +13,10 @@ use jobs::store::redis::RedisStore;
 use jobs::{Builder, Jobs};
 use tokio::time::Instant;
 
-use super::support::folder::TempFolder;
-use super::support::postgres_server::PostgresServer;
-use super::support::redis_cluster::RedisCluster;
-use super::support::redis_server::RedisServer;
+use support::folder::TempFolder;
+use support::postgres_server::PostgresServer;
+use support::redis_cluster::RedisCluster;
+use support::redis_server::RedisServer;
 
 /// Where several schedulers meet.
 trait Ground {

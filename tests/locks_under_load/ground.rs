@@ -7,12 +7,12 @@ use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
 
-use crate::support::fleet::Orders;
-use crate::support::folder::TempFolder;
-use crate::support::postgres_server::PostgresServer;
-use crate::support::redis_cluster::RedisCluster;
-use crate::support::redis_server::RedisServer;
-use crate::support::worker::setting;
+use support::fleet::Orders;
+use support::folder::TempFolder;
+use support::postgres_server::PostgresServer;
+use support::redis_cluster::RedisCluster;
+use support::redis_server::RedisServer;
+use support::worker::setting;
 
 /// A store that no other test uses.
 pub enum Ground {

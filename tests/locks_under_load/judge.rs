@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::support::fleet::Worker;
+use support::fleet::Worker;
 
 /// A lease as the store granted it, on the store's clock.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@ use super::ground::{Ground, repetitions};
 use super::judge::{leases, median, number, words};
 use super::process::{client, random, sleep_millis, witnessed};
 use super::witness::now;
-use crate::support::fleet::{Orders, Worker, wait_for, wait_until};
-use crate::support::worker::{orders, tell};
+use support::fleet::{Orders, Worker, wait_for, wait_until};
+use support::worker::{orders, tell};
 
 const KEY: &str = "cron-scheduler";
 const TTL: Duration = Duration::from_secs(1);

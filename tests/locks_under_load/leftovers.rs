@@ -7,8 +7,8 @@ use jobs::testing::store::Client;
 
 use super::ground::Ground;
 use super::process::{random, sleep_millis, start, witnessed};
-use crate::support::fleet::{Worker, wait_until};
-use crate::support::worker::{number, orders, setting, tell};
+use support::fleet::{Worker, wait_until};
+use support::worker::{number, orders, setting, tell};
 
 const TTL: Duration = Duration::from_secs(2);
 const KEYS: u64 = 5;

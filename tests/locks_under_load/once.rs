@@ -13,9 +13,9 @@ use jobs::{Jobs, Run};
 use super::ground::{Ground, open_here, repetitions};
 use super::judge::{number as count, words};
 use super::process::{random, sleep_millis, start};
-use crate::support::fleet::{Orders, Worker, wait_for_within};
-use crate::support::folder::TempFolder;
-use crate::support::worker::{number, orders, setting, tell};
+use support::fleet::{Orders, Worker, wait_for_within};
+use support::folder::TempFolder;
+use support::worker::{number, orders, setting, tell};
 
 const PROCESSES: usize = 20;
 const DELIVERIES: usize = 3;

@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::witness::Witness;
 use super::{ground, leader, leftovers, once, semaphore, waiting};
-use crate::support::worker::setting;
+use support::worker::setting;
 
 /// In a process that was started for it: does its part, and returns true.
 pub fn begin() -> bool {

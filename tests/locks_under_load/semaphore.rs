@@ -13,8 +13,8 @@ use super::ground::{Ground, repetitions};
 use super::judge::{leases, most_at_once, number as micros, words};
 use super::process::{client, random, sleep_millis, witnessed};
 use super::witness::now;
-use crate::support::fleet::Worker;
-use crate::support::worker::{number, orders, tell};
+use support::fleet::Worker;
+use support::worker::{number, orders, tell};
 
 const KEY: &str = "external-api";
 const SLOTS: u32 = 5;

@@ -12,9 +12,9 @@ use super::ground::Ground;
 use super::judge::{median, number, words};
 use super::process::{sleep_millis, start, witnessed};
 use super::witness::now;
-use crate::support::fleet::{Worker, wait_for_within};
-use crate::support::hand::Hand;
-use crate::support::worker::{orders, tell};
+use support::fleet::{Worker, wait_for_within};
+use support::hand::Hand;
+use support::worker::{orders, tell};
 
 const KEY: &str = "payment:123";
 const PROCESSES: usize = 10;

@@ -7,7 +7,7 @@ use jobs::Timestamp;
 use jobs::store::{FenceChange, State, Swap, SwapReply, Swapped};
 use jobs::testing::{Hook, Hooked, Request};
 
-use crate::support::worker;
+use support::worker;
 
 /// Tells, each with times in microseconds of the machine's clock, which is the store's, too:
 ///

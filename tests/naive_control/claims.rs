@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::race;
-use crate::support::home::Kind;
+use support::home::Kind;
 
 pub fn a_claim_runs_each_of_200_ticks_once_with_clocks_10_ms_off(store: Kind) {
     let counted = race(&store.home(), "claim", 200, 10);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::schedule::Schedule;
 
-use crate::support::fleet::{Orders, Worker, all_steps, field, wait_until};
-use crate::support::hand::Hand;
-use crate::support::home::Kind;
 use crate::{SERVERS, skews};
+use support::fleet::{Orders, Worker, all_steps, field, wait_until};
+use support::hand::Hand;
+use support::home::Kind;
 
 /// Real schedulers on clocks that are wrong.
 struct Fleet {

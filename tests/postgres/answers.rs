@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::support::postgres_server::PostgresServer;
 use super::{store_at, unused_name};
+use support::postgres_server::PostgresServer;
 
 /// Passes everything on, and leaves the rows out of the next answer if it is told to.
 struct WithoutRows {

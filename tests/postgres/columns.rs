@@ -9,9 +9,9 @@ use jobs::store::{Ending, StoreErrorKind, What};
 use jobs::{Job, Run};
 use tokio_postgres::{Client, NoTls};
 
-use super::support::bench::{LONG, claim, claim_now, claim_what, ending};
-use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{open, open_url, unused_name, win};
+use support::bench::{LONG, claim, claim_now, claim_what, ending};
+use support::postgres_server::{PATIENCE, PostgresServer};
 
 /// What the statement shows, column by column; NULL as "-".
 async fn shown(client: &Client, statement: &str) -> Vec<Vec<String>> {

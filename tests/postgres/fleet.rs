@@ -7,8 +7,8 @@ use std::time::Duration;
 use jobs::history::RunOutcome;
 use jobs::{Job, Jobs, Timestamp};
 
-use super::support::postgres_server::PostgresServer;
 use super::unused_name;
+use support::postgres_server::PostgresServer;
 
 type Starts = Arc<Mutex<Vec<(Option<Timestamp>, i64)>>>;
 

@@ -9,9 +9,9 @@ use jobs::testing::store::Client as Jobs;
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-use super::support::bench::{LONG, claim_what, ending, holder};
-use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{claim_on, open, open_url, unused_name, win};
+use support::bench::{LONG, claim_what, ending, holder};
+use support::postgres_server::{PATIENCE, PostgresServer};
 
 async fn listen(client: &Jobs, key: &str) -> Listener {
     client.store().listen(key).await.expect("listen").expect("PostgreSQL notifies")

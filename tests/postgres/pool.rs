@@ -12,9 +12,9 @@ use jobs::testing::store::Client as Jobs;
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, NoTls};
 
-use super::support::bench::{LONG, claim_now};
-use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{claim_on, unused_name};
+use support::bench::{LONG, claim_now};
+use support::postgres_server::{PATIENCE, PostgresServer};
 
 fn pool(server: &PostgresServer, size: usize) -> Pool {
     let mut config: tokio_postgres::Config = server.url().parse().unwrap();

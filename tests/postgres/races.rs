@@ -12,10 +12,10 @@ use jobs::schedule::Overlap;
 use jobs::store::{Claim, ClaimReply, Lease, TickClaim};
 use jobs::testing::store::Client;
 
-use super::support::bench::{DAY, LONG, ask, claim, claim_with, ending};
-use super::support::pooler::Pooler;
-use super::support::postgres_server::PostgresServer;
 use super::{ISOLATION_LEVELS, claim_on, open, open_url, unused_name, win};
+use support::bench::{DAY, LONG, ask, claim, claim_with, ending};
+use support::pooler::Pooler;
+use support::postgres_server::PostgresServer;
 
 fn rounds() -> u32 {
     std::env::var("JOBS_TEST_ROUNDS").map_or(2_000, |rounds| rounds.parse().expect("a number"))

@@ -7,9 +7,9 @@ use jobs::store::postgres::PostgresStore;
 use jobs::store::{Store, StoreError, StoreErrorKind};
 use jobs::testing::store::Client;
 
-use super::support::bench::{LONG, claim_now};
-use super::support::postgres_server::PostgresServer;
 use super::{open, store_at, unused_name, win};
+use support::bench::{LONG, claim_now};
+use support::postgres_server::PostgresServer;
 
 async fn refusal(url: &str) -> StoreError {
     let patience = Duration::from_secs(5);

@@ -10,11 +10,11 @@ use jobs::store::{
 use tokio_postgres::types::Type;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-use super::support::bench::{LONG, claim, claim_now, claim_what, ending, holder};
-use super::support::pooler::Pooler;
-use super::support::postgres_server::PostgresServer;
-use super::support::proxy::Proxy;
 use super::{claim_on, open, open_url, store_at, unused_name, win};
+use support::bench::{LONG, claim, claim_now, claim_what, ending, holder};
+use support::pooler::Pooler;
+use support::postgres_server::PostgresServer;
+use support::proxy::Proxy;
 
 #[tokio::test]
 async fn a_session_that_is_ended_in_the_middle_of_a_claim_does_no_harm() {

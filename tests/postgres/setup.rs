@@ -7,9 +7,9 @@ use jobs::store::postgres::PostgresStore;
 use jobs::store::{Claim, ClaimReply, StoreError, StoreErrorKind, What};
 use jobs::testing::store::Client;
 
-use super::support::bench::{LONG, claim, claim_now, claim_what, ending};
-use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{open, open_url, unused_name, win};
+use support::bench::{LONG, claim, claim_now, claim_what, ending};
+use support::postgres_server::{PATIENCE, PostgresServer};
 
 fn in_schema(server: &PostgresServer, user: &str, schema: &str) -> PostgresStore {
     let url = format!("{}?schema={schema}", server.url_of(user));

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use jobs::history::RunOutcome;
 use jobs::store::What;
 
-use super::support::bench::{LONG, claim_what, ending, holder};
-use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{ISOLATION_LEVELS, claim_on, open, open_url, unused_name, win};
+use support::bench::{LONG, claim_what, ending, holder};
+use support::postgres_server::{PATIENCE, PostgresServer};
 
 /// So many wins show something.
 const ENOUGH: u32 = 30;

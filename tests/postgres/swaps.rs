@@ -12,9 +12,9 @@ use jobs::store::{
     Swapped, Version, What,
 };
 
-use super::support::pooler::Pooler;
-use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{ISOLATION_LEVELS, store_at, unused_name};
+use support::pooler::Pooler;
+use support::postgres_server::{PATIENCE, PostgresServer};
 
 /// Each isolation level, and a pooler.
 fn urls() -> Vec<String> {

@@ -13,10 +13,10 @@ use jobs::store::{
 use jobs::testing::store::Client as Jobs;
 use tokio_postgres::Client;
 
-use super::support::bench::{DAY, LONG, claim, claim_now, claim_what, ending, holder};
-use super::support::pooler::Pooler;
-use super::support::postgres_server::{PATIENCE, PostgresServer};
 use super::{ISOLATION_LEVELS, claim_on, open, open_url, unused_name, win};
+use support::bench::{DAY, LONG, claim, claim_now, claim_what, ending, holder};
+use support::pooler::Pooler;
+use support::postgres_server::{PATIENCE, PostgresServer};
 
 const BRIEF: Duration = Duration::from_millis(20);
 

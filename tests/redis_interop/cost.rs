@@ -9,10 +9,10 @@ use jobs::store::{ClaimReply, ReleaseReply, What};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
-use super::support::bench::{LONG, claim, claim_what, ending};
-use super::support::proxy::Proxy;
-use super::support::redis_server::{PATIENCE, RedisServer};
 use super::{beside, fleet, raw};
+use support::bench::{LONG, claim, claim_what, ending};
+use support::proxy::Proxy;
+use support::redis_server::{PATIENCE, RedisServer};
 
 /// How often the server has run a command since it last forgot.
 async fn calls(plain: &mut MultiplexedConnection, command: &str) -> u32 {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jobs::store::Note;
 use redis::aio::MultiplexedConnection;
 
-use super::support::bench::{Bench, DAY, LONG, MOMENT};
-use super::support::redis_server::RedisServer;
 use super::{beside, raw};
+use support::bench::{Bench, DAY, LONG, MOMENT};
+use support::redis_server::RedisServer;
 
 /// What a server without jobs says of itself.
 pub fn about(server: &str) -> String {

@@ -9,9 +9,9 @@ use jobs::store::{Change, JobRecord, StoreError, StoreErrorKind, Swap, SwapReply
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
-use super::support::bench::{LONG, claim, claim_now, claim_what, ending};
-use super::support::redis_server::{PATIENCE, RedisServer};
 use super::{fleet, raw};
+use support::bench::{LONG, claim, claim_now, claim_what, ending};
+use support::redis_server::{PATIENCE, RedisServer};
 
 /// The commands and keys that the README asks an administrator to allow, and the keys of a namespace `ns`.
 fn permissions_in_the_readme() -> (Vec<String>, Vec<String>, Vec<String>) {

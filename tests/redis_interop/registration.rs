@@ -6,9 +6,9 @@ use jobs::Timestamp;
 use jobs::store::TickClaim;
 use redis::aio::MultiplexedConnection;
 
-use super::support::bench::{Bench, LONG, SCHEDULE, ask, claim_with};
-use super::support::redis_server::RedisServer;
 use super::{beside, tamper};
+use support::bench::{Bench, LONG, SCHEDULE, ask, claim_with};
+use support::redis_server::RedisServer;
 
 const OTHER: &str = "30 * * * * UTC";
 const MINUTE: Duration = Duration::from_secs(60);

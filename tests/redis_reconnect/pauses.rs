@@ -8,7 +8,7 @@ use jobs::store::redis::RedisStore;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::support::redis_server::{PATIENCE, RedisServer};
+use support::redis_server::{PATIENCE, RedisServer};
 
 /// A way to the server that can be shut: then everybody is thrown out, and whoever comes is sent away at once.
 struct Door {

@@ -6,11 +6,11 @@ use jobs::store::ClaimReply;
 use jobs::store::redis::RedisStore;
 use jobs::testing::store::Client;
 
-use crate::support::bench::{LONG, claim_now};
-use crate::support::fleet::{Worker, wait_for};
-use crate::support::hand::Hand;
-use crate::support::redis_cluster::RedisCluster;
 use crate::{DEAD_AFTER, double_starts, failovers, fleet_with_a_run, went_on};
+use support::bench::{LONG, claim_now};
+use support::fleet::{Worker, wait_for};
+use support::hand::Hand;
+use support::redis_cluster::RedisCluster;
 
 const LOCK: &str = "lock:import";
 

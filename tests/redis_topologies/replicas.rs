@@ -8,11 +8,11 @@ use jobs::store::{ClaimReply, ExtendReply, StoreErrorKind};
 use jobs::testing::store::{Acquired, Client, Subject};
 
 use crate::serve;
-use crate::support::bench::{Bench, LONG, claim_now};
-use crate::support::fleet::{wait_for, wait_until};
-use crate::support::hand::Hand;
-use crate::support::redis_cluster::RedisCluster;
-use crate::support::redis_server::RedisServer;
+use support::bench::{Bench, LONG, claim_now};
+use support::fleet::{wait_for, wait_until};
+use support::hand::Hand;
+use support::redis_cluster::RedisCluster;
+use support::redis_server::RedisServer;
 
 fn replica_of(redis: &RedisServer) -> RedisServer {
     let () = Hand::on(redis).say("CONFIG SET repl-diskless-sync-delay 0");

@@ -6,10 +6,10 @@ use jobs::Timestamp;
 use jobs::store::Store;
 use jobs::store::redis::RedisStore;
 
-use crate::support::fleet::{Orders, all_steps, wait_for, wait_until};
-use crate::support::hand::Hand;
-use crate::support::redis_sentinel::RedisSentinel;
 use crate::{DEAD_AFTER, double_starts, failovers, fleet_with_a_run, serve, went_on};
+use support::fleet::{Orders, all_steps, wait_for, wait_until};
+use support::hand::Hand;
+use support::redis_sentinel::RedisSentinel;
 
 /// The master dies while a job runs whose claim the replica has.
 fn a_failover_mid_run(parameters: &str) {

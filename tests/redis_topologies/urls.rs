@@ -4,9 +4,9 @@ use jobs::store::ClaimReply;
 use jobs::store::redis::RedisStore;
 use jobs::testing::store::Client;
 
-use crate::support::bench::{LONG, claim_now};
-use crate::support::folder::TempFolder;
-use crate::support::redis_server::RedisServer;
+use support::bench::{LONG, claim_now};
+use support::folder::TempFolder;
+use support::redis_server::RedisServer;
 
 async fn wins(url: &str) -> bool {
     let client = Client::new(RedisStore::open(url, None).expect("a URL"));

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::folder::TempFolder;
-use super::pooler::{PooledServer, Pooler};
-use super::postgres_server::PostgresServer;
-use super::redis_cluster::RedisCluster;
-use super::redis_sentinel::RedisSentinel;
-use super::redis_server::RedisServer;
+use crate::folder::TempFolder;
+use crate::pooler::{PooledServer, Pooler};
+use crate::postgres_server::PostgresServer;
+use crate::redis_cluster::RedisCluster;
+use crate::redis_sentinel::RedisSentinel;
+use crate::redis_server::RedisServer;
 
 /// Where a store is, as a worker is told.
 pub trait Whereabouts {

@@ -5,7 +5,7 @@ use rcgen::{
     SignatureAlgorithm,
 };
 
-use super::folder::TempFolder;
+use crate::folder::TempFolder;
 
 /// Somebody who vouches for servers and clients.
 pub struct Authority {

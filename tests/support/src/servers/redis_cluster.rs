@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use redis::{FromRedisValue, RedisResult};
 
-use super::fleet::wait_for;
-use super::hand::Hand;
-use super::home::{Server, Whereabouts};
-use super::redis_server::RedisServer;
+use crate::fleet::wait_for;
+use crate::hand::Hand;
+use crate::home::{Server, Whereabouts};
+use crate::redis_server::RedisServer;
 
 pub struct RedisCluster {
     /// The first three begin as masters, each other as the replica of the one three before.

@@ -30,7 +30,7 @@ pub fn begin() -> bool {
         match role.as_str() {
             "serve" => serve().await,
             "serve until signal" => serve_until_signal().await,
-            role => super::racer::race(role).await,
+            role => crate::racer::race(role).await,
         }
     });
     true

@@ -7,8 +7,8 @@ use jobs::store::memory::MemoryStore;
 
 pub use jobs::testing::store::{Subject, Tamper, Tampering};
 
-use super::redis_server::RedisServer;
-use super::redis_subject;
+use crate::redis_server::RedisServer;
+use crate::redis_subject;
 
 /// A memory store of its own.
 pub fn memory() -> std::future::Ready<Subject> {

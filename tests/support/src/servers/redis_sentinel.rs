@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use redis::FromRedisValue;
 
-use super::fleet::wait_for;
-use super::folder::TempFolder;
-use super::hand::Hand;
-use super::home::{Server, Whereabouts};
-use super::redis_server::{RedisServer, end, free_port, launch};
+use crate::fleet::wait_for;
+use crate::folder::TempFolder;
+use crate::hand::Hand;
+use crate::home::{Server, Whereabouts};
+use crate::redis_server::{RedisServer, end, free_port, launch};
 
 /// What the sentinels call the master.
 const NAME: &str = "shop";

@@ -14,11 +14,11 @@ use jobs::testing::store::Client;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
 use tokio_postgres::{NoTls, Row};
 
-use super::bench::{ask, claim_with};
-use super::fleet::send_signal;
-use super::home::Whereabouts;
-use super::postgres_server;
-use super::worker::KEY;
+use crate::bench::{ask, claim_with};
+use crate::fleet::send_signal;
+use crate::home::Whereabouts;
+use crate::postgres_server;
+use crate::worker::KEY;
 
 /// A plain client, connected anew for each command, so that it survives whatever happens to the server.
 pub struct Hand {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
 
-use super::home::Whereabouts;
-use super::worker::MARK;
+use crate::home::Whereabouts;
+use crate::worker::MARK;
 
 /// The test in every binary that uses workers where their processes begin.
 const ENTRY: &str = "a_process_of_its_own_runs_the_job";

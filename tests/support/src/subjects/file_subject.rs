@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jobs::store::file::FileStore;
 
-use super::folder::TempFolder;
-use super::subject::Subject;
+use crate::folder::TempFolder;
+use crate::subject::Subject;
 
 fn open(folder: &TempFolder, namespace: Option<&str>) -> FileStore {
     FileStore::open(folder.path(), namespace).expect("a folder that can be written to")

@@ -1,10 +1,10 @@
 //! The Redis store behind sentinels and on a cluster, as stores under test.
 
-use super::redis_cluster::RedisCluster;
-use super::redis_sentinel::RedisSentinel;
-use super::redis_server::RedisServer;
-use super::redis_subject;
-use super::subject::Subject;
+use crate::redis_cluster::RedisCluster;
+use crate::redis_sentinel::RedisSentinel;
+use crate::redis_server::RedisServer;
+use crate::redis_subject;
+use crate::subject::Subject;
 
 /// The master that the sentinels name, with a namespace of the test's own.
 pub async fn sentinel() -> Subject {

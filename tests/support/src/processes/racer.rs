@@ -9,9 +9,9 @@ use jobs::store::{ClaimReply, TickClaim};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
-use super::bench::{ask, claim_with, ending};
-use super::hand::open;
-use super::worker::{KEY, number, orders, tell};
+use crate::bench::{ask, claim_with, ending};
+use crate::hand::open;
+use crate::worker::{KEY, number, orders, tell};
 
 const TTL: Duration = Duration::from_secs(1);
 

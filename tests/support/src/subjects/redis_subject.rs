@@ -8,8 +8,8 @@ use jobs::store::redis::RedisStore;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, FromRedisValue, ServerErrorKind};
 
-use super::redis_server::{PATIENCE, RedisServer};
-use super::subject::{Subject, Tamper, Tampering};
+use crate::redis_server::{PATIENCE, RedisServer};
+use crate::subject::{Subject, Tamper, Tampering};
 
 /// The store at a URL, with a namespace of the test's own; the clients are plain ones of all nodes that may have a key.
 pub fn at(url: String, clients: Vec<MultiplexedConnection>, server: Option<Arc<RedisServer>>) -> Subject {

@@ -26,7 +26,6 @@ impl TempFolder {
     }
 
     /// Writes a file, and tells its path.
-    #[allow(dead_code, reason = "not every test binary needs it")]
     pub fn put(&self, name: &str, content: &str) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, content).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, NoTls};
 
-use super::folder::TempFolder;
+use crate::folder::TempFolder;
 
 /// How long a healthy server may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);

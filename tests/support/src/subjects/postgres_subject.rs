@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use jobs::store::postgres::PostgresStore;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::pooler::Pooler;
-use super::postgres_server::{PATIENCE, PostgresServer};
-use super::subject::Subject;
+use crate::pooler::Pooler;
+use crate::postgres_server::{PATIENCE, PostgresServer};
+use crate::subject::Subject;
 
 /// The shared server, with a namespace of the test's own.
 pub async fn postgres() -> Subject {

@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::home::Kind;
+use crate::home::Kind;
 
 /// The stores of a list of promises.
 pub struct Homes {
@@ -44,18 +44,15 @@ pub const ON_SERVERS_THAT_ARE_BACK_AT_ONCE: Homes =
     Homes { always: &[Kind::Redis, Kind::Postgres], at_length: &[Kind::Pooled, Kind::Sentinel] };
 
 /// The list of what is promised, and where: each becomes a test.
-#[allow(unused_macros, reason = "not every test program has such promises")]
+#[macro_export]
 macro_rules! promises {
     ($($homes:ident { $($promises:ident::$promise:ident;)+ })+) => { $( $(
         #[test]
         fn $promise() {
-            $crate::support::promises::$homes.keep($promises::$promise);
+            $crate::promises::$homes.keep($promises::$promise);
         }
     )+ )+ };
 }
-
-#[allow(unused_imports, reason = "as above")]
-pub(crate) use promises;
 
 impl Homes {
     pub fn keep(&self, promise: fn(Kind)) {

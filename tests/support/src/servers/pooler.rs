@@ -3,9 +3,9 @@
 use std::process::Child;
 use std::sync::OnceLock;
 
-use super::folder::TempFolder;
-use super::home::{Server, Whereabouts};
-use super::postgres_server::{PostgresServer, answers_soon, free_port, watched};
+use crate::folder::TempFolder;
+use crate::home::{Server, Whereabouts};
+use crate::postgres_server::{PostgresServer, answers_soon, free_port, watched};
 
 /// A pooler that has fewer connections than it has clients.
 pub struct Pooler {

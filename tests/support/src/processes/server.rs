@@ -50,7 +50,6 @@ pub async fn win(client: &Client, key: &str) -> Lease {
     }
 }
 
-#[allow(dead_code, reason = "not every test binary needs it")]
 pub async fn win_and_release(client: &Client, key: &str) -> Result<Option<Won>, StoreError> {
     let claim = claim_now();
     let ClaimReply::Won(won) = client.claim(key, &claim).await?.reply.decision else { return Ok(None) };
