@@ -2,7 +2,7 @@
 //!
 //!     cargo run --example custom_store
 //!
-//! The store itself is `custom_store/sqlite_store.rs`. `tests/custom_store.rs` proves it, with the same promises and
+//! The store itself is `custom_store/sqlite_store.rs`. `tests/stores/custom_store.rs` proves it, with the same promises and
 //! random operations that the stores of this crate are proved by.
 
 #[path = "custom_store/sqlite_store.rs"]

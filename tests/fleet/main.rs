@@ -1,0 +1,31 @@
+//! Every policy of a job, by name, on fleets of servers under Tokio's paused clock: hours pass in milliseconds.
+
+mod common;
+mod guide;
+mod kit;
+mod odd_jobs;
+
+mod observing {
+    mod events;
+    mod hooks;
+    mod progress;
+    mod statistics;
+}
+mod operating {
+    mod by_hand;
+    mod operators;
+}
+mod runs {
+    mod missed;
+    mod outages;
+    mod overlap;
+    mod retries;
+    mod takeovers;
+    mod timeouts;
+    mod unfinished;
+}
+mod servers {
+    mod applications;
+    mod deploys;
+    mod registry;
+}

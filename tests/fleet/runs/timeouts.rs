@@ -1,0 +1,88 @@
+use std::sync::{Arc, Mutex};
+
+use jobs::Run;
+use jobs::events::EventKind;
+use jobs::history::RunOutcome;
+use jobs::testing::Fleet;
+
+use crate::common::{AGES, Heard, Notes, job, outcomes, secs};
+
+/// Writes down, when a job's future is dropped, whether its run was told to stop before.
+struct Dropped(Run, Arc<Mutex<Vec<bool>>>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(self.0.is_cancelled());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_past_its_timeout_is_told_then_dropped() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let noted = told.clone();
+    let endless = Notes::new().job(job("60s", 30).timeout(secs(10)), move |run| {
+        let dropped = Dropped(run, noted.clone());
+        async move {
+            let _dropped = dropped;
+            std::future::pending::<()>().await;
+        }
+    });
+    let fleet = Fleet::of(1).job(endless).start().await.unwrap();
+    fleet.run_for(secs(69)).await;
+    assert!(told.lock().unwrap().is_empty(), "it has a second left");
+    fleet.run_for(secs(2)).await;
+    assert_eq!(*told.lock().unwrap(), [true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_past_its_timeout_is_on_record_and_its_key_is_free() {
+    let notes = Notes::new();
+    let endless = notes.job(job("60s", 30).timeout(secs(10)), |_| std::future::pending::<()>());
+    let fleet = Fleet::of(2).job(endless).start().await.unwrap();
+    let heard = Heard::from(fleet.server(0));
+    fleet.run_for(secs(71)).await;
+    let history = fleet.history("job").await;
+    assert!(history.current.is_none(), "released once it was gone");
+    assert_eq!(history.runs[0].outcome, RunOutcome::TimedOut);
+    assert_eq!(history.runs[0].duration(), secs(10));
+    assert_eq!(heard.count(|kind| matches!(kind, EventKind::TimedOut(_))), 1);
+    fleet.run_for(secs(60)).await;
+    assert_eq!(notes.ticks(), [60, 120], "the next tick found the key free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_within_its_timeout_is_left_alone() {
+    let fleet = Fleet::of(1).job(Notes::new().lasting(job("60s", 30).timeout(secs(10)), 9));
+    let fleet = fleet.start().await.unwrap();
+    fleet.run_for(secs(75)).await;
+    assert_eq!(outcomes(&fleet).await, [RunOutcome::Succeeded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timeout_is_for_a_run_with_all_its_tries() {
+    let notes = Notes::new();
+    let failing = job("1h", 30).timeout(secs(30)).retries(100, secs(1));
+    let failing = notes.job(failing, |run| async move {
+        tokio::time::sleep(secs(4)).await;
+        Err::<(), _>(format!("try {}", run.retry()))
+    });
+    let fleet = Fleet::of(1).job(failing).start().await.unwrap();
+    fleet.run_for(secs(3660)).await;
+    let run = fleet.history("job").await.runs.remove(0);
+    assert_eq!((run.outcome, run.duration()), (RunOutcome::TimedOut, secs(30)));
+    assert!(notes.starts().len() > 1, "it was tried more than once");
+    assert_eq!(run.failed_tries[0].error, "try 0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_in_the_pause_between_two_tries_ends_the_run() {
+    let notes = Notes::new();
+    let failing = job("1h", 30).timeout(secs(10)).retries(1, AGES);
+    let failing = notes.job(failing, |_| async { Err::<(), _>("no luck") });
+    let fleet = Fleet::of(1).job(failing).start().await.unwrap();
+    fleet.run_for(secs(3620)).await;
+    let run = fleet.history("job").await.runs.remove(0);
+    assert_eq!((run.outcome, run.duration()), (RunOutcome::TimedOut, secs(10)));
+    assert_eq!(run.error.as_deref(), Some("no luck"), "why it was waiting");
+    assert_eq!(notes.starts().len(), 1);
+}

@@ -1,0 +1,23 @@
+//! Real processes on real stores: killed, stopped, cut off, deployed and operated.
+#![cfg(unix)]
+
+use support::fleet::Orders;
+use support::redis_server::RedisServer;
+use support::worker;
+
+mod broken_connections;
+mod faults;
+mod file_store;
+mod fleets;
+mod redis_topologies;
+
+/// Also where the worker processes begin.
+#[test]
+fn a_process_of_its_own_runs_the_job() {
+    if worker::begin() {
+        return;
+    }
+    let redis = RedisServer::start();
+    let server = Orders::serve(&redis).start();
+    server.wait_for("run end");
+}

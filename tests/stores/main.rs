@@ -1,0 +1,23 @@
+//! What each store promises, on real servers: the contract that all of them keep, and what only one of them has.
+
+use support::worker;
+
+mod contract;
+mod custom_store;
+mod file_store;
+mod kit;
+mod listening;
+mod postgres;
+mod random_replay;
+mod redis_interop;
+mod redis_reconnect;
+mod tls;
+
+/// Also where the worker processes begin.
+#[test]
+fn a_process_of_its_own_runs_the_job() {
+    if worker::begin() {
+        return;
+    }
+    tls::a_server_trusts_the_root_certificates_of_the_system();
+}

@@ -1,0 +1,38 @@
+//! Every store keeps what a plain record would: random sequences of messages and accidents are sent to a store, and every
+//! swap is replayed on a record in memory.
+//!
+//! `JOBS_TEST_SEQUENCES=100000 cargo test --test stores random_replay` runs more of them.
+
+use jobs::testing::store::random_operations;
+
+use support::{file_subject, postgres_subject, subject, topology_subject};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_keeps_what_a_record_would() {
+    random_operations(subject::redis().await, 2_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_behind_sentinels_keeps_what_a_record_would() {
+    random_operations(topology_subject::sentinel().await, 600).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_cluster_keeps_what_a_record_would() {
+    random_operations(topology_subject::cluster().await, 600).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_keeps_what_a_record_would() {
+    random_operations(subject::memory().await, 2_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_keep_what_a_record_would() {
+    random_operations(file_subject::file().await, 2_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_keeps_what_a_record_would() {
+    random_operations(postgres_subject::postgres().await, 800).await;
+}
