@@ -2,4 +2,5 @@
 //! What the compiler says about each mistake is in `tests/ui`.
 
 mod attribute;
+mod layout;
 mod readme;
