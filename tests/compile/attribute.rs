@@ -58,14 +58,14 @@ fn every_argument_arrives_in_the_registration() {
 }
 
 #[test]
-fn what_was_not_written_is_left_to_the_defaults_of_the_runtime() {
+fn omitted_arguments_are_left_to_the_defaults_of_the_runtime() {
     let settings = registration("close-books").settings;
     let nothing = jobs::__private::Settings { key: "close-books", ..Default::default() };
     assert_eq!(format!("{settings:?}"), format!("{nothing:?}"));
 }
 
 #[test]
-fn what_compiled_is_a_policy_at_run_time() {
+fn every_compiled_job_is_a_valid_policy_at_run_time() {
     for registration in inventory::iter::<Registration> {
         assert!(registration.settings.policy().is_ok(), "{}", registration.settings.key);
     }
@@ -78,7 +78,7 @@ fn the_doc_comment_is_the_description() {
 }
 
 #[test]
-fn a_job_says_where_it_is() {
+fn registration_names_the_place_of_its_function() {
     let registration = registration("close-books");
     assert_eq!(registration.function, "close_books");
     assert_eq!(registration.module, concat!(module_path!(), "::nightly"));

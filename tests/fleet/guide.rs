@@ -108,7 +108,7 @@ async fn a_takeover_comes_before_a_tick_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_back_before_the_next_tick_costs_no_tick_that_runs_once() {
+async fn outage_that_ends_before_the_next_tick_skips_no_tick_with_run_once() {
     for (missed, expected) in [(Missed::RunOnce, 1), (Missed::Skip, 0)] {
         let fleet = Fleet::of(3).job(move || hourly().missed(missed).run(|_| async {}));
         let fleet = fleet.start().await.unwrap();
@@ -136,7 +136,7 @@ async fn a_run_whose_end_is_not_reported_within_its_lease_is_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wiped_store_hears_of_a_run_again_and_forgets_a_pause() {
+async fn wiped_store_learns_of_a_run_again_and_forgets_a_pause() {
     let fleet = Fleet::of(3).job(|| hourly().run(|_| sleep(seconds(120)))).start().await.unwrap();
     fleet.run_for(HOUR + seconds(60)).await;
     fleet.server(0).pause(KEY).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_wiped_store_hears_of_a_run_again_and_forgets_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_wipe_a_tick_beyond_its_grace_is_not_run() {
+async fn tick_beyond_its_grace_does_not_run_after_a_wipe() {
     let job = || hourly().missed(Missed::RunOnce).run(|_| async {});
     let mut fleet = Fleet::of(1).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(600)).await;
@@ -169,7 +169,7 @@ async fn when_the_stores_clock_jumps_ahead_a_run_is_cancelled_at_its_next_keep_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_puts_a_takeover_off_until_the_resume() {
+async fn pause_postpones_a_takeover_until_the_resume() {
     let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(600)));
     let fleet = Fleet::of(2).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(60)).await;
@@ -199,7 +199,7 @@ async fn ticks_before_and_during_a_pause_are_not_run_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_by_hand_is_not_taken_over_and_keeps_no_tick() {
+async fn manual_run_is_not_taken_over_and_keeps_no_tick() {
     let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(60)));
     let fleet = Fleet::of(2).job(job).start().await.unwrap();
     let by_hand = fleet.server(0).run_now(KEY);

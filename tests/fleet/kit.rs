@@ -79,7 +79,7 @@ async fn a_frozen_server_does_nothing_until_it_is_thawed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_frozen_for_less_than_its_lease_goes_on() {
+async fn server_that_is_frozen_for_less_than_its_lease_continues_its_run() {
     let notes = Notes::new();
     let fleet = Fleet::of(2).job(notes.lasting(job("1h", 30), 60)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 11)).await;
@@ -204,7 +204,7 @@ fn a_test_can_pretend_to_be_locked_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_job_spawns_is_not_locked() {
+async fn task_spawned_by_a_job_is_not_locked() {
     let spawns = |_| async {
         let spawned =
             tokio::spawn(async { (Run::current().is_some(), std::panic::catch_unwind(jobs::assert_locked)) });

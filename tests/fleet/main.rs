@@ -12,7 +12,7 @@ mod observing {
     mod statistics;
 }
 mod operating {
-    mod by_hand;
+    mod manual_runs;
     mod operators;
 }
 mod runs {

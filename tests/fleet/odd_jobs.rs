@@ -152,7 +152,7 @@ async fn an_error_that_panics_when_printed_is_a_panic() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_is_its_own_cause_is_told_once() {
+async fn error_that_is_its_own_source_is_printed_once() {
     let runs = two_runs(job("60s", 30), |_| async { Err::<(), _>(Odd::ItsOwnCause) }).await;
     assert_eq!(runs[0].error.as_deref(), Some("round and round"));
 }
@@ -174,7 +174,7 @@ async fn a_panic_of_a_megabyte_is_cut_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_job_spawned_and_forgot_learns_that_the_run_was_cancelled() {
+async fn detached_task_of_a_job_learns_that_the_run_was_cancelled() {
     let told = Arc::new(AtomicBool::new(false));
     let learns = told.clone();
     let plan = job("60s", 30).timeout(secs(10));
@@ -212,7 +212,7 @@ async fn a_job_that_panics_on_every_server_stops_none_of_them() {
 
 /// In real time: a thread that blocks cannot be paused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_blocks_past_its_timeout_keeps_its_lease_until_it_is_gone() {
+async fn job_that_blocks_past_its_timeout_keeps_its_lease_until_it_ends() {
     let blocking = Job::new("job").timeout(Duration::from_millis(50)).run(|_| async {
         std::thread::sleep(Duration::from_millis(400));
         tokio::task::yield_now().await;

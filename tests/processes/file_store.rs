@@ -275,7 +275,7 @@ async fn announce_for_ever(client: &Client) {
 const ANNOUNCED: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn ten_processes_that_announce_themselves_are_listed_until_they_are_killed() {
+async fn ten_processes_with_heartbeats_are_listed_until_they_are_killed() {
     let folder = TempFolder::new();
     let client = open(folder.path());
     let mut servers: Vec<_> = (0..10).map(|_| Child::spawn(ENTRY, "announce", folder.path())).collect();

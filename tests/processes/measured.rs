@@ -8,7 +8,7 @@ mod naive_control;
 
 /// Also where the other processes begin.
 #[test]
-fn a_process_of_its_own_runs_the_job() {
+fn worker_process_runs_its_job() {
     if locks_under_load::process::begin() || worker::begin() {
         return;
     }

@@ -61,7 +61,7 @@ fn an_empty_item_in_a_list_is_refused() {
 }
 
 #[test]
-fn a_name_belongs_in_its_own_field() {
+fn name_is_refused_outside_its_own_field() {
     assert_invalid("0 0 * MON *", "\"MON\" is not a valid month field");
     assert_invalid("0 0 * * JAN", "\"JAN\" is not a valid weekday field");
     assert_invalid("JAN 0 * * *", "\"JAN\" is not a valid minute field");

@@ -43,7 +43,7 @@ fn the_defaults_are_those_of_the_table() {
 }
 
 #[test]
-fn a_job_built_by_hand_has_the_same_defaults() {
+fn job_built_at_run_time_has_the_same_defaults() {
     assert_eq!(format!("{:?}", by_hand().policy().unwrap()), format!("{:?}", Policy::new("import-products")));
 }
 
@@ -213,7 +213,7 @@ fn retrying_after_a_crash_takes_at_least_one_takeover() {
 }
 
 #[test]
-fn a_run_that_goes_on_without_its_lease_cannot_be_taken_over() {
+fn policy_cannot_combine_continuing_without_a_lease_with_takeovers() {
     let settings = Settings { on_crash: Some("retry"), on_lost: Some("continue"), ..hourly() };
     let message = "`on_lost = \"continue\"` cannot be combined with `on_crash = \"retry\"`: the run that goes on \
                    and the server that takes its tick over would work at the same time";
@@ -228,7 +228,7 @@ fn jitter_is_shorter_than_the_gap_between_ticks() {
 }
 
 #[test]
-fn what_concerns_ticks_needs_a_schedule() {
+fn arguments_about_ticks_need_a_schedule() {
     let needs = |argument| format!("`{argument}` needs a schedule; add `every = \"0 * * * *\"`");
     assert_only(Settings { tz: Some("UTC"), ..by_hand() }, "tz", &needs("tz"));
     assert_only(Settings { jitter: Some("1s"), ..by_hand() }, "jitter", &needs("jitter"));
@@ -255,7 +255,7 @@ fn a_retry_delay_needs_retries() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let settings =
         Settings { key: "a b", ttl: Some("60"), every: Some("0 25 * * *"), retries: Some(101), ..hourly() };
     let arguments: Vec<_> = problems(settings).into_iter().map(|(argument, _)| argument).collect();
@@ -263,7 +263,7 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
-fn a_value_that_cannot_be_read_causes_no_second_complaint() {
+fn unreadable_value_causes_one_error_only() {
     let arguments =
         |settings| problems(settings).into_iter().map(|(argument, _)| argument).collect::<Vec<_>>();
     let ttl = Settings { ttl: Some("5 minuets"), timeout: Some("2m"), keep_alive: Some(false), ..hourly() };

@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tick_is_what_follows_the_instant_just_before_it(schedule in any_schedule(), instant in any_instant()) {
+    fn tick_follows_the_instant_just_before_it(schedule in any_schedule(), instant in any_instant()) {
         let newest = schedule.newest_at(instant).unwrap();
         prop_assert_eq!(schedule.next_after(just_before(newest)), Some(newest), "{}", &schedule);
         let next = schedule.next_after(instant).unwrap();
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn a_schedule_reads_back_from_its_text(schedule in cron(), instant in any_instant()) {
+    fn schedule_parses_its_own_text(schedule in cron(), instant in any_instant()) {
         let shown = schedule.to_string();
         let (text, zone) = shown.rsplit_once(' ').unwrap();
         let again = Schedule::parse(text, Some(zone)).unwrap();

@@ -93,7 +93,7 @@ impl Pki {
 }
 
 #[tokio::test]
-async fn a_redis_that_does_not_let_us_in_says_why() {
+async fn error_of_a_redis_that_refuses_the_connection_has_reason_and_remedy() {
     let redis = RedisServer::start_with(&["--requirepass", "s3cr3t-right"]);
     let host = format!("127.0.0.1:{}", redis.port());
     let right = format!("redis://:s3cr3t-right@{host}");
@@ -118,7 +118,7 @@ async fn a_redis_that_does_not_let_us_in_says_why() {
 }
 
 #[tokio::test]
-async fn a_redis_and_a_server_that_do_not_trust_each_other_say_why() {
+async fn error_of_a_redis_without_mutual_trust_has_reason_and_remedy() {
     let pki = Pki::new();
     let authority = &pki.authority;
     let start = |name: &str, own: Identity, clients: &str| {
@@ -169,7 +169,7 @@ async fn a_redis_and_a_server_that_do_not_trust_each_other_say_why() {
 }
 
 #[tokio::test]
-async fn a_postgres_that_does_not_let_us_in_says_why() {
+async fn error_of_a_postgres_that_refuses_the_connection_has_reason_and_remedy() {
     let pki = Pki::new();
     // By its address it is the wrong one.
     let own = pki.authority.server(&["localhost"]);
@@ -236,7 +236,7 @@ async fn a_postgres_that_does_not_let_us_in_says_why() {
 }
 
 #[tokio::test]
-async fn a_user_without_rights_is_told_what_to_run() {
+async fn error_for_a_user_without_permissions_names_the_remedy() {
     let server = PostgresServer::shared();
     server.client().await.batch_execute("CREATE ROLE limited LOGIN").await.unwrap();
     check(&[(
@@ -249,7 +249,7 @@ async fn a_user_without_rights_is_told_what_to_run() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_or_says_nothing_is_named() {
+async fn unreachable_or_silent_server_is_named() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().map(|address| (address.port(), silent)).unwrap();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -298,7 +298,7 @@ async fn a_start_with_unusable_certificates_names_the_file() {
 }
 
 #[test]
-fn less_than_was_asked_for_is_refused_and_not_silently_done() {
+fn tls_settings_that_cannot_be_met_are_refused_and_not_ignored() {
     let pki = Pki::new();
     let root = format!("sslrootcert={}", pki.root);
     for (url, says) in [

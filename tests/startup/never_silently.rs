@@ -29,7 +29,7 @@ fn on_a_defective_store() -> Builder {
 const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn a_panic_inside_the_scheduler_ends_it_and_is_told() {
+async fn panic_inside_the_scheduler_ends_it_and_is_reported() {
     let jobs = on_a_defective_store().start_all().await.unwrap();
     let closed = tokio::time::timeout(SOON, jobs.closed()).await.expect("it ends");
     assert_eq!(closed, Closed::Failed);
@@ -38,13 +38,13 @@ async fn a_panic_inside_the_scheduler_ends_it_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_worker_whose_scheduler_cannot_go_on_ends_with_an_error() {
+async fn worker_whose_scheduler_fails_ends_with_an_error() {
     let ended = tokio::time::timeout(SOON, on_a_defective_store().run_until_signal()).await.expect("it ends");
     assert!(matches!(ended, Err(StartError::Ended)), "{ended:?}");
 }
 
 #[test]
-fn a_scheduler_outlives_the_runtime_of_its_jobs_only_to_say_so() {
+fn scheduler_whose_runtime_ended_reports_its_failure() {
     let application = tokio::runtime::Runtime::new().unwrap();
     let builder = jobs::builder().without_annotated().url("memory://outlived").job(every_tenth_of_a_second());
     let jobs = application.block_on(builder.start_all()).unwrap();

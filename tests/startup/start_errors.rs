@@ -55,7 +55,7 @@ fn no_runtime_is_an_error_and_not_a_panic() {
 }
 
 #[tokio::test]
-async fn no_jobs_are_an_error_that_says_how_jobs_get_lost() {
+async fn error_of_a_start_without_jobs_explains_how_jobs_get_lost() {
     let error = refused(jobs::builder().without_annotated().url("memory://none")).await;
     assert!(matches!(error, StartError::NoJobs));
     says(&error, &["#[singleton_job(…)]", "use that_crate as _;"]);
@@ -158,7 +158,7 @@ fn closed_port() -> u16 {
 }
 
 #[test]
-fn an_unreachable_store_is_tried_for_ten_seconds_and_named_without_its_password() {
+fn unreachable_store_is_retried_for_ten_seconds_and_named_without_its_password() {
     let port = closed_port();
     let begun = Instant::now();
     let orders = Orders::role("serve").set("REDIS_URL", format!("redis://jobs:secret@127.0.0.1:{port}/2"));
@@ -268,7 +268,7 @@ fn a_bad_schedule_from_outside_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_tool_without_jobs_starts_if_it_says_so_and_operates_those_of_others() {
+async fn tool_without_jobs_starts_on_request_and_operates_jobs_of_other_servers() {
     let report = Job::new("report").every("1h").unwrap().run(|_| async {});
     let url = "memory://a-tool-without-jobs";
     let server = jobs::builder().without_annotated().url(url).job(report).start_all().await.unwrap();
@@ -288,7 +288,7 @@ async fn a_tool_without_jobs_starts_if_it_says_so_and_operates_those_of_others()
 
 /// Its own folder is what a debug build would choose, and nobody else is there. `tests/run` unsets the variables.
 #[tokio::test]
-async fn a_tool_without_jobs_must_say_which_store_it_means() {
+async fn tool_without_jobs_needs_an_explicit_store() {
     let Err(refused) = jobs::builder().without_jobs().start_all().await else { panic!("it started") };
     assert!(refused.to_string().contains("name the store that the servers use"), "{refused}");
 }

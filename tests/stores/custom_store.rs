@@ -24,6 +24,6 @@ fn open() -> Subject {
 jobs::store_contract!(sqlite: async || open(), without lock, namespaces, notifications);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_keeps_what_a_record_would() {
+async fn sqlite_store_agrees_with_the_reference_record() {
     random_operations(open(), 600).await;
 }

@@ -30,22 +30,22 @@ async fn hears_of_releases_and_breaks(subject: Subject) {
 }
 
 #[tokio::test]
-async fn in_memory() {
+async fn memory_store_notifies_of_a_release() {
     hears_of_releases_and_breaks(subject::memory().await).await;
 }
 
 #[tokio::test]
-async fn on_redis() {
+async fn redis_store_notifies_of_a_release() {
     hears_of_releases_and_breaks(subject::redis().await).await;
 }
 
 #[tokio::test]
-async fn on_redis_behind_sentinels() {
+async fn redis_store_behind_sentinels_notifies_of_a_release() {
     hears_of_releases_and_breaks(topology_subject::sentinel().await).await;
 }
 
 #[tokio::test]
-async fn on_a_redis_cluster_whatever_node_has_the_key() {
+async fn redis_cluster_store_notifies_of_a_release_from_every_node() {
     let subject = topology_subject::cluster().await;
     for key in ["a", "b", "c", "d", "e", "f"] {
         let bench = Bench::with_key(&subject, key);
@@ -58,12 +58,12 @@ async fn on_a_redis_cluster_whatever_node_has_the_key() {
 }
 
 #[tokio::test]
-async fn on_postgres() {
+async fn postgres_store_notifies_of_a_release() {
     hears_of_releases_and_breaks(postgres_subject::postgres().await).await;
 }
 
 #[tokio::test]
-async fn files_cannot_tell_and_say_so() {
+async fn file_store_reports_that_it_cannot_notify() {
     let subject = file_subject::file().await;
     assert!(Bench::of(&subject).listen().await.is_none());
 }
@@ -94,7 +94,7 @@ async fn release_of_a_key_that_no_caller_listens_to_publishes_nothing() {
 }
 
 #[tokio::test]
-async fn a_listener_learns_that_its_connection_has_ended_and_the_next_one_hears_again() {
+async fn subscription_reports_its_lost_connection_and_a_new_one_is_notified_again() {
     let server = RedisServer::start();
     let store = RedisStore::open(&server.url(), None).expect("a URL");
     let subject = Subject::new(store);
@@ -109,7 +109,7 @@ async fn a_listener_learns_that_its_connection_has_ended_and_the_next_one_hears_
 }
 
 #[tokio::test]
-async fn a_redis_user_who_may_not_listen_asks_again_and_again_instead() {
+async fn redis_user_without_permission_to_subscribe_polls_instead() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
     let mut user = redis::cmd("ACL");

@@ -15,7 +15,7 @@ mod tls;
 
 /// Also where the worker processes begin.
 #[test]
-fn a_process_of_its_own_runs_the_job() {
+fn worker_process_runs_its_job() {
     if worker::begin() {
         return;
     }

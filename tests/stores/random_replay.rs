@@ -8,31 +8,31 @@ use jobs::testing::store::random_operations;
 use support::{file_subject, postgres_subject, subject, topology_subject};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_keeps_what_a_record_would() {
+async fn redis_store_agrees_with_the_reference_record() {
     random_operations(subject::redis().await, 2_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_behind_sentinels_keeps_what_a_record_would() {
+async fn redis_store_behind_sentinels_agrees_with_the_reference_record() {
     random_operations(topology_subject::sentinel().await, 600).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_cluster_keeps_what_a_record_would() {
+async fn redis_cluster_store_agrees_with_the_reference_record() {
     random_operations(topology_subject::cluster().await, 600).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_keeps_what_a_record_would() {
+async fn memory_store_agrees_with_the_reference_record() {
     random_operations(subject::memory().await, 2_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_keep_what_a_record_would() {
+async fn file_store_agrees_with_the_reference_record() {
     random_operations(file_subject::file().await, 2_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_keeps_what_a_record_would() {
+async fn postgres_store_agrees_with_the_reference_record() {
     random_operations(postgres_subject::postgres().await, 800).await;
 }

@@ -94,7 +94,7 @@ async fn a_server_runs_its_jobs_over_an_encrypted_postgres() {
 }
 
 #[tokio::test]
-async fn certificates_can_be_handed_over() {
+async fn certificates_can_be_given_in_memory() {
     let (authority, folder) = (Authority::new("ours"), TempFolder::new());
     let (redis, own) = (redis(&authority, &folder, "yes"), authority.client("jobs"));
     let certificates = Certificates::default().root(authority.certificate.as_bytes());
@@ -119,7 +119,7 @@ async fn certificates_can_be_handed_over() {
 
 /// The password is tied to the connection, with every hash that a certificate may be signed with.
 #[tokio::test]
-async fn a_password_is_worth_nothing_over_another_connection() {
+async fn password_is_bound_to_its_tls_connection() {
     let folder = TempFolder::new();
     let kinds = [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384, &rcgen::PKCS_ED25519];
     let mut server = start_postgres(&Authority::new("first").server(&HERE));
@@ -143,7 +143,7 @@ async fn a_password_is_worth_nothing_over_another_connection() {
 }
 
 #[tokio::test]
-async fn postgres_is_encrypted_without_a_word_if_it_offers_that() {
+async fn postgres_connection_is_encrypted_by_default_if_the_server_offers_it() {
     let (_, server) = postgres().await;
     let asking = "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = $1";
     for (number, (rest, encrypted)) in

@@ -5,7 +5,7 @@ use jobs::testing::Fleet;
 use crate::common::{HOUR, Heard, Notes, job, outcomes, secs};
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_told_with_its_start_and_its_end() {
+async fn start_and_end_of_a_run_are_reported() {
     let fleet = Fleet::of(1).job(Notes::new().lasting(job("1h", 30), 5)).start().await.unwrap();
     let heard = Heard::from(fleet.server(0));
     fleet.run_for(secs(HOUR + 10)).await;
@@ -20,7 +20,7 @@ async fn a_run_is_told_with_its_start_and_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_server_that_did_not_run_a_tick_says_why() {
+async fn every_server_that_did_not_run_a_tick_reports_the_reason() {
     let fleet = Fleet::of(3).job(Notes::new().lasting(job("1h", 30), 5)).start().await.unwrap();
     let heard: Vec<_> = fleet.servers().iter().map(Heard::from).collect();
     fleet.run_for(secs(HOUR + 10)).await;
@@ -32,7 +32,7 @@ async fn every_server_that_did_not_run_a_tick_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_panics_and_cancellations_are_told_by_their_names() {
+async fn failures_panics_and_cancellations_are_separate_events() {
     let notes = Notes::new();
     let ends = notes.job(job("1h", 30), |run| async move {
         match run.tick().unwrap().since(crate::common::NOON).as_secs() / HOUR {
@@ -54,7 +54,7 @@ async fn failures_panics_and_cancellations_are_told_by_their_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_is_told_and_so_is_a_store_that_goes_and_comes_back() {
+async fn lost_lease_and_lost_and_restored_store_are_reported() {
     let fleet = Fleet::of(1).job(Notes::new().lasting(job("1h", 30), 60)).start().await.unwrap();
     let heard = Heard::from(fleet.server(0));
     fleet.run_for(secs(HOUR + 5)).await;
@@ -74,7 +74,7 @@ async fn a_lost_lease_is_told_and_so_is_a_store_that_goes_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_listener_loses_the_oldest_events_and_is_told_how_many() {
+async fn slow_subscriber_loses_the_oldest_events_and_learns_how_many() {
     let fleet = Fleet::of(1).job(Notes::new().lasting(job("10s", 5), 1)).start().await.unwrap();
     let mut slow = fleet.server(0).events();
     let quick = Heard::from(fleet.server(0));
@@ -91,7 +91,7 @@ async fn a_slow_listener_loses_the_oldest_events_and_is_told_how_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_never_listens_does_not_hold_up_a_run() {
+async fn subscriber_that_never_reads_does_not_delay_a_run() {
     let notes = Notes::new();
     let fleet = Fleet::of(1).job(notes.lasting(job("10s", 5), 1)).start().await.unwrap();
     let _never_read = fleet.server(0).events();

@@ -49,7 +49,7 @@ async fn a_hook_is_called_for_every_event_in_order() {
 }
 
 #[tokio::test]
-async fn a_hook_that_panics_hurts_no_run_and_is_called_again() {
+async fn hook_that_panics_does_not_disturb_runs_and_is_called_again() {
     let calls = Arc::new(Mutex::new(0));
     let called = calls.clone();
     let hook = move |_: &jobs::events::Event| {
@@ -64,7 +64,7 @@ async fn a_hook_that_panics_hurts_no_run_and_is_called_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_that_blocks_holds_up_no_run() {
+async fn hook_that_blocks_does_not_delay_a_run() {
     let (let_go, held_up) = std::sync::mpsc::channel::<()>();
     let (entered, held_up) = (Arc::new(Mutex::new(0)), Mutex::new(held_up));
     let enters = entered.clone();

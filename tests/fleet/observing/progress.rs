@@ -36,7 +36,7 @@ async fn progress_is_seen_by_every_server_after_the_next_keep_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_word_is_part_of_the_record() {
+async fn final_status_is_part_of_the_record() {
     let fleet = Fleet::of(1).job(Notes::new().job(job("1h", 30), tells)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 120)).await;
     let history = fleet.history("job").await;
@@ -46,7 +46,7 @@ async fn the_last_word_is_part_of_the_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_record_of_a_crash_says_how_far_its_run_was() {
+async fn record_of_a_crash_has_the_progress_of_its_run() {
     let fleet = Fleet::of(1).job(Notes::new().job(job("1h", 30), tells)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 25)).await;
     fleet.server(0).crash();
@@ -56,7 +56,7 @@ async fn the_record_of_a_crash_says_how_far_its_run_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_says_nothing_has_no_progress() {
+async fn job_that_sets_no_progress_has_none() {
     let fleet = Fleet::of(1).job(Notes::new().lasting(job("1h", 30), 60)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 50)).await;
     assert_eq!(fleet.history("job").await.current.unwrap().progress, None);

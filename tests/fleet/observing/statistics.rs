@@ -27,7 +27,7 @@ async fn runs_successes_and_failures_are_counted_over_all_servers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_is_a_failure_before_anybody_has_claimed_again() {
+async fn crash_counts_as_a_failure_before_the_next_claim() {
     let fleet = Fleet::of(2).job(Notes::new().lasting(job("1h", 30), 60)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 1)).await;
     fleet.server(runner(&fleet).await).crash();
@@ -71,7 +71,7 @@ async fn overruns(the_long_one: u64) -> Vec<EventKind> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_overrun_is_told_once_per_run_after_three_successes() {
+async fn overrun_is_reported_once_per_run_after_three_successes() {
     let told = overruns(4).await;
     let [EventKind::Overrun { run, usual }] = &told[..] else { panic!("{told:?}") };
     assert_eq!((run.tick, *usual), (Some(NOON.plus(secs(4 * HOUR))), secs(10)));
@@ -116,12 +116,12 @@ async fn overdue(missed: Missed) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_that_nobody_started_within_its_grace_is_told_once() {
+async fn tick_that_no_server_started_within_its_grace_is_reported_once() {
     assert_eq!(overdue(Missed::Skip).await, [2, 3]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_that_is_still_asked_for_after_its_grace_is_told_once() {
+async fn tick_that_is_still_being_claimed_after_its_grace_is_reported_once() {
     assert_eq!(overdue(Missed::RunOnce).await, [2, 3], "though a wiped store calls it late again");
 }
 

@@ -25,7 +25,7 @@ async fn after_five_hours_without_a_server(notes: &Notes, plan: JobBuilder) -> F
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_downtime_of_the_fleet_the_newest_missed_tick_runs_once() {
+async fn newest_missed_tick_runs_once_after_downtime_of_the_fleet() {
     let notes = Notes::new();
     let mut fleet = after_five_hours_without_a_server(&notes, hourly()).await;
     for _ in 0..5 {
@@ -38,7 +38,7 @@ async fn after_downtime_of_the_fleet_the_newest_missed_tick_runs_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_skip_missed_ticks_are_counted_and_not_run() {
+async fn missed_ticks_are_counted_and_do_not_run_by_default() {
     let notes = Notes::new();
     let mut fleet = after_five_hours_without_a_server(&notes, job("1h", 60)).await;
     let added = fleet.add_server().await.unwrap();
@@ -51,7 +51,7 @@ async fn with_skip_missed_ticks_are_counted_and_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_that_runs_a_missed_tick_tells_how_many_were_missed_before_it() {
+async fn server_that_runs_a_missed_tick_reports_how_many_were_missed_before_it() {
     let notes = Notes::new();
     let mut fleet = after_five_hours_without_a_server(&notes, hourly()).await;
     let added = fleet.add_server().await.unwrap();
@@ -64,7 +64,7 @@ async fn the_server_that_runs_a_missed_tick_tells_how_many_were_missed_before_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_downtime_of_the_store_the_newest_missed_tick_runs_once() {
+async fn newest_missed_tick_runs_once_after_downtime_of_the_store() {
     let notes = Notes::new();
     let fleet = Fleet::of(3).job(notes.lasting(hourly(), 5)).start().await.unwrap();
     fleet.run_for(secs(HOUR * 3 / 2)).await;
@@ -78,7 +78,7 @@ async fn after_downtime_of_the_store_the_newest_missed_tick_runs_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_skip_downtime_of_the_store_costs_its_ticks() {
+async fn missed_ticks_do_not_run_by_default_after_downtime_of_the_store() {
     let notes = Notes::new();
     let fleet = Fleet::of(3).job(notes.lasting(job("1h", 60), 5)).start().await.unwrap();
     fleet.run_for(secs(HOUR * 3 / 2)).await;
@@ -90,7 +90,7 @@ async fn with_skip_downtime_of_the_store_costs_its_ticks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_its_machine_was_suspended_a_server_runs_the_newest_missed_tick_once() {
+async fn newest_missed_tick_runs_once_after_its_machine_was_suspended() {
     let notes = Notes::new();
     let fleet = Fleet::of(1).job(notes.lasting(hourly(), 5)).start().await.unwrap();
     fleet.run_for(secs(HOUR * 3 / 2)).await;

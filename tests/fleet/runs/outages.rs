@@ -9,7 +9,7 @@ use jobs::{Health, Job, RunNow};
 use crate::common::{HOUR, Heard, NOON, Notes, job, secs};
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_at_a_jobs_first_tick_does_not_cost_it() {
+async fn outage_at_the_first_tick_of_a_job_does_not_skip_it() {
     let notes = Notes::new();
     let fleet = Fleet::of(1).begins_at(NOON.plus(secs(HOUR - 5))).job(notes.lasting(job("1h", 60), 3));
     let fleet = fleet.start().await.unwrap();
@@ -36,7 +36,7 @@ async fn shutdown_without_the_store(away_secs: u64) -> (u64, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_does_not_wait_for_a_store_that_is_away() {
+async fn shutdown_does_not_wait_for_an_unreachable_store() {
     for away_secs in [10, 31, 100, 1000] {
         let (took, runs) = shutdown_without_the_store(away_secs).await;
         assert_eq!(runs, 0);
@@ -45,7 +45,7 @@ async fn a_shutdown_does_not_wait_for_a_store_that_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_a_job_run_elsewhere_hears_of_its_end_over_an_outage_of_the_store() {
+async fn caller_of_a_manual_run_elsewhere_learns_of_its_end_over_an_outage_of_the_store() {
     let notes = Notes::new();
     let (expert, made) = (notes.lasting(job("1h", 30), 300), AtomicUsize::new(0));
     let other = || Job::new("other").run(|_| async {});

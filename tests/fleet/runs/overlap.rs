@@ -16,7 +16,7 @@ async fn a_queued_tick_starts_at_once_when_the_run_ends_on_the_same_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_skip_the_same_tick_is_skipped_for_all() {
+async fn skip_policy_skips_the_same_tick_on_every_server() {
     let notes = Notes::new();
     let fleet = Fleet::of(3).job(notes.lasting(job("60s", 30), 80)).start().await.unwrap();
     fleet.run_for(secs(235)).await;
@@ -27,7 +27,7 @@ async fn with_skip_the_same_tick_is_skipped_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_another_server_a_queued_tick_starts_when_the_lease_ends() {
+async fn queued_tick_starts_on_another_server_when_the_lease_ends() {
     let notes = Notes::new();
     let queueing = notes.lasting(job("60s", 30).overlap(Overlap::Queue), 500);
     let fleet = Fleet::of(3).job(queueing).start().await.unwrap();
@@ -42,7 +42,7 @@ async fn on_another_server_a_queued_tick_starts_when_the_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queued_tick_gives_up_when_its_grace_is_over() {
+async fn queued_tick_is_skipped_when_its_grace_is_over() {
     let notes = Notes::new();
     let queueing = job("60s", 30).overlap(Overlap::Queue).grace(secs(20));
     let fleet = Fleet::of(1).job(notes.lasting(queueing, 100)).start().await.unwrap();
@@ -127,7 +127,7 @@ async fn with_a_run_that_lost_its_lease(notes: &Notes, overlap: Overlap) -> Flee
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queued_tick_waits_for_a_run_of_its_own_server_that_has_lost_its_lease() {
+async fn queued_tick_waits_for_a_run_of_its_own_server_that_lost_its_lease() {
     let notes = Notes::new();
     let fleet = with_a_run_that_lost_its_lease(&notes, Overlap::Queue).await;
     fleet.run_for(secs(HOUR + 600)).await;
@@ -136,7 +136,7 @@ async fn a_queued_tick_waits_for_a_run_of_its_own_server_that_has_lost_its_lease
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_skip_it_does_not_wait_for_such_a_run() {
+async fn skip_policy_does_not_wait_for_a_run_without_a_lease() {
     let notes = Notes::new();
     let fleet = with_a_run_that_lost_its_lease(&notes, Overlap::Skip).await;
     let heard = Heard::from(fleet.server(0));
@@ -146,7 +146,7 @@ async fn with_skip_it_does_not_wait_for_such_a_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queued_tick_that_waits_for_such_a_run_leaves_the_other_places_to_others() {
+async fn queued_tick_that_waits_for_a_run_without_a_lease_takes_no_capacity_from_other_jobs() {
     let notes = Notes::new();
     let fleet = with_a_run_that_lost_its_lease(&notes, Overlap::Queue).await;
     fleet.run_for(secs(HOUR - 35)).await;
@@ -157,7 +157,7 @@ async fn a_queued_tick_that_waits_for_such_a_run_leaves_the_other_places_to_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_the_ticks_that_wait_for_such_a_run_only_the_newest_is_left() {
+async fn newest_tick_alone_waits_for_a_run_without_a_lease() {
     let stubborn = job("60s", 10).keep_alive(false).on_lost(OnLost::Continue);
     let plans = [
         stubborn.clone().overlap(Overlap::Queue).grace(secs(HOUR)),

@@ -30,7 +30,7 @@ async fn a_failed_try_is_repeated_under_the_same_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_retries_a_failure_is_the_end() {
+async fn failure_without_retries_ends_the_run() {
     let notes = Notes::new();
     let fleet = Fleet::of(1).job(notes.job(job("1h", 30), fails_twice)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 600)).await;

@@ -35,7 +35,7 @@ async fn another_server_takes_a_crashed_runs_tick_over_when_its_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_skip_a_crash_is_the_end_of_its_tick() {
+async fn crash_ends_its_tick_by_default() {
     let notes = Notes::new();
     let fleet = Fleet::of(3).job(notes.lasting(job("1h", 30), 60)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 5)).await;
@@ -71,7 +71,7 @@ async fn a_run_that_failed_panicked_or_timed_out_is_finished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_is_taken_over_at_most_so_often() {
+async fn takeovers_of_a_tick_are_limited() {
     let notes = Notes::new();
     let fleet = Fleet::of(6).job(notes.lasting(job("1h", 30).retry_on_crash(2), 60)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 5)).await;
@@ -89,7 +89,7 @@ async fn a_tick_is_taken_over_at_most_so_often() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_only_puts_a_takeover_off() {
+async fn pause_postpones_a_takeover() {
     let notes = Notes::new();
     let fleet = Fleet::of(3).job(notes.lasting(hourly(), 60)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 5)).await;
@@ -130,7 +130,7 @@ async fn a_newer_tick_that_was_started_ends_the_wait_for_an_older_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_by_hand_is_not_taken_over() {
+async fn manual_run_is_not_taken_over() {
     let notes = Notes::new();
     let fleet = Fleet::of(2).job(notes.lasting(hourly(), 60)).start().await.unwrap();
     let asked = tokio::time::timeout(secs(5), fleet.server(0).run_now("job")).await;

@@ -17,7 +17,7 @@ impl Drop for Dropped {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_past_its_timeout_is_told_then_dropped() {
+async fn run_past_its_timeout_is_notified_then_dropped() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let noted = told.clone();
     let endless = Notes::new().job(job("60s", 30).timeout(secs(10)), move |run| {
@@ -51,7 +51,7 @@ async fn a_run_past_its_timeout_is_on_record_and_its_key_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_within_its_timeout_is_left_alone() {
+async fn run_within_its_timeout_is_not_cancelled() {
     let fleet = Fleet::of(1).job(Notes::new().lasting(job("60s", 30).timeout(secs(10)), 9));
     let fleet = fleet.start().await.unwrap();
     fleet.run_for(secs(75)).await;

@@ -17,7 +17,7 @@ async fn fleet(servers: usize, job: impl Fn() -> jobs::Job + Send + Sync + 'stat
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deploy_in_a_run_hands_its_tick_to_another_server() {
+async fn deploy_during_a_run_hands_its_tick_to_another_server() {
     let notes = Notes::new();
     let mut fleet = fleet(2, notes.lasting(hourly(), 120)).await;
     fleet.run_for(secs(HOUR + 60)).await;
@@ -31,7 +31,7 @@ async fn a_deploy_in_a_run_hands_its_tick_to_another_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deploy_hands_a_tick_to_a_server_that_started_after_it() {
+async fn deploy_hands_a_tick_to_a_server_that_started_after_it() {
     let notes = Notes::new();
     let mut fleet = fleet(1, notes.lasting(hourly(), 120)).await;
     fleet.run_for(secs(HOUR + 30)).await;
@@ -44,7 +44,7 @@ async fn a_deploy_hands_a_tick_to_a_server_that_started_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deploy_hands_a_tick_to_a_server_that_started_after_the_shutdown() {
+async fn deploy_hands_a_tick_to_a_server_that_started_after_the_shutdown() {
     let notes = Notes::new();
     let mut fleet = fleet(1, notes.lasting(job("60s", 30).retry_on_crash(1), 300)).await;
     fleet.run_for(secs(150)).await;
@@ -56,7 +56,7 @@ async fn a_deploy_hands_a_tick_to_a_server_that_started_after_the_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_skip_a_deploy_ends_a_tick() {
+async fn deploy_ends_a_tick_by_default() {
     let notes = Notes::new();
     let mut fleet = fleet(2, notes.lasting(job("1h", 30), 120)).await;
     fleet.run_for(secs(HOUR + 60)).await;
@@ -77,7 +77,7 @@ async fn a_run_that_ends_within_the_grace_of_a_shutdown_is_finished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_stopped_past_its_lease_does_not_go_on_with_its_run() {
+async fn server_that_was_stopped_past_its_lease_does_not_continue_its_run() {
     let notes = Notes::new();
     let fleet = fleet(2, notes.lasting(hourly(), 45)).await;
     fleet.run_for(secs(HOUR + 5)).await;
@@ -96,7 +96,7 @@ async fn a_server_that_was_stopped_past_its_lease_does_not_go_on_with_its_run() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_only_server_takes_over_its_own_lost_lease() {
+async fn sole_server_takes_over_the_tick_of_its_own_lost_lease() {
     let notes = Notes::new();
     let fleet = fleet(1, notes.lasting(hourly(), 120)).await;
     fleet.run_for(secs(HOUR + 5)).await;
@@ -112,7 +112,7 @@ async fn the_only_server_takes_over_its_own_lost_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_does_so_as_soon_as_the_lease_has_ended() {
+async fn sole_server_takes_over_as_soon_as_the_lost_lease_has_ended() {
     let notes = Notes::new();
     let fleet = fleet(1, notes.lasting(hourly().keep_alive(false), 120)).await;
     fleet.run_for(secs(HOUR + 100)).await;
@@ -121,7 +121,7 @@ async fn it_does_so_as_soon_as_the_lease_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn or_as_soon_as_the_store_is_back() {
+async fn sole_server_takes_over_as_soon_as_the_store_is_reachable_again() {
     let notes = Notes::new();
     let fleet = fleet(1, notes.lasting(hourly(), 120)).await;
     fleet.run_for(secs(HOUR + 5)).await;
@@ -133,7 +133,7 @@ async fn or_as_soon_as_the_store_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_skip_a_lost_lease_ends_its_tick() {
+async fn lost_lease_ends_its_tick_by_default() {
     let notes = Notes::new();
     let fleet = fleet(1, notes.lasting(job("1h", 30), 120)).await;
     fleet.run_for(secs(HOUR + 5)).await;
@@ -145,7 +145,7 @@ async fn with_skip_a_lost_lease_ends_its_tick() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_does_not_claim_beside_its_own_run_that_goes_on_without_a_lease() {
+async fn server_does_not_claim_while_its_own_run_continues_without_a_lease() {
     let notes = Notes::new();
     let stubborn = job("60s", 30).keep_alive(false).on_lost(OnLost::Continue);
     let fleet = fleet(1, notes.lasting(stubborn, 150)).await;
@@ -157,7 +157,7 @@ async fn a_server_does_not_claim_beside_its_own_run_that_goes_on_without_a_lease
 }
 
 #[tokio::test(start_paused = true)]
-async fn nor_is_a_job_run_by_hand_beside_its_own_run_that_goes_on_without_a_lease() {
+async fn manual_run_does_not_start_while_a_run_of_this_server_continues_without_a_lease() {
     let notes = Notes::new();
     let stubborn = job("1h", 30).keep_alive(false).on_lost(OnLost::Continue);
     let fleet = fleet(1, notes.lasting(stubborn, 150)).await;

@@ -104,7 +104,7 @@ async fn run_that_was_given_back_is_taken_over_by_a_server_that_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn started_is_told_with_the_first_poll() {
+async fn started_event_is_reported_at_the_first_poll() {
     let notes = Notes::new();
     let (fleet, heard) = blocked_after_its_probe(&notes, 1).await;
     fleet.run_for(secs(3)).await;

@@ -62,7 +62,7 @@ async fn old_and_new_intervals_side_by_side_start_each_tick_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_schedule_is_told_with_both_and_the_other_server() {
+async fn changed_schedule_is_reported_with_both_schedules_and_the_other_server() {
     let (_, heard) = deploy("*/10 * * * *", "*/15 * * * *").await;
     let told = |heard: &Heard| {
         let found = heard.all().into_iter().find_map(|kind| match kind {
@@ -78,7 +78,7 @@ async fn a_changed_schedule_is_told_with_both_and_the_other_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn equal_schedules_are_not_told_of() {
+async fn equal_schedules_are_not_reported() {
     let (_, heard) = deploy("*/10 * * * *", "*/10 * * * *").await;
     assert_eq!(heard.iter().map(differing).sum::<usize>(), 0);
 }
@@ -96,7 +96,7 @@ async fn the_past_ticks_of_a_changed_schedule_were_not_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_left_behind_does_not_catch_up_on_its_old_schedule() {
+async fn outdated_server_does_not_catch_up_on_its_old_schedule() {
     let notes = Notes::new();
     let mut fleet = Fleet::of(1).job(changing(&notes, (1, "1h"), "24h")).start().await.unwrap();
     fleet.run_for(secs(HOUR + 600)).await;

@@ -19,7 +19,7 @@ async fn three() -> Fleet {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_server_sees_all_from_their_start_on() {
+async fn every_server_lists_all_servers_from_their_start() {
     let mut fleet = three().await;
     fleet.run_for(secs(1)).await;
     for server in 0..3 {
@@ -36,7 +36,7 @@ async fn every_server_sees_all_from_their_start_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_stay_on_the_list_for_as_long_as_they_live() {
+async fn servers_stay_on_the_list_while_they_run() {
     let fleet = three().await;
     for _ in 0..100 {
         fleet.run_for(secs(7)).await;
@@ -45,7 +45,7 @@ async fn servers_stay_on_the_list_for_as_long_as_they_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crashed_server_is_gone_within_a_minute() {
+async fn crashed_server_leaves_the_list_within_a_minute() {
     let fleet = three().await;
     fleet.run_for(secs(101)).await;
     fleet.server(1).crash();
@@ -56,7 +56,7 @@ async fn a_crashed_server_is_gone_within_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_shut_down_is_gone_at_once() {
+async fn server_that_was_shut_down_leaves_the_list_at_once() {
     let mut fleet = three().await;
     fleet.run_for(secs(100)).await;
     fleet.shut_down(1).await;
@@ -64,7 +64,7 @@ async fn a_server_that_was_shut_down_is_gone_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_runs_that_go_on_are_listed_where_they_are() {
+async fn current_runs_are_listed_with_their_servers() {
     let fleet = three().await;
     fleet.run_for(secs(HOUR + 25)).await;
     let (running, fence) = (runner(&fleet).await, fleet.history("job").await.current.unwrap().fence);
@@ -94,7 +94,7 @@ async fn a_server_whose_shutdown_waits_for_a_run_stays_on_the_list_until_it_ends
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_clock_is_listed_and_told_once() {
+async fn wrong_clock_is_listed_and_reported_once() {
     let fleet = Fleet::of(2).job(Notes::new().lasting(job("1h", 30), 5)).clock_off_by(1, -5_000);
     let fleet = fleet.start().await.unwrap();
     let heard: Vec<_> = fleet.servers().iter().map(Heard::from).collect();
@@ -107,7 +107,7 @@ async fn a_wrong_clock_is_listed_and_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_goes_wrong_again_is_told_again() {
+async fn clock_that_goes_wrong_again_is_reported_again() {
     let fleet = Fleet::of(1).job(Notes::new().lasting(job("1h", 30), 5)).start().await.unwrap();
     let heard = Heard::from(fleet.server(0));
     for step in [2_000, -2_000, 3_000] {

@@ -52,7 +52,7 @@ async fn a_plain_client_that_takes_a_lost_answer_for_a_loss_leaves_its_lock_behi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_clients_late_delete_lets_a_second_run_in_beside_the_first() {
+async fn late_delete_of_a_plain_client_lets_two_runs_overlap() {
     let site = Site::new(Kind::Redis).await;
     let (mut through, mut around) = (plain(&site, site.proxy.port()).await, plain(&site, site.port()).await);
     assert_eq!(take(&mut through, "first").await, Some(true));

@@ -29,7 +29,7 @@ every_store! {
     steps::a_claim_survives_every_fault_at_every_position;
     steps::an_extension_survives_every_fault_at_every_position;
     steps::a_release_survives_every_fault_at_every_position;
-    steps::a_claim_that_nobody_repeats_holds_the_key_for_no_longer_than_its_ttl;
+    steps::abandoned_claim_holds_the_key_no_longer_than_its_ttl;
     servers::two_servers_survive_every_fault_at_every_position;
     servers::two_servers_that_share_no_lock_run_ticks_twice;
     servers::a_set_up_that_falls_silent_costs_no_run_its_lease;

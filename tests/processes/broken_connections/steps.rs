@@ -212,7 +212,7 @@ pub async fn a_release_survives_every_fault_at_every_position(kind: Kind) {
 }
 
 /// Its server is gone, whether it has won or not.
-pub async fn a_claim_that_nobody_repeats_holds_the_key_for_no_longer_than_its_ttl(kind: Kind) {
+pub async fn abandoned_claim_holds_the_key_no_longer_than_its_ttl(kind: Kind) {
     let tally = every_fault_at_every_position(kind, async |site: Arc<Site>| {
         let (around, through) = (site.around(), site.through());
         let claim = claim_with("a", SHORT_TTL, ask(Timestamp::now()));

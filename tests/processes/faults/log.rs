@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use support::fleet::{Orders, field, wait_until};
 use support::home::Kind;
 
-pub fn losing_is_one_quiet_line_and_never_names_the_loser_as_the_winner(store: Kind) {
+pub fn losing_server_logs_one_debug_line_that_never_names_itself_as_the_winner(store: Kind) {
     let home = store.home();
     let both = Orders::serve(&home).set("WORKER_SERVERS", 2).set("WORKER_EVERY", "300ms").start();
     both.wait_for("ready");

@@ -79,7 +79,7 @@ fn an_outage_across_a_tick(store: Kind, outage: impl FnOnce(&mut Home)) {
     ran_once(&hand, &fleet, &run);
 }
 
-pub fn a_tick_during_an_outage_runs_once_when_the_server_is_back(store: Kind) {
+pub fn tick_during_an_outage_runs_once_when_the_server_is_back(store: Kind) {
     an_outage_across_a_tick(store, |home| {
         home.kill();
         std::thread::sleep(Duration::from_secs(3));
@@ -87,7 +87,7 @@ pub fn a_tick_during_an_outage_runs_once_when_the_server_is_back(store: Kind) {
     });
 }
 
-pub fn a_tick_while_the_server_stands_still_runs_once_when_it_goes_on(store: Kind) {
+pub fn tick_while_the_store_is_stopped_runs_once_when_it_continues(store: Kind) {
     an_outage_across_a_tick(store, |home| {
         let _stopped = Hand::on(home).stop_server();
         std::thread::sleep(Duration::from_secs(3));

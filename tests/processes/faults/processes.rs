@@ -74,7 +74,7 @@ fn stop_past_the_leases<'a>(fleet: &'a [Worker], hand: &Hand) -> (&'a Worker, Ve
     (stopped, overtaken, successors)
 }
 
-pub fn a_winner_that_was_stopped_past_its_lease_takes_not_one_step_more(store: Kind) {
+pub fn winner_that_was_stopped_past_its_lease_takes_no_further_step(store: Kind) {
     let home = store.home();
     let hand = Hand::on(&home);
     let fleet = two_servers_with_many_jobs(long_runs(&home));
@@ -102,7 +102,7 @@ pub fn a_winner_that_was_stopped_past_its_lease_takes_not_one_step_more(store: K
 }
 
 /// The control of the test above, and what fences are for.
-pub fn a_winner_that_goes_on_past_its_lease_does_harm_wherever_its_fence_is_not_compared(store: Kind) {
+pub fn winner_that_continues_past_its_lease_does_harm_wherever_its_fence_is_not_compared(store: Kind) {
     let home = store.home();
     let database = RedisServer::start();
     let orders = long_runs(&home).set("WORKER_ON_LOST", "continue").set("WORKER_WRITES", database.url());

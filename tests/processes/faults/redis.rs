@@ -8,7 +8,7 @@ use support::home::Home;
 use support::redis_server::RedisServer;
 
 #[test]
-fn a_run_puts_its_lock_and_mark_back_into_a_redis_that_lost_everything() {
+fn run_restores_its_lock_and_mark_in_a_redis_that_lost_everything() {
     a_restart_mid_run(Home::of(RedisServer::start()), true);
 }
 

@@ -7,7 +7,7 @@ use support::hand::Hand;
 use support::redis_server::RedisServer;
 
 #[test]
-fn a_full_redis_starts_nothing_says_so_and_still_extends_and_releases() {
+fn full_redis_starts_nothing_reports_it_and_still_extends_and_releases() {
     let redis = RedisServer::start_with(&["--maxmemory-policy", "noeviction"]);
     let hand = Hand::on(&redis);
     let orders = Orders::serve(&redis).set("WORKER_KEYS", "import,report").set("WORKER_TTL", 1000);

@@ -32,20 +32,20 @@ fn downtime(orders: &Orders) -> (Vec<Timestamp>, Timestamp) {
     (ran.iter().map(|run| run.tick).filter(|tick| *tick <= missed).collect(), missed)
 }
 
-pub fn after_the_whole_fleet_was_down_the_newest_missed_tick_runs_once(store: Kind) {
+pub fn newest_missed_tick_runs_once_after_the_whole_fleet_was_down(store: Kind) {
     let home = store.home();
     let (ran, missed) = downtime(&orders(&home).set("WORKER_MISSED", "run_once"));
     assert_eq!(ran, [missed], "on one of three servers, with its own tick");
 }
 
 /// The control.
-pub fn after_the_whole_fleet_was_down_nothing_is_made_up_for_unless_asked_for(store: Kind) {
+pub fn missed_ticks_do_not_run_by_default_after_the_whole_fleet_was_down(store: Kind) {
     let home = store.home();
     let (ran, _) = downtime(&orders(&home));
     assert_eq!(ran, []);
 }
 
-pub fn after_the_store_was_away_the_newest_missed_tick_runs_once(store: Kind) {
+pub fn newest_missed_tick_runs_once_after_an_outage_of_the_store(store: Kind) {
     let mut home = store.durable_home();
     let gap = store.between_ticks(5);
     let orders = orders(&home).set("WORKER_MISSED", "run_once").set("WORKER_EVERY", format!("{gap:?}"));

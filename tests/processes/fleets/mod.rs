@@ -4,7 +4,7 @@
 use support::fleet::Orders;
 use support::redis_server::RedisServer;
 
-mod by_hand;
+mod manual_runs;
 mod missed;
 mod overlap;
 mod records;
@@ -15,20 +15,20 @@ support::promises! {
     EVERYWHERE {
         overlap::a_queued_tick_starts_when_the_long_run_before_it_ends;
         takeovers::a_killed_winners_tick_finishes_on_another_server_within_the_ttl_and_a_second;
-        takeovers::a_deploy_in_the_middle_of_a_run_hands_it_to_the_next_server;
+        takeovers::deploy_in_the_middle_of_a_run_hands_its_tick_to_the_next_server;
     }
     EVERYWHERE_AT_LENGTH {
-        by_hand::a_pause_on_one_server_is_seen_by_every_other_and_survives_restarts;
-        by_hand::runs_by_hand_race_with_ticks_and_never_overlap;
-        by_hand::a_run_that_is_asked_for_where_the_job_is_not_linked_happens_where_it_is;
-        missed::after_the_whole_fleet_was_down_the_newest_missed_tick_runs_once;
-        missed::after_the_whole_fleet_was_down_nothing_is_made_up_for_unless_asked_for;
+        manual_runs::a_pause_on_one_server_is_seen_by_every_other_and_survives_restarts;
+        manual_runs::manual_runs_race_with_ticks_and_never_overlap;
+        manual_runs::manual_run_requested_on_a_server_without_the_job_runs_on_one_with_it;
+        missed::newest_missed_tick_runs_once_after_the_whole_fleet_was_down;
+        missed::missed_ticks_do_not_run_by_default_after_the_whole_fleet_was_down;
         overlap::a_skipped_tick_does_not_start_when_the_long_run_before_it_ends;
         records::a_run_outlives_all_servers_on_record_as_unfinished_and_then_as_crashed;
-        takeovers::a_killed_winners_tick_is_over_unless_asked_for;
+        takeovers::tick_of_a_killed_winner_is_over_without_takeovers;
     }
     ON_EVERY_SERVER_AT_LENGTH {
-        missed::after_the_store_was_away_the_newest_missed_tick_runs_once;
+        missed::newest_missed_tick_runs_once_after_an_outage_of_the_store;
     }
 }
 

@@ -54,7 +54,7 @@ pub fn a_killed_winners_tick_finishes_on_another_server_within_the_ttl_and_a_sec
 }
 
 /// The control: without `on_crash = "retry"` the tick is over.
-pub fn a_killed_winners_tick_is_over_unless_asked_for(store: Kind) {
+pub fn tick_of_a_killed_winner_is_over_without_takeovers(store: Kind) {
     let home = store.home();
     let mut fleet = orders(&home).set("WORKER_TAKEOVERS", 0).start_fleet(3);
     let (winner, first) = first_start(&fleet);
@@ -63,7 +63,7 @@ pub fn a_killed_winners_tick_is_over_unless_asked_for(store: Kind) {
     assert_eq!(all_steps(&fleet, "start").iter().filter(|run| run.tick == first.tick).count(), 1);
 }
 
-pub fn a_deploy_in_the_middle_of_a_run_hands_it_to_the_next_server(store: Kind) {
+pub fn deploy_in_the_middle_of_a_run_hands_its_tick_to_the_next_server(store: Kind) {
     let home = store.home();
     let every_ten = orders(&home).set("WORKER_EVERY", "10s").set("WORKER_TTL", 3000);
     let until_signal = every_ten.clone().set("WORKER_ROLE", "serve until signal");

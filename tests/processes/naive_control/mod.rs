@@ -78,7 +78,7 @@ fn race(home: &Home, way: &str, ticks: u32, skew: i64) -> BTreeMap<u32, u32> {
 }
 
 #[test]
-fn the_plain_lock_runs_a_short_job_again_and_again() {
+fn plain_lock_runs_a_short_job_several_times_per_tick() {
     let counted = race(&Kind::Redis.home(), "naive", 200, 10);
     println!("plain lock, ±10 ms: 200 ticks, {} runs; runs: ticks {counted:?}", total(&counted));
     assert!(total(&counted) > 200, "the control shows no harm, so the tests beside it prove nothing");

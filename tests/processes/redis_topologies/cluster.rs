@@ -39,12 +39,12 @@ fn a_failover_mid_run(parameters: &str) {
 }
 
 #[test]
-fn a_run_keeps_its_lease_over_a_failover_and_jobs_go_on() {
+fn run_keeps_its_lease_over_a_failover_and_later_ticks_run() {
     a_failover_mid_run("");
 }
 
 #[test]
-fn with_wait_replicas_jobs_go_on_once_the_dead_node_is_back_as_a_replica() {
+fn jobs_run_again_with_wait_replicas_once_the_dead_node_is_back_as_a_replica() {
     a_failover_mid_run("?wait_replicas=1");
 }
 

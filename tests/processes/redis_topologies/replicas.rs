@@ -24,7 +24,7 @@ fn replica_of(redis: &RedisServer) -> RedisServer {
 }
 
 #[test]
-fn without_a_replica_nothing_starts_and_the_skip_says_why_and_the_key_is_free() {
+fn nothing_starts_without_a_replica_and_the_skip_has_the_reason_and_the_key_is_free() {
     let redis = RedisServer::start();
     let url = format!("{}?wait_replicas=1", redis.url());
     let mut server = serve(&url).set("WORKER_EVERY", "2s").set("WORKER_TTL", 12_000).start();
@@ -39,7 +39,7 @@ fn without_a_replica_nothing_starts_and_the_skip_says_why_and_the_key_is_free() 
 }
 
 #[test]
-fn a_lease_that_ends_before_the_grace_starts_nothing_and_the_skip_says_why() {
+fn lease_that_ends_before_the_grace_starts_nothing_and_the_skip_has_the_reason() {
     let redis = RedisServer::start();
     let url = format!("{}?wait_replicas=1", redis.url());
     let orders = serve(&url).set("WORKER_EVERY", "7s").set("WORKER_TTL", 1000).set("WORKER_GRACE", 6000);
@@ -50,7 +50,7 @@ fn a_lease_that_ends_before_the_grace_starts_nothing_and_the_skip_says_why() {
 }
 
 #[test]
-fn with_a_replica_jobs_start_and_when_it_comes_back_they_start_again() {
+fn jobs_start_with_a_replica_and_again_when_it_comes_back() {
     let redis = RedisServer::start();
     let replica = replica_of(&redis);
     let url = format!("{}?wait_replicas=1", redis.url());
@@ -64,7 +64,7 @@ fn with_a_replica_jobs_start_and_when_it_comes_back_they_start_again() {
 }
 
 #[test]
-fn a_run_by_hand_waits_for_a_replica_too() {
+fn manual_run_waits_for_a_replica() {
     let redis = RedisServer::start();
     let url = format!("{}?wait_replicas=1", redis.url());
     let mut server = serve(&url).set("WORKER_EVERY", "0 0 1 1 *").start();

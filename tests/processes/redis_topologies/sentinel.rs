@@ -32,12 +32,12 @@ fn a_failover_mid_run(parameters: &str) {
 }
 
 #[test]
-fn a_run_keeps_its_lease_over_a_failover_and_jobs_go_on() {
+fn run_keeps_its_lease_over_a_failover_and_later_ticks_run() {
     a_failover_mid_run("");
 }
 
 #[test]
-fn a_run_keeps_its_lease_over_a_failover_and_jobs_go_on_once_there_is_a_replica_again() {
+fn run_keeps_its_lease_over_a_failover_and_later_ticks_run_once_a_replica_is_back() {
     a_failover_mid_run("?wait_replicas=1");
 }
 
@@ -87,7 +87,7 @@ fn a_failover_that_loses_the_claim(parameters: &str) -> usize {
 }
 
 #[test]
-fn with_wait_replicas_a_tick_whose_claim_a_failover_lost_starts_once() {
+fn tick_whose_claim_a_failover_lost_starts_once_with_wait_replicas() {
     let starts: Vec<_> =
         (0..failovers()).map(|_| a_failover_that_loses_the_claim("?wait_replicas=1")).collect();
     println!("claims lost in a failover, with wait_replicas=1: started {starts:?} times");
@@ -96,7 +96,7 @@ fn with_wait_replicas_a_tick_whose_claim_a_failover_lost_starts_once() {
 
 /// The control: without, nothing keeps the second server from starting it again.
 #[test]
-fn without_wait_replicas_a_tick_whose_claim_a_failover_lost_starts_twice() {
+fn tick_whose_claim_a_failover_lost_starts_twice_without_wait_replicas() {
     let starts: Vec<_> = (0..failovers()).map(|_| a_failover_that_loses_the_claim("")).collect();
     println!("claims lost in a failover, without wait_replicas: started {starts:?} times");
     assert!(starts.contains(&2), "the failover lost no claim, so the test above shows nothing: {starts:?}");
@@ -131,7 +131,7 @@ async fn sentinels_and_servers_have_passwords_of_their_own_that_no_error_shows()
 }
 
 #[tokio::test]
-async fn a_stopped_sentinel_and_one_that_is_gone_delay_nothing() {
+async fn stopped_and_dead_sentinels_delay_nothing() {
     let redis = tokio::task::spawn_blocking(RedisSentinel::shared).await.expect("sentinels");
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let silent = silent.local_addr().expect("its address");

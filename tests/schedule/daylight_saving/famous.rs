@@ -58,7 +58,7 @@ fn berlin_two_and_three_are_one_tick_on_the_spring_day() {
 }
 
 #[test]
-fn berlin_half_past_two_happens_once_on_the_autumn_day_whenever_it_is_asked_for() {
+fn berlin_half_past_two_fires_once_on_the_autumn_day_from_every_instant() {
     let day = ["2024-10-26T22:00", "2024-10-27T23:00"];
     assert_ticks("30 2 * * *", "Europe/Berlin", day, &["2024-10-27T00:30"]);
     let in_the_second_pass = ["2024-10-27T01:10", "2024-10-27T23:00"];

@@ -35,7 +35,7 @@ async fn a_folder_on_a_disk_gives_no_finding() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_folder_in_memory_is_told() {
+async fn folder_in_memory_is_reported() {
     let folder = support::folder::TempFolder::in_memory();
     assert!(
         folder.path().starts_with("/dev/shm"),
@@ -46,7 +46,7 @@ async fn a_folder_in_memory_is_told() {
 }
 
 #[tokio::test]
-async fn a_folder_that_everybody_may_write_to_is_told() {
+async fn world_writable_folder_is_reported() {
     let folder = OnDisk::new("open");
     std::fs::set_permissions(&folder.0, Permissions::from_mode(0o777)).expect("our own folder");
     let findings = found_by(&FileStore::open(&folder.0, None).unwrap(), &[]).await;

@@ -64,7 +64,7 @@ async fn a_durable_server_gives_no_finding_and_each_fault_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_flush_is_told() {
+async fn server_without_flushes_is_reported() {
     let store = open(&PostgresServer::shared().url());
     let says = ["fsync is off", "lose or damage", "set it to on"];
     only(&found_by(&store, &[]).await, FindingKind::NotDurable, Severity::Warning, &says);

@@ -46,7 +46,7 @@ async fn a_durable_server_gives_no_finding() {
 }
 
 #[tokio::test]
-async fn eviction_is_told_by_what_it_takes() {
+async fn report_of_an_eviction_policy_depends_on_the_keys_it_evicts() {
     let server = durable();
     let store = open(&server.url());
     let mut plain = server.client().await;
@@ -58,7 +58,7 @@ async fn eviction_is_told_by_what_it_takes() {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_nothing_on_disk_is_told_and_one_with_snapshots_is_not() {
+async fn server_without_persistence_is_reported_and_one_with_snapshots_is_not() {
     let server = RedisServer::start();
     let (store, mut plain) = (open(&server.url()), server.client().await);
     let findings = found_by(&store, &[]).await;
@@ -195,7 +195,7 @@ async fn ten_thousand_jobs_are_looked_at_in_a_few_round_trips() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_looked_at_is_a_note() {
+async fn setting_that_may_not_be_read_is_a_note() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
     for (more, says) in [("", "may not run INFO"), (" +info", "may not run CONFIG GET")] {

@@ -24,7 +24,7 @@ fn complaints(server: &Worker) -> Vec<String> {
 }
 
 #[test]
-fn a_durable_server_is_not_complained_of_in_the_log() {
+fn durable_server_causes_no_warning_in_the_log() {
     let redis = RedisServer::start_with(&["--appendonly", "yes"]);
     let server = Orders::serve(&redis).start();
     assert_eq!(complaints(&server), Vec::<String>::new());
@@ -89,7 +89,7 @@ impl Clock for Skewed {
 }
 
 #[tokio::test]
-async fn a_clock_that_differs_by_more_than_a_second_is_told() {
+async fn clock_that_differs_by_more_than_a_second_is_reported() {
     for (ahead, says) in [(5, "ahead of the store's"), (-5, "behind the store's")] {
         let builder = builder("memory://diagnosis-of-clocks", 60).clock(Skewed(ahead));
         let jobs = builder.start_all().await.expect("a start");
@@ -103,7 +103,7 @@ async fn a_clock_that_differs_by_more_than_a_second_is_told() {
 }
 
 #[tokio::test]
-async fn a_ttl_that_the_way_to_the_store_does_not_allow_is_told() {
+async fn ttl_that_is_too_short_for_the_latency_of_the_store_is_reported() {
     let redis = RedisServer::start_with(&["--appendonly", "yes"]);
     let slow = door::to(redis.port(), Duration::from_millis(300), door::unchanged, door::unchanged).await;
     let url = format!("redis://{slow}?response_timeout=10s");

@@ -36,7 +36,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_expired_is_removed_a_part_at_a_time_and_nothing_else_is() {
+async fn expired_files_alone_are_removed_a_part_at_a_time() {
     let folder = TempFolder::in_memory();
     let client = Client::new(FileStore::open(folder.path(), None).unwrap());
     announce(&client, "living", LONG).await;
@@ -58,7 +58,7 @@ async fn what_expired_is_removed_a_part_at_a_time_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn a_folder_that_has_gone_does_not_come_back_with_an_announcement() {
+async fn removed_folder_is_not_created_again_by_a_heartbeat() {
     let folder = TempFolder::new();
     let below = folder.path().join("store");
     let client = Client::new(FileStore::open(&below, None).unwrap());
@@ -73,7 +73,7 @@ async fn a_folder_that_has_gone_does_not_come_back_with_an_announcement() {
 
 /// Readers that find an announcement expired race with its server, which renews it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_announcement_that_is_renewed_just_when_it_is_removed_stays() {
+async fn heartbeat_that_is_renewed_during_its_removal_stays() {
     let folder = TempFolder::in_memory();
     let client = Client::new(FileStore::open(folder.path(), None).unwrap());
     // Many, so that it takes a while from reading the first to removing it.

@@ -22,7 +22,7 @@ fn file_name(store: &FileStore, key: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_tick_goes_its_way_and_a_second_process_sees_it() {
+async fn every_step_of_a_tick_is_visible_to_a_second_process() {
     let folder = TempFolder::new();
     let open = || Client::new(FileStore::open(folder.path(), None).unwrap());
     let (here, there) = (open(), open());
@@ -98,7 +98,7 @@ async fn keys_and_namespaces_that_look_like_files_of_others_are_not_them() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_an_error_and_never_a_fresh_start() {
+async fn unreadable_state_is_an_error_and_never_counts_as_absent() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
     let client = Client::new(store.clone());
@@ -120,7 +120,7 @@ async fn what_cannot_be_read_is_an_error_and_never_a_fresh_start() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_made_or_has_gone_is_named_in_the_error() {
+async fn folder_that_cannot_be_created_or_was_removed_is_named_in_the_error() {
     let folder = TempFolder::new();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
@@ -145,7 +145,7 @@ async fn a_folder_that_cannot_be_made_or_has_gone_is_named_in_the_error() {
 }
 
 #[test]
-fn opening_removes_what_killed_processes_left_and_nothing_else() {
+fn opening_removes_files_of_killed_processes_and_no_others() {
     let folder = TempFolder::new();
     let id = "0123456789abcdef0123456789abcdef";
     fs::create_dir(folder.path().join("servers")).unwrap();

@@ -31,7 +31,7 @@ fn with(claim: &Claim, change: impl FnOnce(&mut TickClaim)) -> Claim {
 }
 
 #[tokio::test]
-async fn a_claim_that_loses_writes_only_what_is_new() {
+async fn losing_claim_writes_only_new_information() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
     let client = Client::new(store.clone());
@@ -66,7 +66,7 @@ async fn a_claim_that_loses_writes_only_what_is_new() {
 }
 
 #[tokio::test]
-async fn of_a_forgotten_job_only_the_lock_file_is_left() {
+async fn forgotten_job_leaves_only_its_lock_file() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
     let client = Client::new(store.clone());

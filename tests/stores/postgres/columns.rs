@@ -24,7 +24,7 @@ async fn shown(client: &Client, statement: &str) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn table_shows_who_holds_what_and_nobody_once_it_was_released() {
+async fn table_shows_each_holder_until_its_release() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, client) = (open(server, &namespace), server.client().await);
     let held = async || {

@@ -42,7 +42,7 @@ async fn race(stores: &[Client; 2], key: &str, tick: Timestamp) -> (usize, Lease
 }
 
 #[tokio::test]
-async fn of_two_claims_of_a_job_that_nobody_knows_one_wins() {
+async fn one_of_two_claims_of_an_unknown_job_wins() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let stores = [open(server, &namespace), open(server, &namespace)];
     let tick = stores[0].ping().await.unwrap().at;
@@ -56,7 +56,7 @@ async fn of_two_claims_of_a_job_that_nobody_knows_one_wins() {
 }
 
 #[tokio::test]
-async fn of_two_claims_of_a_job_that_is_free_one_wins() {
+async fn one_of_two_claims_of_a_free_job_wins() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let stores = [open(server, &namespace), open(server, &namespace)];
     let start = stores[0].ping().await.unwrap().at.minus(Duration::from_secs(1));
@@ -124,17 +124,17 @@ fn fences_grow(fences: &BTreeMap<Timestamp, i64>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_servers_as_fast_as_they_can_start_each_tick_once() {
+async fn sixteen_servers_at_full_speed_start_each_tick_once() {
     fences_grow(&stampede(&PostgresServer::shared().url(), 16, Duration::from_secs(3)).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_that_has_a_session_per_transaction_lets_each_tick_start_once() {
+async fn each_tick_starts_once_behind_a_pooler_with_a_session_per_transaction() {
     fences_grow(&stampede(&Pooler::shared().url(), 8, Duration::from_secs(1)).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_serializable_database_makes_nobody_fail() {
+async fn serializable_isolation_causes_no_errors() {
     for level in ISOLATION_LEVELS {
         let url = format!("{}?{level}", PostgresServer::shared().url());
         fences_grow(&stampede(&url, 4, Duration::from_secs(1)).await);

@@ -79,7 +79,7 @@ async fn whole_life(store: &Client) -> Result<(), StoreError> {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_make_tables_is_told_what_to_run_and_that_suffices() {
+async fn error_for_a_user_without_create_permission_has_the_statements_that_suffice() {
     let server = PostgresServer::shared();
     let (administrator, schema) = (server.client().await, unused_name());
     let user = format!("user_{schema}");
@@ -111,7 +111,7 @@ async fn a_user_who_may_not_make_tables_is_told_what_to_run_and_that_suffices() 
 
 /// As the first version of this crate had it, and as another program may have.
 #[tokio::test]
-async fn table_of_an_older_version_or_another_program_is_left_alone() {
+async fn table_of_an_older_version_or_another_program_is_not_changed() {
     let server = PostgresServer::shared();
     let administrator = server.client().await;
     for columns in [
@@ -141,7 +141,7 @@ async fn table_of_an_older_version_or_another_program_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_another_version_wrote_is_unreadable_and_left_alone() {
+async fn data_of_another_version_is_unreadable_and_not_changed() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, client) = (open(server, &namespace), server.client().await);
     for format in [1, 3] {

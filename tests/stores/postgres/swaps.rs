@@ -115,7 +115,7 @@ impl Dice {
 }
 
 #[tokio::test]
-async fn random_swaps_leave_what_the_plain_record_has_at_every_isolation_level() {
+async fn random_swaps_agree_with_the_reference_record_at_every_isolation_level() {
     for url in urls() {
         let store = store_at(&url, &unused_name());
         let (mut dice, mut records) = (Dice(12_345), [const { None::<Record> }; 3]);

@@ -41,7 +41,7 @@ async fn count(client: &Client, of: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn keys_that_are_made_from_data_do_not_pile_up_and_what_counts_stays() {
+async fn keys_made_from_data_do_not_pile_up_and_needed_rows_stay() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, client) = (open(server, &namespace), server.client().await);
     let now = store.ping().await.unwrap().at;
@@ -71,7 +71,7 @@ async fn keys_that_are_made_from_data_do_not_pile_up_and_what_counts_stays() {
 }
 
 #[tokio::test]
-async fn keys_that_are_made_from_data_do_not_pile_up_behind_a_pooler() {
+async fn keys_made_from_data_do_not_pile_up_behind_a_pooler() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, client) = (open_url(&Pooler::shared().url(), &namespace), server.client().await);
     let theirs = format!("job_lock WHERE namespace = '{namespace}'");
@@ -82,7 +82,7 @@ async fn keys_that_are_made_from_data_do_not_pile_up_behind_a_pooler() {
 
 /// The control of the two above.
 #[tokio::test]
-async fn without_a_sweep_they_would_pile_up() {
+async fn keys_made_from_data_pile_up_without_a_sweep() {
     let (server, schema) = (PostgresServer::shared(), unused_name());
     let (store, client) =
         (open_url(&format!("{}?schema={schema}", server.url()), "own"), server.client().await);

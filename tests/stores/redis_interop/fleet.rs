@@ -32,7 +32,7 @@ async fn keys(plain: &mut MultiplexedConnection) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fleet_that_is_gone_leaves_nothing_behind() {
+async fn ended_fleet_leaves_no_keys_behind() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
     // A shorter announcement, or request, takes nothing away from a longer one.
@@ -60,7 +60,7 @@ async fn a_fleet_that_is_gone_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn expired_announcements_are_removed_a_hundred_at_a_time() {
+async fn expired_heartbeats_are_removed_a_hundred_at_a_time() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
     for number in 0..250 {
@@ -77,7 +77,7 @@ async fn expired_announcements_are_removed_a_hundred_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_request_is_told_until_it_expires_and_removed_by_a_later_one() {
+async fn request_is_listed_until_it_expires_and_removed_by_a_later_one() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
     let short = Duration::from_secs(2);

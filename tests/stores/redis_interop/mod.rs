@@ -79,7 +79,7 @@ async fn our_lock_excludes_a_plain_client_until_it_is_released() {
 }
 
 #[tokio::test]
-async fn a_lock_of_another_type_is_held_by_a_stranger() {
+async fn lock_of_another_redis_type_counts_as_held() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
     let () = raw(&mut plain, &format!("HSET {LOCK} owner theirs")).await;
@@ -307,7 +307,7 @@ fn a_malformed_url_is_refused_with_the_right_form() {
 }
 
 #[tokio::test]
-async fn thousands_of_slots_that_ended_are_in_nobodys_way() {
+async fn claim_succeeds_beside_thousands_of_expired_slots() {
     let server = RedisServer::start();
     let store = RedisStore::open(&server.url(), None).unwrap();
     let client = Client::new(store);

@@ -35,7 +35,7 @@ async fn silent_for(bench: &Bench, plain: &mut MultiplexedConnection, silence: D
 }
 
 #[tokio::test]
-async fn after_an_hour_of_silence_a_schedule_gives_way_to_that_of_an_older_server() {
+async fn schedule_of_an_older_server_applies_after_an_hour_of_silence() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
     assert_eq!(run(&bench, SCHEDULE, MINUTE).await.0, SCHEDULE);

@@ -80,7 +80,7 @@ async fn a_silent_server_times_out_and_the_next_call_opens_another_connection() 
 }
 
 #[tokio::test]
-async fn nobody_accepting_times_out() {
+async fn connection_that_is_not_accepted_times_out() {
     // Bound, never accepted from: the handshake succeeds, and no word follows.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("redis://:secret@{}", silent.local_addr().expect("its address"));
@@ -95,7 +95,7 @@ async fn nobody_accepting_times_out() {
 }
 
 #[tokio::test]
-async fn a_caller_who_gives_up_harms_nobody() {
+async fn dropped_call_does_not_disturb_other_calls() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
     let client = Client::new(open(&server).with_timeouts(LONG, LONG));
@@ -111,7 +111,7 @@ async fn a_caller_who_gives_up_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_caller_who_gives_up_leaves_the_opening_of_the_connection_to_the_others() {
+async fn connection_opens_although_the_call_that_began_it_is_dropped() {
     let server = RedisServer::start();
     let (url, opened) = slow_door(&server, Duration::from_millis(250)).await;
     let store = RedisStore::open(&url, None).expect("a valid URL");
@@ -175,7 +175,7 @@ async fn a_server_without_the_replicas_it_wants_starts_nothing_and_leaves_no_hal
 }
 
 #[tokio::test]
-async fn what_another_version_or_program_wrote_is_unreadable_and_left_alone() {
+async fn data_of_another_version_or_program_is_unreadable_and_not_changed() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
     let client = Client::new(open(&server));

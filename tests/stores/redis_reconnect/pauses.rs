@@ -53,7 +53,7 @@ impl Door {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_at_once_is_tried_a_few_times_a_second_and_found_again() {
+async fn server_that_closes_every_connection_is_retried_a_few_times_a_second_and_found_again() {
     let server = RedisServer::start();
     let door = Door::to(&server).await;
     door.shut.send_replace(true);
@@ -85,7 +85,7 @@ async fn a_server_that_hangs_up_at_once_is_tried_a_few_times_a_second_and_found_
 }
 
 #[tokio::test]
-async fn fifty_servers_that_are_thrown_out_together_come_back_one_after_the_other() {
+async fn fifty_servers_that_lose_their_connections_together_reconnect_spread_out() {
     let server = RedisServer::start();
     let door = Door::to(&server).await;
     let fleet: Vec<_> = (0..50).map(|_| Arc::new(door.open_store())).collect();

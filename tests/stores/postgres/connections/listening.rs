@@ -27,7 +27,7 @@ async fn is_freed(listener: &mut Listener) -> bool {
 }
 
 #[tokio::test]
-async fn who_waits_hears_of_a_release_and_of_a_broken_lock_over_another_connection() {
+async fn waiter_is_notified_of_a_release_and_of_a_broken_lock_over_another_connection() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (holds, waits) = (open(server, &namespace), open(server, &namespace));
     for what in [What::Lock, What::Now, What::Leader, What::Slot(1)] {
@@ -83,7 +83,7 @@ impl Overheard {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_if_nobody_waits() {
+async fn release_without_subscribers_sends_no_notification() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, mut overheard) = (open(server, &namespace), Overheard::begin(server).await);
     let use_once = async |what: &What| {
@@ -114,7 +114,7 @@ async fn nothing_is_sent_if_nobody_waits() {
 }
 
 #[tokio::test]
-async fn that_somebody_waits_is_written_now_and_then_only_and_beside_the_record() {
+async fn waiting_is_recorded_rarely_and_outside_of_the_record() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, client) = (open(server, &namespace), server.client().await);
     for what in [What::Lock, What::Slot(1)] {
@@ -153,7 +153,7 @@ fn sessions(namespace: &str) -> String {
 }
 
 #[tokio::test]
-async fn all_who_listen_share_one_session_and_go_on_after_its_end() {
+async fn subscriptions_share_one_session_and_survive_its_end() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let store = open_url(&format!("{}?application_name={namespace}", server.url()), &namespace);
     let client = server.client().await;
@@ -181,7 +181,7 @@ async fn all_who_listen_share_one_session_and_go_on_after_its_end() {
 }
 
 #[tokio::test]
-async fn who_listens_hears_of_its_own_key_only() {
+async fn subscription_is_notified_of_its_own_key_only() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, elsewhere) = (open(server, &namespace), open(server, &unused_name()));
     let mut deaf = [listen(&store, "other").await, listen(&elsewhere, "key").await];
@@ -200,7 +200,7 @@ async fn who_listens_hears_of_its_own_key_only() {
 
 /// A swap that is being applied does not see who begins to listen now. The one who listens still finds the key held.
 #[tokio::test]
-async fn who_listens_while_a_release_is_being_applied_is_notified_of_it() {
+async fn subscription_during_a_release_is_notified_of_it() {
     let (server, schema) = (PostgresServer::shared(), unused_name());
     let url = format!("{}?schema={schema}&application_name={schema}", server.url());
     let (holds, waits, client) = (open_url(&url, "own"), open_url(&url, "own"), server.client().await);

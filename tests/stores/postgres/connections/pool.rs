@@ -63,7 +63,7 @@ async fn a_whole_server_runs_its_jobs_over_the_applications_pool() {
 }
 
 #[tokio::test]
-async fn an_exhausted_pool_is_an_error_that_says_so() {
+async fn exhausted_pool_is_an_error_with_that_reason() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let pool = pool(server, 1);
     let store = open_on(&pool, &namespace);
@@ -93,7 +93,7 @@ async fn an_exhausted_pool_is_an_error_that_says_so() {
 
 /// A statement that nobody waits for any longer is still under way on its connection.
 #[tokio::test]
-async fn steps_that_are_given_up_do_not_poison_the_pool() {
+async fn dropped_steps_do_not_spoil_connections_of_the_pool() {
     let (server, namespace) = (PostgresServer::start(), unused_name());
     let pool = pool(&server, 1);
     let store = open_on(&pool, &namespace);
@@ -164,7 +164,7 @@ impl Session for Lent {
 }
 
 #[tokio::test]
-async fn a_source_of_ones_own_is_enough_and_is_given_back_what_works() {
+async fn custom_source_works_and_gets_working_connections_back() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let discarded = Arc::new(AtomicU32::new(0));
     let only = Only { client: Arc::new(server.client().await), discarded: Arc::clone(&discarded) };
@@ -182,7 +182,7 @@ async fn a_source_of_ones_own_is_enough_and_is_given_back_what_works() {
 
 /// A swap that waits for a locked row ends by itself, so its connection can be used again.
 #[tokio::test]
-async fn connection_of_a_swap_that_found_its_row_locked_is_given_back() {
+async fn connection_of_a_swap_that_found_its_row_locked_returns_to_the_pool() {
     let (server, namespace) = (PostgresServer::start(), unused_name());
     let discarded = Arc::new(AtomicU32::new(0));
     let only = Only { client: Arc::new(server.client().await), discarded: Arc::clone(&discarded) };

@@ -17,7 +17,7 @@ use support::postgres_server::PostgresServer;
 use support::proxy::Proxy;
 
 #[tokio::test]
-async fn a_session_that_is_ended_in_the_middle_of_a_claim_does_no_harm() {
+async fn termination_of_a_session_during_a_claim_is_harmless() {
     let (server, namespace) = (PostgresServer::start(), unused_name());
     let store = open(&server, &namespace);
     let tick = store.ping().await.unwrap().at;

@@ -12,7 +12,7 @@ use crate::home::Whereabouts;
 use crate::worker::MARK;
 
 /// The test in every binary that uses workers where their processes begin.
-const ENTRY: &str = "a_process_of_its_own_runs_the_job";
+const ENTRY: &str = "worker_process_runs_its_job";
 
 /// Noisy machines take their time.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -28,7 +28,7 @@ async fn a_job_runs_now_and_consumes_no_tick() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_does_not_run_by_hand_beside_a_run() {
+async fn manual_run_does_not_overlap_a_run() {
     let notes = Notes::new();
     let fleet = Fleet::of(3).job(notes.lasting(job("1h", 30), 60)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 20)).await;
@@ -40,7 +40,7 @@ async fn a_job_does_not_run_by_hand_beside_a_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_does_not_run_beside_a_run_by_hand() {
+async fn tick_does_not_overlap_a_manual_run() {
     let notes = Notes::new();
     let fleet = Fleet::of(3).job(notes.lasting(job("1h", 30), 60)).start().await.unwrap();
     fleet.run_for(secs(HOUR - 30)).await;
@@ -50,7 +50,7 @@ async fn a_tick_does_not_run_beside_a_run_by_hand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_by_hand_goes_on_when_its_caller_is_gone() {
+async fn manual_run_continues_when_its_caller_is_dropped() {
     let notes = Notes::new();
     let fleet = Fleet::of(1).job(notes.lasting(job("1h", 30), 60)).start().await.unwrap();
     assert!(tokio::time::timeout(secs(5), fleet.server(0).run_now("job")).await.is_err());
@@ -59,7 +59,7 @@ async fn a_run_by_hand_goes_on_when_its_caller_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_is_seen_by_all_and_a_paused_job_can_be_run_by_hand() {
+async fn pause_applies_to_every_server_and_a_paused_job_can_be_run_manually() {
     let notes = Notes::new();
     let fleet = Fleet::of(3).job(notes.lasting(job("60s", 30), 5)).start().await.unwrap();
     let heard: Vec<_> = fleet.servers().iter().map(Heard::from).collect();
@@ -75,7 +75,7 @@ async fn a_pause_is_seen_by_all_and_a_paused_job_can_be_run_by_hand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_typing_mistake_is_no_success() {
+async fn operation_on_an_unknown_key_is_an_error() {
     let fleet = Fleet::of(1).job(Notes::new().lasting(job("1h", 30), 5)).start().await.unwrap();
     fleet.run_for(secs(1)).await;
     let server = fleet.server(0);
@@ -118,7 +118,7 @@ async fn a_server_without_the_job_has_it_run_by_one_that_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_one_of_the_servers_that_have_a_job_takes_a_request_up() {
+async fn one_server_alone_takes_a_request() {
     let notes = Notes::new();
     let (expert, made) = (notes.lasting(job("1h", 30), 5), AtomicUsize::new(0));
     let other = || Job::new("other").run(|_| async {});
@@ -158,7 +158,7 @@ async fn a_server_that_asked_gets_the_record_of_the_run_that_started_not_of_one_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_does_not_run_by_hand_beside_a_run_of_this_server_that_lost_its_lease_meanwhile() {
+async fn manual_run_does_not_overlap_a_run_of_this_server_that_lost_its_lease() {
     let notes = Notes::new();
     let plan = job("1h", 30).keep_alive(false).on_lost(OnLost::Continue);
     let fleet = Fleet::of(1).job(notes.lasting(plan, 120)).start().await.unwrap();
@@ -179,7 +179,7 @@ async fn a_job_does_not_run_by_hand_beside_a_run_of_this_server_that_lost_its_le
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_win_beside_a_run_of_this_server_that_lost_its_lease_during_the_claim_is_given_back() {
+async fn manual_run_won_beside_a_run_that_lost_its_lease_during_the_claim_is_given_back() {
     let notes = Notes::new();
     let plan = job("1h", 30).keep_alive(false).on_lost(OnLost::Continue);
     let fleet = Fleet::of(1).job(notes.lasting(plan, 120)).start().await.unwrap();
@@ -199,7 +199,7 @@ async fn a_win_beside_a_run_of_this_server_that_lost_its_lease_during_the_claim_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_that_is_won_beside_such_a_run_is_given_back_too() {
+async fn tick_won_beside_a_run_that_lost_its_lease_is_given_back() {
     let notes = Notes::new();
     let plan = job("26s", 30).grace(secs(20)).keep_alive(false).on_lost(OnLost::Continue);
     let fleet = Fleet::of(1).job(notes.lasting(plan, 50)).start().await.unwrap();
@@ -214,7 +214,7 @@ async fn a_tick_that_is_won_beside_such_a_run_is_given_back_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_nobody_takes_up_expires() {
+async fn request_that_no_server_takes_expires() {
     let notes = Notes::new();
     let mut fleet = fleet_with_one_expert(&notes, 2).await;
     fleet.run_for(secs(2 * HOUR)).await;
@@ -228,7 +228,7 @@ async fn a_request_that_nobody_takes_up_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_for_a_job_that_runs_is_told_so() {
+async fn request_for_a_job_that_is_running_is_refused_with_that_reason() {
     let notes = Notes::new();
     let fleet = fleet_with_one_expert(&notes, 2).await;
     fleet.run_for(secs(HOUR - 1)).await;
@@ -250,7 +250,7 @@ async fn a_shutdown_does_not_wait_for_a_run_that_was_asked_of_another_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_keeps_the_only_place_and_runs_another_by_hand_is_told_that_its_server_is_busy() {
+async fn manual_run_from_a_job_on_a_server_without_free_capacity_is_refused_as_busy() {
     let (fleet, told) = (Arc::new(OnceLock::<Fleet>::new()), Arc::new(OnceLock::new()));
     let (its_own, tells) = (fleet.clone(), told.clone());
     let caller = move || {
@@ -276,7 +276,7 @@ async fn a_job_that_keeps_the_only_place_and_runs_another_by_hand_is_told_that_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_forgotten_only_when_nobody_has_it_and_it_was_quiet_for_an_hour() {
+async fn job_is_forgotten_only_when_no_server_has_it_and_it_was_idle_for_an_hour() {
     let notes = Notes::new();
     let fleet = fleet_with_one_expert(&notes, 2).await;
     let other = fleet.server(1);
@@ -311,7 +311,7 @@ async fn a_held_job_is_not_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_clock_went_back_a_reset_lets_a_job_run_again() {
+async fn reset_lets_a_job_run_again_after_the_clock_went_back() {
     let notes = Notes::new();
     let fleet = Fleet::of(1).job(notes.lasting(job("10m", 30), 5)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 10)).await;

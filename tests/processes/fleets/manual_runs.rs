@@ -29,7 +29,7 @@ pub fn a_pause_on_one_server_is_seen_by_every_other_and_survives_restarts(store:
     wait_until("a run", || !all_steps(&fleet, "start").is_empty());
 }
 
-pub fn runs_by_hand_race_with_ticks_and_never_overlap(store: Kind) {
+pub fn manual_runs_race_with_ticks_and_never_overlap(store: Kind) {
     let home = store.home();
     let orders =
         Orders::serve(&home).set("WORKER_EVERY", "300ms").set("WORKER_STEPS", 2).set("WORKER_STEP", 60);
@@ -63,7 +63,7 @@ pub fn runs_by_hand_race_with_ticks_and_never_overlap(store: Kind) {
     assert_eq!(ticks.len(), starts.len() - by_hand, "a tick ran twice");
 }
 
-pub fn a_run_that_is_asked_for_where_the_job_is_not_linked_happens_where_it_is(store: Kind) {
+pub fn manual_run_requested_on_a_server_without_the_job_runs_on_one_with_it(store: Kind) {
     let home = store.home();
     let has_it = Orders::serve(&home).set("WORKER_KEYS", "report").set("WORKER_EVERY", "1h").start();
     let mut has_not = Orders::serve(&home).set("WORKER_KEYS", "other").set("WORKER_EVERY", "1h").start();
