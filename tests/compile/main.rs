@@ -3,4 +3,5 @@
 
 mod attribute;
 mod layout;
+mod promises;
 mod readme;
