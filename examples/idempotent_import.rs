@@ -43,7 +43,7 @@ async fn import_products(
 ) -> anyhow::Result<()> {
     let import = Import { fence: run.fence(), products: supplier.fetch() };
     shop.write_guarded(run.key(), &import)?;
-    println!("imported {} products under the fence {}", import.products.len(), import.fence);
+    println!("imported {} products with fence {}", import.products.len(), import.fence);
     done.send(import).context("the receiver was dropped")
 }
 
