@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example custom_store
 //!
-//! The store itself is `custom_store/sqlite_store.rs`. `tests/stores/custom_store.rs` proves it, with the same promises and
-//! random operations that the stores of this crate are proved by.
+//! The store itself is `custom_store/sqlite_store.rs`. `tests/stores/custom_store.rs` tests it with the contract and the random
+//! operations that test the stores of this crate.
 
 #[path = "custom_store/sqlite_store.rs"]
 mod sqlite_store;
@@ -26,7 +26,7 @@ const TICKS_WITH_ONE: usize = 2;
 async fn count_visitors(State(ran): State<UnboundedSender<Timestamp>>, run: Run) -> anyhow::Result<()> {
     let tick = run.tick().context("started by its schedule")?;
     println!("{tick}  {}", run.server());
-    ran.send(tick).context("nobody counts any more")
+    ran.send(tick).context("the receiver was dropped")
 }
 
 #[tokio::main]
@@ -46,7 +46,7 @@ async fn race(database: &Path) -> anyhow::Result<()> {
     let mut ticks = BTreeSet::new();
     count(TICKS_WITH_BOTH, &mut runs, &mut ticks).await?;
     first.shutdown().await;
-    println!("the first server has left");
+    println!("the first server was shut down");
     count(TICKS_WITH_ONE, &mut runs, &mut ticks).await?;
 
     second.shutdown().await;
@@ -58,12 +58,12 @@ async fn race(database: &Path) -> anyhow::Result<()> {
     let state = store.look("count-visitors").await?.state;
     let runs = store.records("count-visitors").await?.runs;
     let on_the_second = runs.iter().filter(|run| run.server.starts_with("second")).count();
-    println!("the database knows of {} runs, {on_the_second} of them on the second server", state.stats.runs);
-    ensure!(runs.len() == ticks.len(), "not as many runs as ticks: {runs:?}");
+    println!("{} runs in the database, {on_the_second} of them on the second server", state.stats.runs);
+    ensure!(runs.len() == ticks.len(), "the number of runs differs from the number of ticks: {runs:?}");
     Ok(())
 }
 
-/// A server with a connection of its own: in another process it would be the same.
+/// Starts a server with its own connection, as another process would.
 async fn serve(name: &str, database: &Path, ran: &UnboundedSender<Timestamp>) -> anyhow::Result<Jobs> {
     let store = SqliteStore::open(database)?;
     Ok(jobs::builder().store(store).server_name(name).state(ran.clone()).start_all().await?)
@@ -75,7 +75,7 @@ async fn count(
     ticks: &mut BTreeSet<Timestamp>,
 ) -> anyhow::Result<()> {
     for _ in 0..more {
-        let tick = timeout(Duration::from_secs(20), runs.recv()).await?.context("the servers are gone")?;
+        let tick = timeout(Duration::from_secs(20), runs.recv()).await?.context("the servers have ended")?;
         ensure!(ticks.insert(tick), "{tick} ran twice");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What a shutdown does to jobs that are running: one comes to a good place and stops, one is cancelled.
+//! A shutdown while jobs run: two stop at a good point, one is cancelled.
 //!
 //!     cargo run --example graceful_shutdown
 

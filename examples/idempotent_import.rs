@@ -1,10 +1,10 @@
-//! An import that may run twice and doubles nothing, and whose writes are refused once it was overtaken.
+//! An import that can run twice without duplicates, and whose writes are refused once a newer run has written.
 //!
 //!     cargo run --example idempotent_import
 //!
-//! At most one server runs the import of an hour. But a server can die half-way, so an import must be
-//! repeatable; and it can be paused (a suspended machine, a long stall) and wake up after a newer import has
-//! run, so the database must refuse what it still writes. Both are a few lines of SQL.
+//! At most one server runs the import of an hour. But a server can die half-way, so an import must be repeatable. And a
+//! server can be suspended and continue after a newer import has run, so the database must refuse its late writes. Both
+//! are a few lines of SQL.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,13 +21,13 @@ const SCHEMA: &str = "
     CREATE TABLE job_fence (job TEXT PRIMARY KEY, fence INTEGER NOT NULL);
 ";
 
-/// The supplier's own id decides: a product that is already there is brought up to date, not added again.
+/// The supplier's id is the key: a product that exists is updated, not added again.
 const UPSERT: &str = "
     INSERT INTO product (sku, name, cents) VALUES (?1, ?2, ?3)
     ON CONFLICT (sku) DO UPDATE SET name = excluded.name, cents = excluded.cents
 ";
 
-/// Changes nothing, not even its one row, for a run that is older than the newest that has written.
+/// Changes no row if a newer run has written already.
 const RAISE_FENCE: &str = "
     INSERT INTO job_fence (job, fence) VALUES (?1, ?2)
     ON CONFLICT (job) DO UPDATE SET fence = excluded.fence WHERE excluded.fence >= job_fence.fence
@@ -43,11 +43,11 @@ async fn import_products(
 ) -> anyhow::Result<()> {
     let import = Import { fence: run.fence(), products: supplier.fetch() };
     shop.write_guarded(run.key(), &import)?;
-    println!("imported {} products under the fence {}", import.products.len(), import.fence);
-    done.send(import).context("nobody waits for imports any more")
+    println!("imported {} products with fence {}", import.products.len(), import.fence);
+    done.send(import).context("the receiver was dropped")
 }
 
-/// What one run of the import brings.
+/// The result of one run.
 struct Import {
     fence: i64,
     products: Vec<Product>,
@@ -70,16 +70,16 @@ impl Shop {
         Ok(Self(Arc::new(Mutex::new(connection))))
     }
 
-    /// The fence is compared and raised in the transaction that writes: all of it, or nothing.
+    /// Compares and raises the fence in the transaction that writes the products.
     fn write_guarded(&self, job: &str, import: &Import) -> anyhow::Result<()> {
         self.transaction(|tx| {
             let newest = tx.execute(RAISE_FENCE, params![job, import.fence])? == 1;
-            ensure!(newest, "a newer run of {job} has written already; nothing is changed");
+            ensure!(newest, "a newer run of {job} has written already");
             upsert(tx, &import.products)
         })
     }
 
-    /// What not to do: whoever writes last wins, however old it is.
+    /// What not to do: the last write wins, however old its run is.
     fn write_unguarded(&self, import: &Import) -> anyhow::Result<()> {
         self.transaction(|tx| upsert(tx, &import.products))
     }
@@ -91,7 +91,7 @@ impl Shop {
     fn price(&self, sku: &str) -> anyhow::Result<i64> {
         self.transaction(|tx| {
             let found = tx.query_row("SELECT cents FROM product WHERE sku = ?1", [sku], |row| row.get(0));
-            found.optional()?.with_context(|| format!("there is no {sku}"))
+            found.optional()?.with_context(|| format!("no product {sku}"))
         })
     }
 
@@ -112,15 +112,15 @@ fn upsert(tx: &Transaction<'_>, products: &[Product]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stands for the supplier's API. The teapot gets dearer after it was asked for once.
+/// Stands for the supplier's API. The price of the teapot rises after the first request.
 #[derive(Clone, Default)]
 struct Supplier {
-    asked: Arc<AtomicU32>,
+    requests: Arc<AtomicU32>,
 }
 
 impl Supplier {
     fn fetch(&self) -> Vec<Product> {
-        let teapot = if self.asked.fetch_add(1, Ordering::Relaxed) == 0 { 1_900 } else { 2_100 };
+        let teapot = if self.requests.fetch_add(1, Ordering::Relaxed) == 0 { 1_900 } else { 2_100 };
         vec![
             Product { sku: "T-100", name: "teapot", cents: teapot },
             Product { sku: "T-200", name: "tea cup", cents: 600 },
@@ -132,7 +132,7 @@ impl Supplier {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let (shop, supplier) = (Shop::open()?, Supplier::default());
-    let namespace = format!("import-{}", Timestamp::now().as_micros()); // undisturbed by an earlier run
+    let namespace = format!("import-{}", Timestamp::now().as_micros()); // apart from earlier runs of this example
     let start = async |done| {
         let jobs = jobs::builder().or_embedded().namespace(&namespace).schedule("import-products", "1s");
         jobs.state(shop.clone()).state(supplier.clone()).state(done).start_all().await
@@ -144,30 +144,32 @@ async fn main() -> anyhow::Result<()> {
     let stale = next(&mut imports).await?;
     let fresh = next(&mut imports).await?;
     jobs.shutdown().await;
-    println!("after both: {} products, the teapot costs {} cents\n", shop.count()?, shop.price("T-100")?);
-    ensure!(shop.count()? == 3, "the second import doubled products");
+    println!(
+        "after two imports: {} products, the teapot costs {} cents\n",
+        shop.count()?,
+        shop.price("T-100")?
+    );
+    ensure!(shop.count()? == 3, "the second import added duplicates");
     ensure!(shop.price("T-100")? == 2_100, "the second import did not update the price");
     ensure!(fresh.fence > stale.fence, "a later run must have a higher fence");
 
-    // Suppose the server of the first import was paused before it wrote, and wakes up only now.
-    let refusal = shop.write_guarded("import-products", &stale).err().context("a stale write got through")?;
-    println!("stale write, guarded:   {refusal}");
+    // Suppose the server of the first import was suspended before it wrote, and continues now.
+    let refusal =
+        shop.write_guarded("import-products", &stale).err().context("a stale write was accepted")?;
+    println!("stale write with fence:    refused, {refusal}");
     ensure!(shop.price("T-100")? == 2_100, "a refused write changed the price");
 
     shop.write_unguarded(&stale)?;
-    println!(
-        "stale write, unguarded: the teapot costs {} cents again, which nobody notices",
-        shop.price("T-100")?
-    );
-    ensure!(shop.price("T-100")? == 1_900, "the unguarded write should have done its harm");
+    println!("stale write without fence: accepted, the teapot costs {} cents again", shop.price("T-100")?);
+    ensure!(shop.price("T-100")? == 1_900, "the write without a fence should have been accepted");
 
-    // An import brings everything up to date, whatever state it finds: the next one repairs the harm.
+    // An import updates every product, whatever state it finds: the next one repairs the price.
     let (done, mut imports) = unbounded_channel();
     let jobs = start(done).await?;
     next(&mut imports).await?;
     jobs.shutdown().await;
     println!(
-        "after the next import:  {} products, the teapot costs {} cents",
+        "after the next import:     {} products, the teapot costs {} cents",
         shop.count()?,
         shop.price("T-100")?
     );

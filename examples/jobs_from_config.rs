@@ -9,15 +9,15 @@ use anyhow::{Context, ensure};
 use jobs::{Job, Run, State, Timestamp, singleton_job};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// In real life a file. Cron with 5 or 6 fields, a nickname such as `@hourly`, or an interval.
+/// Stands for a file. Cron with 5 or 6 fields, a nickname such as `@hourly`, or an interval.
 const CONFIG: &str = "
-    # feed       = when it is fetched
+    # feed       = schedule
     feeds/news   = 1s
     feeds/prices = */2 * * * * *
     feeds/stock  = @hourly
 ";
 
-const MISTAKEN: &str = "
+const INVALID_CONFIG: &str = "
     feeds/news   = 1s
     feeds/prices = 0 25 * * *
 ";
@@ -25,15 +25,15 @@ const MISTAKEN: &str = "
 /// The keys of jobs that have run.
 type Ran = UnboundedSender<String>;
 
-// Annotated with the schedule that suits most installations; this one wants another.
+// The annotation has the default schedule; this installation sets another one.
 /// Sends the report of the day.
 #[singleton_job(key = "send-report", ttl = "10s", every = "0 3 * * *", tz = "Europe/Berlin")]
 async fn send_report(State(ran): State<Ran>, run: Run) -> anyhow::Result<()> {
     Ok(ran.send(run.key().to_owned())?)
 }
 
-// Due all the time, and not wanted here at all.
-/// Deletes orders that nobody asks for any more.
+// Disabled on this server.
+/// Deletes old orders.
 #[singleton_job(key = "delete-old-orders", ttl = "10s", every = "1s")]
 async fn delete_old_orders(State(ran): State<Ran>, run: Run) -> anyhow::Result<()> {
     Ok(ran.send(run.key().to_owned())?)
@@ -63,13 +63,13 @@ async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_env_filter("jobs=info").without_time().init(); // lists every job
     let (ran, mut runs) = unbounded_channel();
 
-    let mistake = read_jobs(MISTAKEN, &ran).err().context("a mistake in the configuration was not found")?;
-    println!("a mistake is found: {mistake:#}\n");
-    ensure!(format!("{mistake:#}").contains("hour 25"), "the error should say what is wrong");
+    let mistake = read_jobs(INVALID_CONFIG, &ran).err().context("an invalid schedule was accepted")?;
+    println!("invalid configuration: {mistake:#}\n");
+    ensure!(format!("{mistake:#}").contains("hour 25"), "the error should name the invalid hour");
 
     let jobs = jobs::builder()
         .or_embedded()
-        .namespace(format!("config-{}", Timestamp::now().as_micros())) // undisturbed by an earlier run
+        .namespace(format!("config-{}", Timestamp::now().as_micros())) // apart from earlier runs of this example
         .state(ran.clone())
         .schedule("send-report", "1s") // JOBS_SCHEDULES="send-report=1s" does the same
         .disable("delete-old-orders") // JOBS_DISABLE="delete-old-orders" does the same
@@ -83,8 +83,8 @@ async fn main() -> anyhow::Result<()> {
     let ran: BTreeSet<_> = std::iter::from_fn(|| runs.try_recv().ok()).collect();
     println!("\nran: {ran:?}");
     for key in ["feeds/news", "feeds/prices", "send-report"] {
-        ensure!(ran.contains(key), "{key} was due, and did not run");
+        ensure!(ran.contains(key), "{key} was due and did not run");
     }
-    ensure!(!ran.contains("delete-old-orders"), "delete-old-orders is disabled, and ran");
+    ensure!(!ran.contains("delete-old-orders"), "delete-old-orders is disabled and ran");
     Ok(())
 }

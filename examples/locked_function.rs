@@ -1,4 +1,4 @@
-//! A function that locks before it runs: one call at a time for each order, and each order charged once.
+//! A function that takes a lock before it runs: one call at a time for each order, and each order is charged once.
 //!
 //!     cargo run --example locked_function
 

@@ -1,5 +1,4 @@
-//! All servers are down for a while. Of the ticks that nobody ran, one job runs the newest, once; another does
-//! not care.
+//! All servers are down for a while. Of the missed ticks, one job runs the newest, once; another job runs none.
 //!
 //!     cargo run --example missed_ticks
 
@@ -18,19 +17,19 @@ const GAP: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 struct Books(UnboundedSender<Timestamp>);
 
-/// Mornings on which somebody was greeted.
+/// Mornings on which a greeting was sent.
 #[derive(Clone)]
 struct Mornings(UnboundedSender<Timestamp>);
 
-// In real life `every = "0 3 * * *"`, and the fleet was down from 2 to 5.
-/// Must not be left out: however late, the books of a day are closed.
+// In production `every = "0 3 * * *"`, and all servers were down from 2 to 5.
+/// Must run for each day, however late.
 #[singleton_job(key = "close-books", ttl = "10s", every = "2s", grace = "300ms", missed = "run_once")]
 async fn close_books(State(books): State<Books>, run: Run) -> anyhow::Result<()> {
-    let tick = run.tick().context("started by its schedule")?; // which day it is about, however late it is
+    let tick = run.tick().context("started by its schedule")?; // the day to close, however late it is
     Ok(books.0.send(tick)?)
 }
 
-/// Is pointless when it comes late.
+/// Is useless when it is late.
 #[singleton_job(key = "wish-good-morning", ttl = "10s", every = "2s", grace = "300ms")]
 async fn wish_good_morning(State(mornings): State<Mornings>, run: Run) -> anyhow::Result<()> {
     let tick = run.tick().context("started by its schedule")?;
@@ -46,7 +45,7 @@ async fn main() -> anyhow::Result<()> {
 
     let fleet = start(&store, &books, &mornings).await?;
     let last = next(&mut closed).await?;
-    println!("the books of {} are closed, and every server goes down", time_of(last));
+    println!("the books of {} are closed; all servers are shut down", time_of(last));
     for server in fleet {
         server.shutdown().await;
     }
@@ -55,45 +54,45 @@ async fn main() -> anyhow::Result<()> {
     let (first_missed, newest_missed) = (last.plus(GAP), last.plus(GAP * 2));
     let back = newest_missed.plus(Duration::from_millis(700)); // longer than the grace
     sleep(back.since(Timestamp::now())).await;
-    println!("it is {}, and the servers are back", time_of(Timestamp::now()));
+    println!("at {} the servers start again", time_of(Timestamp::now()));
     let fleet = start(&store, &books, &mornings).await?;
 
     let late = next(&mut closed).await?;
-    println!("close-books       runs for {}, the newest tick that was missed", time_of(late));
-    ensure!(late == newest_missed, "not for {first_missed}, which it supersedes, but for {newest_missed}");
+    println!("close-books       runs for {}, the newest missed tick", time_of(late));
+    ensure!(late == newest_missed, "it should run for {newest_missed}, and not for the older {first_missed}");
 
     let wish = next(&mut wished).await?;
     println!("wish-good-morning runs for {}, its next tick", time_of(wish));
-    ensure!(wish >= back, "it ran for a tick that was over");
+    ensure!(wish >= back, "it ran for a tick past its grace");
 
     let next = next(&mut closed).await?;
     println!("close-books       runs for {}, as usual", time_of(next));
-    ensure!(next > back, "one missed tick runs, and none twice");
+    ensure!(next > back, "only one missed tick runs, and only once");
     for server in fleet {
         server.shutdown().await;
     }
     Ok(())
 }
 
-/// Three servers.
+/// Starts three servers.
 async fn start(store: &MemoryStore, books: &Books, mornings: &Mornings) -> anyhow::Result<Vec<Jobs>> {
     let mut fleet = Vec::new();
     for _ in 0..3 {
         let server = jobs::builder().store(store.clone()).state(books.clone()).state(mornings.clone());
-        fleet.push(server.on_event(tell).start_all().await?);
+        fleet.push(server.on_event(report).start_all().await?);
     }
     Ok(fleet)
 }
 
-/// Ticks that nobody ran are told of by the server that wins the next one.
-fn tell(event: &Event) {
+/// The server that wins the next tick reports those that were missed.
+fn report(event: &Event) {
     if let EventKind::Missed { count, first, .. } = &event.kind {
-        println!("{:<17} has a gap: {count} tick(s) since {} never ran", event.key, time_of(*first));
+        println!("{:<17} missed {count} tick(s) from {} on", event.key, time_of(*first));
     }
 }
 
 async fn next(ticks: &mut UnboundedReceiver<Timestamp>) -> anyhow::Result<Timestamp> {
-    let tick = timeout(Duration::from_secs(20), ticks.recv()).await.context("nothing ran for 20 s")?;
+    let tick = timeout(Duration::from_secs(20), ticks.recv()).await.context("no run within 20 s")?;
     tick.context("the jobs have ended")
 }
 

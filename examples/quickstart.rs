@@ -7,7 +7,7 @@ use jobs::{Run, singleton_job};
 /// Pulls new products from the supplier.
 #[singleton_job(key = "import-products", ttl = "10s", every = "*/2 * * * * *")]
 async fn import_products(run: Run) -> anyhow::Result<()> {
-    println!("importing products on {}, under the fence {}", run.server(), run.fence());
+    println!("importing products on {} with fence {}", run.server(), run.fence());
     Ok(())
 }
 

@@ -1,10 +1,10 @@
-//! A service that allows five calls at a time, and fifty tasks in five processes that want to call it.
+//! A service that allows five calls at a time, and fifty tasks in five processes that call it.
 //!
 //!     cargo run --example rate_limit
 //!     JOBS_URL=redis://localhost:6379 cargo run --example rate_limit
 //!
-//! First everybody calls as they like, and the supplier refuses most of them. Then they share a semaphore. It ends
-//! with an error if the supplier ever saw a sixth call, or if a call was lost.
+//! First all tasks call without a limit, and the supplier refuses most calls. Then they share a semaphore. It fails if the
+//! supplier ever sees a sixth call, or if a call is lost.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ const CALLS: u32 = 2; // of each task
 const A_CALL_TAKES: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The whole limit: on whichever server, a sixth one waits here until a slot is free.
+/// The sixth caller among all servers waits here until a slot is free.
 async fn call_within_the_limit(supplier: &str) -> anyhow::Result<Answer> {
     jobs::semaphore("supplier-api", ALLOWED).ttl("10s").run(|_| call(supplier)).await?
 }
@@ -70,7 +70,7 @@ async fn work(limited: bool, supplier: &str) -> anyhow::Result<()> {
             for _ in 0..CALLS {
                 let answer =
                     if limited { call_within_the_limit(&supplier).await? } else { call(&supplier).await? };
-                ensure!(!limited || answer == Answer::Served, "refused in spite of the limit");
+                ensure!(!limited || answer == Answer::Served, "refused despite the limit");
             }
             Ok(())
         });
@@ -89,7 +89,10 @@ async fn show() -> anyhow::Result<()> {
     println!("\nwithout a limit:");
     let free = call_all("free").await?;
     println!("  at most {} at a time, {} of {wanted} calls refused", free.most, free.refused);
-    ensure!(free.refused > 0, "nobody was refused even so: this machine is too slow to show anything");
+    ensure!(
+        free.refused > 0,
+        "no call was refused without a limit: this machine is too slow for the example"
+    );
 
     println!("\nwith semaphore(\"supplier-api\", {ALLOWED}):");
     let limited = call_all("limited").await?;
@@ -99,19 +102,16 @@ async fn show() -> anyhow::Result<()> {
 
     let (served, took) = (f64::from(limited.served), limited.took.as_secs_f64());
     let possible = f64::from(ALLOWED) / A_CALL_TAKES.as_secs_f64();
-    println!(
-        "\n{served} calls in {took:.1} s: {:.1} a second, of {possible} that are possible.",
-        served / took
-    );
+    println!("\n{served} calls in {took:.1} s: {:.1} per second; {possible} are possible.", served / took);
     Ok(())
 }
 
-/// Starts the processes, shows what the supplier sees of them, and returns it.
+/// Starts the processes, and shows and returns what the supplier sees.
 async fn call_all(how: &str) -> anyhow::Result<Seen> {
     let supplier = Supplier::default();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
-    // A namespace of its own: others may be looking at this example, too.
+    // A namespace of its own, so that this example can run several times at once.
     let namespace = format!("rate-limit-{}", Timestamp::now().as_micros());
     let start = || -> anyhow::Result<Child> {
         let mut process = Command::new(std::env::current_exe()?);
@@ -121,7 +121,7 @@ async fn call_all(how: &str) -> anyhow::Result<Seen> {
     let processes = (0..PROCESSES).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
     let ended = async {
         for mut process in processes {
-            ensure!(process.wait().await?.success(), "a process did not end well");
+            ensure!(process.wait().await?.success(), "a process failed");
         }
         Ok(())
     };
@@ -134,7 +134,7 @@ async fn call_all(how: &str) -> anyhow::Result<Seen> {
     Ok(seen.clone())
 }
 
-/// Stands for somebody else's API. It counts for itself.
+/// Stands for the API of another company. It counts the calls.
 #[derive(Clone, Default)]
 struct Supplier(Arc<Mutex<Seen>>);
 
@@ -165,17 +165,17 @@ impl Supplier {
         sleep(A_CALL_TAKES).await;
         self.seen().leave(allowed);
         let answer = if allowed { SERVED } else { REFUSED };
-        drop(connection.write_u8(answer).await); // a caller that is gone fails by itself
+        drop(connection.write_u8(answer).await); // a caller that has disconnected fails by itself
     }
 
-    /// A line now and then, a dot for each call that is being made.
+    /// Prints a line every 250 ms, with a dot for each call in progress.
     async fn show(&self) {
         loop {
             sleep(Duration::from_millis(250)).await;
             let Seen { inside, served, begun, .. } = self.seen().clone();
             if let Some(begun) = begun {
                 let (time, dots) = (begun.elapsed().as_secs_f32(), "●".repeat(inside as usize));
-                let line = format!("  {time:4.1} s  {served:>3} served  {inside:>2} inside  {dots}");
+                let line = format!("  {time:4.1} s  {served:>3} served  {inside:>2} in progress  {dots}");
                 println!("{}", line.trim_end());
             }
         }

@@ -1,4 +1,4 @@
-//! A job that fails is tried again, under the same lease; one that hangs is cancelled.
+//! A job that fails is repeated, under the same lease; one that hangs is cancelled.
 //!
 //!     cargo run --example retries_and_timeouts
 
@@ -11,22 +11,22 @@ use jobs::events::{Event, EventKind};
 use jobs::history::{RunOutcome, RunRecord};
 use jobs::{Jobs, Run, RunNow, State, singleton_job};
 
-// None of these has a schedule: they run by hand here, so that nobody has to wait for a tick.
+// None of these has a schedule: this example starts them manually instead of waiting for a tick.
 
 /// Up to four tries. The pauses between them are random: below 200 ms, below 400 ms, below 800 ms.
 #[singleton_job(key = "import-products", ttl = "10s", retries = 3, retry_delay = "200ms")]
 async fn import_products(State(supplier): State<Supplier>, run: Run) -> anyhow::Result<()> {
-    println!("import-products  try {}, under the fence {}", run.retry() + 1, run.fence());
+    println!("import-products  try {}, fence {}", run.retry() + 1, run.fence());
     supplier.fetch()
 }
 
-/// A mistake that no retry mends: the run fails with the last error, and the first ones are on record, too.
+/// Fails at every try: the run ends with the last error, and its record has the earlier ones as well.
 #[singleton_job(key = "send-report", ttl = "10s", retries = 2, retry_delay = "200ms")]
 async fn send_report() -> anyhow::Result<()> {
     bail!("there is no printer")
 }
 
-/// Hangs. A timeout is for the whole run, all tries and pauses together, so nothing is tried again after it.
+/// Hangs. The timeout covers the whole run, all tries and pauses together, so there is no retry after it.
 #[singleton_job(key = "call-tax-office", ttl = "10s", timeout = "1s", retries = 3, retry_delay = "200ms")]
 async fn call_tax_office() {
     let _cleaned_up = CleanedUp;
@@ -45,12 +45,12 @@ impl Supplier {
     }
 }
 
-/// A cancelled function is dropped at the `await` it is at, with all it has.
+/// A cancelled function is dropped at its `await`, with all its values.
 struct CleanedUp;
 
 impl Drop for CleanedUp {
     fn drop(&mut self) {
-        println!("call-tax-office  hangs up");
+        println!("call-tax-office  is dropped");
     }
 }
 
@@ -58,7 +58,7 @@ impl Drop for CleanedUp {
 async fn main() -> anyhow::Result<()> {
     let supplier = Supplier::default();
     let jobs =
-        jobs::builder().url("memory://retries").state(supplier.clone()).on_event(tell).start_all().await?;
+        jobs::builder().url("memory://retries").state(supplier.clone()).on_event(report).start_all().await?;
 
     let import = run(&jobs, "import-products").await?;
     ensure!(import.outcome == RunOutcome::Succeeded, "the third try should have succeeded");
@@ -68,12 +68,12 @@ async fn main() -> anyhow::Result<()> {
     let report = run(&jobs, "send-report").await?;
     ensure!(report.outcome == RunOutcome::Failed, "no try could succeed");
     ensure!(report.failed_tries.len() == 2, "the last error is the run's own, those before it are tries");
-    ensure!(report.error.as_deref() == Some("there is no printer"), "the record should say why");
+    ensure!(report.error.as_deref() == Some("there is no printer"), "the record should have the error");
 
     let call = run(&jobs, "call-tax-office").await?;
-    ensure!(call.outcome == RunOutcome::TimedOut, "it hung, and was not cancelled");
-    ensure!(call.failed_tries.is_empty(), "a run that took too long is not tried again");
-    ensure!(call.duration() >= Duration::from_secs(1), "it was cancelled before its time");
+    ensure!(call.outcome == RunOutcome::TimedOut, "it was not cancelled");
+    ensure!(call.failed_tries.is_empty(), "there should be no retry after a timeout");
+    ensure!(call.duration() >= Duration::from_secs(1), "it was cancelled too early");
 
     // Three runs, not seven: tries are part of one run.
     let stats = jobs.history("import-products").await?.stats;
@@ -90,9 +90,9 @@ async fn run(jobs: &Jobs, key: &str) -> anyhow::Result<RunRecord> {
     Ok(run)
 }
 
-/// The place for a counter or an alert.
-fn tell(event: &Event) {
+/// In production this would count, or alert.
+fn report(event: &Event) {
     if let EventKind::Retrying { retry, error, pause, .. } = &event.kind {
-        println!("{:<16} retry {retry} comes in {pause:.1?}, because of: {error}", event.key);
+        println!("{:<16} retry {retry} in {pause:.1?}: {error}", event.key);
     }
 }

@@ -3,8 +3,7 @@
 //!     cargo run --example ten_servers
 //!     JOBS_URL=redis://localhost:6379 cargo run --example ten_servers
 //!
-//! Ten real processes of this program race for every tick, 15 ticks long. It ends with an error if a tick ran
-//! twice or not at all.
+//! Ten processes of this program compete for 15 ticks. It fails if a tick runs twice or not at all.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -23,10 +22,10 @@ const TICKS: usize = 15;
 const SECOND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Set for the ten processes: which of them it is.
+/// The environment variable with the number of a process.
 const NUMBER: &str = "TEN_SERVERS_NUMBER";
 
-/// Over in no time: a plain lock would be free again when the slower servers ask for it.
+/// Takes almost no time: a plain lock would be free again when the slower servers try it.
 #[singleton_job(key = "count-visitors", ttl = "5s", every = "1s")]
 async fn count_visitors(run: Run) -> anyhow::Result<()> {
     let tick = run.tick().context("started by its schedule")?;
@@ -40,12 +39,12 @@ async fn main() -> anyhow::Result<()> {
         return serve(&number).await;
     }
     tokio::select! {
-        raced = race() => raced,
+        done = compete() => done,
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
     }
 }
 
-/// One of the ten. A server that loses a tick says so in one quiet line of its log; the race reads it.
+/// One of the ten servers. A server that loses a tick logs one debug line, which the parent reads.
 async fn serve(number: &str) -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_env_filter("jobs=debug").with_ansi(false).init();
 
@@ -56,42 +55,42 @@ async fn serve(number: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The pipe closes when the race is over, and also when its process was killed: no server is left behind.
+/// The pipe closes at the end, and also when the parent is killed, so no process outlives it.
 fn wait_for_the_end() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
-async fn race() -> anyhow::Result<()> {
+async fn compete() -> anyhow::Result<()> {
     let store = std::env::var("JOBS_URL").map_or("files on this machine", |_| "the store in JOBS_URL");
-    println!("{SERVERS} servers, one job, due every second; claims are decided by {store}.\n");
+    println!("{SERVERS} servers, one job, due every second; the store: {store}.\n");
 
-    // A namespace of its own: other people may be watching a race, too.
+    // A namespace of its own, so that this example can run several times at once.
     let namespace = format!("ten-servers-{}", Timestamp::now().as_micros());
-    let (tell, mut heard) = unbounded_channel();
+    let (sender, mut messages) = unbounded_channel();
     let mut servers = Vec::new();
     for number in 1..=SERVERS {
-        servers.push(start(number, &namespace, tell.clone())?);
+        servers.push(start(number, &namespace, sender.clone())?);
     }
-    drop(tell);
+    drop(sender);
 
     let mut ticks = Ticks::new();
-    let watched = tokio::time::timeout(PATIENCE, watch(&mut heard, &mut ticks)).await;
-    let first = watched.with_context(|| format!("no {TICKS} ticks within {PATIENCE:?}"))??;
+    let watched = tokio::time::timeout(PATIENCE, watch(&mut messages, &mut ticks)).await;
+    let first = watched.with_context(|| format!("fewer than {TICKS} ticks within {PATIENCE:?}"))??;
 
     for server in &mut servers {
         drop(server.stdin.take());
     }
-    while let Some((server, word)) = heard.recv().await {
-        note(&mut ticks, server, &word);
+    while let Some((server, message)) = messages.recv().await {
+        note(&mut ticks, server, &message);
     }
     for server in &mut servers {
-        ensure!(server.wait().await?.success(), "a server did not end well");
+        ensure!(server.wait().await?.success(), "a server failed");
     }
-    judge(&ticks, first)
+    check(&ticks, first)
 }
 
 /// Killed when it is dropped.
-fn start(number: usize, namespace: &str, tell: UnboundedSender<(usize, Word)>) -> anyhow::Result<Child> {
+fn start(number: usize, namespace: &str, sender: UnboundedSender<(usize, Message)>) -> anyhow::Result<Child> {
     let mut server = Command::new(std::env::current_exe()?)
         .env(NUMBER, number.to_string())
         .env("JOBS_NAMESPACE", namespace)
@@ -103,17 +102,17 @@ fn start(number: usize, namespace: &str, tell: UnboundedSender<(usize, Word)>) -
     tokio::spawn(async move {
         let mut lines = BufReader::new(output).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if let Some(word) = understand(&line) {
-                let _ = tell.send((number, word)); // the race is over
+            if let Some(message) = parse(&line) {
+                let _ = sender.send((number, message)); // the example has ended
             }
         }
-        let _ = tell.send((number, Word::Ended));
+        let _ = sender.send((number, Message::Ended));
     });
     Ok(server)
 }
 
-/// What a server says.
-enum Word {
+/// A line that a server prints.
+enum Message {
     Up,
     Ran(Timestamp),
     /// The tick as it is printed.
@@ -121,19 +120,19 @@ enum Word {
     Ended,
 }
 
-fn understand(line: &str) -> Option<Word> {
+fn parse(line: &str) -> Option<Message> {
     if line == "@up" {
-        return Some(Word::Up);
+        return Some(Message::Up);
     }
     if let Some(tick) = line.strip_prefix("@ran ") {
-        return Some(Word::Ran(Timestamp::from_micros(tick.parse().ok()?)));
+        return Some(Message::Ran(Timestamp::from_micros(tick.parse().ok()?)));
     }
     let field = |name| line.split_once(name)?.1.split_whitespace().next();
     let lost = matches!(field("outcome=")?, r#""taken""# | r#""superseded""#);
-    lost.then(|| field("tick=")).flatten().map(|tick| Word::Lost(tick.to_owned()))
+    lost.then(|| field("tick=")).flatten().map(|tick| Message::Lost(tick.to_owned()))
 }
 
-/// Every tick as it is printed, and which servers won and lost it.
+/// The servers that won and lost each tick, by the tick's text.
 type Ticks = BTreeMap<String, Tick>;
 
 #[derive(Default)]
@@ -142,30 +141,33 @@ struct Tick {
     lost: Vec<usize>,
 }
 
-fn note(ticks: &mut Ticks, server: usize, word: &Word) {
-    match word {
-        Word::Ran(tick) => ticks.entry(tick.to_string()).or_default().won.push(server),
-        Word::Lost(tick) => ticks.entry(tick.clone()).or_default().lost.push(server),
-        Word::Up | Word::Ended => {}
+fn note(ticks: &mut Ticks, server: usize, message: &Message) {
+    match message {
+        Message::Ran(tick) => ticks.entry(tick.to_string()).or_default().won.push(server),
+        Message::Lost(tick) => ticks.entry(tick.clone()).or_default().lost.push(server),
+        Message::Up | Message::Ended => {}
     }
 }
 
-/// Shows who wins, until enough ticks have passed; returns the first that counts.
-async fn watch(heard: &mut UnboundedReceiver<(usize, Word)>, ticks: &mut Ticks) -> anyhow::Result<Timestamp> {
+/// Shows the winners until enough ticks have passed; returns the first tick that counts.
+async fn watch(
+    messages: &mut UnboundedReceiver<(usize, Message)>,
+    ticks: &mut Ticks,
+) -> anyhow::Result<Timestamp> {
     let mut up = 0;
     let mut first = None;
-    while let Some((server, word)) = heard.recv().await {
-        note(ticks, server, &word);
-        match word {
-            Word::Up => {
+    while let Some((server, message)) = messages.recv().await {
+        note(ticks, server, &message);
+        match message {
+            Message::Up => {
                 up += 1;
                 if up == SERVERS {
                     println!("  UTC       {}", lane(|server| server.to_string()));
                 }
             }
-            Word::Ended => bail!("server {server} ended before the race did"),
-            Word::Ran(tick) if up == SERVERS => {
-                // All are up: the tick after this one is the first that all of them race for.
+            Message::Ended => bail!("server {server} exited too early"),
+            Message::Ran(tick) if up == SERVERS => {
+                // All servers are up: they all compete for the next tick.
                 let first = *first.get_or_insert(tick.plus(SECOND));
                 if counted(first).all(|counts| counts < tick) {
                     return Ok(first);
@@ -174,7 +176,7 @@ async fn watch(heard: &mut UnboundedReceiver<(usize, Word)>, ticks: &mut Ticks) 
                     show(tick, server);
                 }
             }
-            Word::Ran(_) | Word::Lost(_) => {}
+            Message::Ran(_) | Message::Lost(_) => {}
         }
     }
     bail!("no server is left")
@@ -198,10 +200,10 @@ fn time_of(tick: Timestamp) -> String {
     tick.to_string().chars().skip(11).take(8).collect()
 }
 
-fn judge(ticks: &Ticks, first: Timestamp) -> anyhow::Result<()> {
-    let nobody = Tick::default();
+fn check(ticks: &Ticks, first: Timestamp) -> anyhow::Result<()> {
+    let unseen = Tick::default();
     let counted: Vec<_> =
-        counted(first).map(|tick| (tick, ticks.get(&tick.to_string()).unwrap_or(&nobody))).collect();
+        counted(first).map(|tick| (tick, ticks.get(&tick.to_string()).unwrap_or(&unseen))).collect();
 
     println!("\n  server   won  lost");
     let (mut runs, mut losses) = (0, 0);
@@ -215,13 +217,13 @@ fn judge(ticks: &Ticks, first: Timestamp) -> anyhow::Result<()> {
     }
     println!("  {:>6} {runs:>5} {losses:>5}\n", "all");
 
-    // A second run would be one too many at any time, also while the servers start and stop.
+    // Ticks while the servers start and stop count here, too.
     let twice: Vec<_> =
         ticks.iter().filter(|(_, tick)| tick.won.len() > 1).map(|(tick, _)| tick.as_str()).collect();
     let never: Vec<_> =
         counted.iter().filter(|(_, tick)| tick.won.is_empty()).map(|(tick, _)| time_of(*tick)).collect();
     ensure!(twice.is_empty(), "ran more than once: {}", twice.join(", "));
     ensure!(never.is_empty(), "did not run: {}", never.join(", "));
-    println!("{} ticks, {runs} runs: every tick ran on one server, and on one only.", counted.len());
+    println!("{} ticks, {runs} runs: every tick ran on exactly one server.", counted.len());
     Ok(())
 }

@@ -3,9 +3,8 @@
 //!     cargo run --example webhook_once
 //!     JOBS_URL=redis://localhost:6379 cargo run --example webhook_once
 //!
-//! Two web servers, each a process of this program, book payments that they are told of. A sender delivers each of
-//! 20 webhooks three times, to either server and all at the same time. It ends with an error if a payment was booked
-//! twice or not at all.
+//! Two web servers, each a process of this program, book payments. A sender delivers each of 20 webhooks three times, to either
+//! server and at the same time. It fails if a payment is booked twice or not at all.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -31,16 +30,16 @@ const WEBHOOKS: usize = 20;
 const DELIVERIES: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The accounts cannot be reached when this payment is to be booked for the first time.
+/// The accounts are unreachable when this payment is booked for the first time.
 const UNLUCKY: &str = "payment-13";
 
-/// All that a webhook needs: whoever comes first processes it, the others learn that there is nothing to do.
+/// The handler of a webhook: the first delivery is processed, later ones are acknowledged.
 async fn receive(State(accounts): State<Accounts>, extract::Path(payment): extract::Path<String>) -> Answer {
     let once = jobs::once(format!("webhook:{payment}")).within("24h").ttl("10s");
     match once.run(|_| accounts.book(&payment)).await {
         Ok(Once::Ran(())) => (StatusCode::OK, "processed".to_owned()),
         Ok(Once::AlreadyDone(_)) => (StatusCode::OK, "already done".to_owned()),
-        // Not lost if that attempt fails: its own delivery is answered with an error, and repeated.
+        // If that attempt fails, its own delivery gets an error and is repeated.
         Ok(_) => (StatusCode::ACCEPTED, "in progress".to_owned()),
         Err(OnceError::Failed(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
@@ -49,7 +48,7 @@ async fn receive(State(accounts): State<Accounts>, extract::Path(payment): extra
 
 type Answer = (StatusCode, String);
 
-/// Stands for the shop's accounts, which know nothing of webhooks: a file with a line for each booking.
+/// Stands for the shop's accounts: a file with one line per booking.
 #[derive(Clone)]
 struct Accounts {
     folder: PathBuf,
@@ -63,7 +62,7 @@ impl Accounts {
         Ok(book.write_all(format!("{payment}\n").as_bytes())?)
     }
 
-    /// How often each payment was booked.
+    /// The number of bookings of each payment.
     fn booked(&self) -> anyhow::Result<BTreeMap<String, usize>> {
         let mut booked = BTreeMap::new();
         for payment in std::fs::read_to_string(self.folder.join("book"))?.lines() {
@@ -99,7 +98,7 @@ async fn serve(accounts: Accounts) -> anyhow::Result<()> {
     println!("{}", listener.local_addr()?.port());
 
     let app = Router::new().route("/webhooks/{payment}", post(receive)).with_state(accounts);
-    // The pipe closes when the sender is done, and also when its process was killed: no server is left behind.
+    // The pipe closes at the end, and also when the sender is killed, so no process outlives it.
     let end = async { drop(tokio::io::stdin().read_to_end(&mut Vec::new()).await) };
     axum::serve(listener, app).with_graceful_shutdown(end).await?;
     jobs.shutdown().await;
@@ -128,7 +127,7 @@ async fn deliver_all(folder: &Path) -> anyhow::Result<()> {
     for server in &mut servers {
         server.stop().await?;
     }
-    judge(&answers, &accounts.booked()?)
+    check(&answers, &accounts.booked()?)
 }
 
 struct Server {
@@ -142,7 +141,7 @@ impl Server {
     async fn start(name: &'static str, folder: &Path) -> anyhow::Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg(folder)
-            // A namespace of its own: an earlier run of this example has processed these webhooks, too.
+            // A namespace of its own: an earlier run of this example has processed the same webhooks.
             .env("JOBS_NAMESPACE", folder.file_name().context("the folder has a name")?)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -156,7 +155,7 @@ impl Server {
 
     async fn stop(&mut self) -> anyhow::Result<()> {
         drop(self.process.stdin.take());
-        ensure!(self.process.wait().await?.success(), "server {} did not end well", self.name);
+        ensure!(self.process.wait().await?.success(), "server {} failed", self.name);
         Ok(())
     }
 }
@@ -170,9 +169,9 @@ struct Delivery {
 }
 
 impl Delivery {
-    /// As senders of webhooks do: whatever is not answered with success is delivered again, here to the other server.
+    /// Repeats a delivery that did not succeed, to the other server, as senders of webhooks do.
     async fn until_accepted(self) -> anyhow::Result<((usize, usize), Vec<String>)> {
-        // The first two at the same moment, the last one when the work may be done.
+        // The first two at the same time, the third when the work may be done.
         sleep(Duration::from_millis(if self.turn == 2 { 200 } else { 0 })).await;
         let mut answers = Vec::new();
         for attempt in 0..10 {
@@ -184,7 +183,7 @@ impl Delivery {
             }
             answers.push(format!("{server} {}", status.as_u16()));
             sleep(Duration::from_millis(300)).await;
-            drop(std::fs::remove_file(&self.outage)); // the accounts are back, if they were not yet
+            drop(std::fs::remove_file(&self.outage)); // the accounts are reachable again
         }
         bail!("{} was never accepted: {}", payment(self.webhook), answers.join(", "))
     }
@@ -194,7 +193,7 @@ fn payment(webhook: usize) -> String {
     format!("payment-{webhook}")
 }
 
-/// A request by hand.
+/// Sends one HTTP request.
 async fn send(port: u16, payment: &str) -> anyhow::Result<Answer> {
     let mut connection = TcpStream::connect(("127.0.0.1", port)).await?;
     let request = format!(
@@ -203,12 +202,12 @@ async fn send(port: u16, payment: &str) -> anyhow::Result<Answer> {
     connection.write_all(request.as_bytes()).await?;
     let mut response = String::new();
     connection.read_to_string(&mut response).await?;
-    let status = response.split_whitespace().nth(1).context("an answer without a status")?;
-    let (_, body) = response.split_once("\r\n\r\n").context("an answer without an end")?;
+    let status = response.split_whitespace().nth(1).context("a response without a status")?;
+    let (_, body) = response.split_once("\r\n\r\n").context("a response without a body")?;
     Ok((status.parse()?, body.to_owned()))
 }
 
-fn judge(
+fn check(
     answers: &BTreeMap<(usize, usize), Vec<String>>,
     booked: &BTreeMap<String, usize>,
 ) -> anyhow::Result<()> {
@@ -234,8 +233,8 @@ fn judge(
         let times = booked.get(&payment(webhook)).copied().unwrap_or(0);
         ensure!(times == 1, "{} was booked {times} times", payment(webhook));
     }
-    ensure!(failed > 0, "the accounts were away, and nobody noticed");
+    ensure!(failed > 0, "the accounts were unreachable, and no delivery failed");
     ensure!(processed == WEBHOOKS, "{processed} deliveries were answered with \"processed\", not {WEBHOOKS}");
-    println!("{} deliveries, {effects} effects: every payment was booked once.", answers.len());
+    println!("{} deliveries, {effects} bookings: every payment was booked once.", answers.len());
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! A store in a SQLite database, for servers on one machine. It decides nothing: it keeps a record per key as text, and
-//! leaves the meaning of a swap to the crate.
+//! A store in a SQLite database, for servers on one machine. It decides nothing: it stores one record per key as text, and
+//! the crate applies the swaps to it.
 //!
-//! A swap is one transaction that takes the database's write lock *before* it reads the clock and the record. So swaps
-//! come one after the other, in whatever process, and the time that one waited counts.
+//! A swap is one transaction that takes the database's write lock *before* it reads the clock and the record. So the swaps of
+//! all processes are serialized, and the time that one waited counts.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -117,7 +117,7 @@ impl Store for SqliteStore {
         })
     }
 
-    /// Every server does this every few seconds: the time to delete what has expired, too.
+    /// Every server does this every few seconds, so it also deletes what has expired.
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
         let note = note.clone();
         self.step("put_note", move |database| {

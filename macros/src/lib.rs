@@ -47,7 +47,7 @@ use quote::quote;
 /// | `on_lost` | `"cancel"` | a run whose lease is lost is dropped at its next `await`, or with `"continue"` is only told |
 /// | `crate` | `::jobs` | where this crate is, if it is renamed or re-exported: `crate = my::jobs` |
 ///
-/// `jobs::guide` says for each of them what happens in each failure, and how long it takes.
+/// `jobs::guide::failures` states for each of them what happens in each failure, and how long it takes.
 ///
 /// Durations are written `"250ms"`, `"60s"`, `"5m"`, `"1h 30m"`, `"2days"`. Every value is checked while the
 /// program compiles, by the rules that the runtime uses for jobs built at run time.

@@ -1,12 +1,12 @@
 //! Annotate an async function, and for each of its scheduled ticks **at most one of your servers starts it**,
-//! whatever their clocks, restarts, retries or lost replies. **It is not "exactly once":** a tick can be
-//! skipped, and a run can end half-way, so make writes repeatable.
+//! whatever their clocks, restarts, retries or lost replies. **It is not "exactly once":** a tick can be skipped,
+//! and a run can end half-way, so make writes repeatable.
 //!
 //! ```no_run
 //! use jobs::{Run, State, singleton_job};
 //!
 //! #[derive(Clone)]
-//! struct Db; // a connection pool, say
+//! struct Db; // a connection pool, for example
 //!
 //! /// Pulls new products from the supplier.
 //! #[singleton_job(key = "import-products", ttl = "60s", every = "0 * * * *")]
@@ -24,10 +24,10 @@
 //! }
 //! ```
 //!
-//! Every server schedules every job. When a tick is due they all claim it on a shared [store](store::Store);
-//! one wins, and runs the function under a *lease*: a lock with an expiry, kept alive while the function runs,
-//! released when it ends, expiring by itself if the server dies. The store is Redis, PostgreSQL, a folder of files
-//! for processes on one machine, or memory for tests; `JOBS_URL` names it.
+//! Every server schedules every job. When a tick is due they all claim it on a shared [store](store::Store). One wins and
+//! runs the function under a *lease*: a lock with an expiry, extended while the function runs, released when it ends, and
+//! expiring by itself if the server dies. The store is Redis, PostgreSQL, a folder of files for processes on one machine,
+//! or memory for tests; `JOBS_URL` names it.
 //!
 //! | word | meaning |
 //! |---|---|
@@ -35,27 +35,27 @@
 //! | tick | one scheduled instant of a job, in UTC: the same on every server |
 //! | server | one running scheduler, what [`start_all`] returns |
 //! | claim | the attempt to become the runner of a tick |
-//! | mark | the newest tick of a job that was claimed or skipped: nothing piles up behind it |
+//! | mark | the newest tick of a job that was claimed or skipped |
 //! | lease | the lock while it is held: token, fence, expiry |
-//! | fence | a number that only grows from one lease of a key to the next |
+//! | fence | a number that grows from one lease of a key to the next |
 //! | run | one execution of a job under a lease; it ends in an [outcome](history::RunOutcome) and leaves a [record](history::RunRecord) |
 //!
 //! # What is promised, and what is not
 //!
-//! 1. For each job and tick at most one server starts the job, as long as the store keeps the writes that it
-//!    acknowledged. With `on_crash = "retry"`: at most one at a time, each attempt with a higher fence.
-//! 2. No run starts before its tick by the store's clock.
-//! 3. Runs of one job do not overlap while the store keeps its writes, its clock does not jump, and no holder is
-//!    paused, or goes without an `await`, past its lease. A run that can no longer prove its lease is told
-//!    before the lease expires, and dropped at its next `await`; its [fence](Run::fence) is lower than its
-//!    successor's, so fenced writes stay safe even then.
-//! 4. A server that loses the race does nothing, and logs one line at debug level.
-//! 5. A tick can be skipped: its server crashed, the store was away for longer than the grace, the last run was
-//!    still going, the job is paused. What was skipped is in the log, in [`Jobs::events`] and in [`Jobs::history`].
-//!    `retries`, `overlap = "queue"`, `missed = "run_once"` and `on_crash = "retry"` make that rarer.
+//! The promises, what they rest on and their limits are on one page: [`guide::guarantees`].
 //!
-//! The [`guide`] says for each policy what happens in each failure, and how long it takes. [`testing`] puts your jobs
-//! through them: ten servers, crashes and wrong clocks in milliseconds.
+//! # Where to read on
+//!
+//! | question | page | items |
+//! |---|---|---|
+//! | Which arguments does a job take? | [`guide::arguments`] | [`singleton_job`], [`Job`], [`Run`], [`State`] |
+//! | What happens in each failure, and how long does it take? | [`guide::failures`] | [`schedule`] |
+//! | Which store, and how is it configured? | [`guide::stores`], [`guide::permissions`] | [`store`] |
+//! | What must be set before a deploy? | [`guide::deploying`] | [`builder`], [`Builder`] |
+//! | How is a fleet watched and operated? | [`guide::operating`] | [`Jobs`], [`Health`], [`events`], [`history`], [`fleet`], [`diagnosis`] |
+//! | How is something locked that is not on a schedule? | [`guide::locks`] | [`locked`], [`lock()`], [`semaphore()`], [`once()`], [`leader()`], [`locks`] |
+//! | How are jobs tested? | [`guide::testing`] | [`testing`], [`assert_locked`] |
+//! | What does it cost? | [`guide::performance`] | |
 //!
 //! # Following a tick through the source
 //!
@@ -64,12 +64,12 @@
 //! [`store::decide`]) → `tick/execute.rs` under the lease that `lease/mod.rs` keeps alive → release and record, again by
 //! `store/requests`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // The attribute's code names `::jobs`; this lets the crate's own documentation and tests use it.
 #[allow(unused_extern_crates, reason = "named by generated code, not by ours")]
 extern crate self as jobs;
 
-#[path = "docs/guide.rs"]
-pub mod guide;
 mod job;
 mod lease;
 pub mod locks;
@@ -131,6 +131,59 @@ pub mod schedule {
     pub use singleton_jobs_policy::{
         Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule, ScheduleError,
     };
+}
+
+// In the repository a page's links are relative paths, defined at its end. The definitions here come first and take precedence.
+/// The guide: one page for each question about jobs, stores and servers.
+pub mod guide {
+    /// [Failures]: crate::guide::failures
+    /// [deploying]: crate::guide::deploying#environment-variables
+    /// [`Job`]: crate::Job
+    /// [`Run`]: crate::Run
+    #[doc = include_str!("docs/arguments.md")]
+    pub mod arguments {}
+
+    /// [Redis]: crate::store::redis#what-a-failover-can-lose
+    /// [permissions]: crate::guide::permissions
+    /// [probes]: crate::guide::operating#probes
+    /// [wiped]: crate::guide::failures#the-store-is-wiped
+    #[doc = include_str!("docs/deploying.md")]
+    pub mod deploying {}
+
+    /// [Guarantees]: crate::guide::guarantees
+    #[doc = include_str!("docs/failures.md")]
+    pub mod failures {}
+
+    #[doc = include_str!("docs/guarantees.md")]
+    pub mod guarantees {}
+
+    /// [guarantees]: crate::guide::guarantees#limits
+    /// [operating]: crate::guide::operating#calls
+    /// [performance]: crate::guide::performance#round-trips
+    #[doc = include_str!("docs/locks.md")]
+    pub mod locks {}
+
+    /// [`EventKind`]: crate::events::EventKind
+    /// [`Health`]: crate::Health
+    #[doc = include_str!("docs/operating.md")]
+    pub mod operating {}
+
+    #[doc = include_str!("docs/performance.md")]
+    pub mod performance {}
+
+    #[doc = include_str!("docs/permissions.md")]
+    pub mod permissions {}
+
+    /// [PostgreSQL]: crate::store::postgres
+    /// [Redis]: crate::store::redis
+    /// [`Store`]: crate::store::Store
+    /// [testing]: crate::guide::testing#a-store-of-your-own
+    #[doc = include_str!("docs/stores.md")]
+    pub mod stores {}
+
+    /// [`jobs::testing`]: crate::testing
+    #[doc = include_str!("docs/testing.md")]
+    pub mod testing {}
 }
 
 /// Starts every annotated job of this program on the configured store. The short form of

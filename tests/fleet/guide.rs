@@ -1,4 +1,4 @@
-//! What `jobs::guide` says, tried out on a fleet with a paused clock.
+//! What `jobs::guide::failures` says, checked on a fleet with a paused clock.
 
 use std::time::Duration;
 

@@ -13,15 +13,28 @@ use super::{fleet, raw};
 use support::bench::{LONG, claim, claim_now, claim_what, ending};
 use support::redis_server::{PATIENCE, RedisServer};
 
-/// The commands and keys that the README asks an administrator to allow, and the keys of a namespace `ns`.
-fn permissions_in_the_readme() -> (Vec<String>, Vec<String>, Vec<String>) {
-    let readme = include_str!("../../../README.md");
-    let list =
-        readme.split("The Redis user may run").nth(1).and_then(|rest| rest.split(").").next()).unwrap();
-    let (commands, keys) = list.split_once(" on ").unwrap();
-    let (keys, with_a_namespace) = keys.split_once("(with a").unwrap();
-    let quoted = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-    (quoted(commands), quoted(keys), quoted(with_a_namespace))
+/// The lines of the page of permissions that grant something to the user `jobs`.
+fn granted_lines() -> impl Iterator<Item = &'static str> {
+    let page = include_str!("../../../runtime/src/docs/permissions.md");
+    let (_, rules) = page.split_once("ACL SETUSER jobs on >password").unwrap();
+    rules.split_once("\n```").unwrap().0.lines()
+}
+
+fn words_with(sign: char, line: &str) -> Vec<String> {
+    line.split_whitespace().filter_map(|word| word.strip_prefix(sign)).map(str::to_owned).collect()
+}
+
+/// The commands and keys that an administrator must allow, and the keys of a namespace `ns`.
+fn documented_permissions() -> (Vec<String>, Vec<String>, Vec<String>) {
+    let mut lines: Vec<_> = granted_lines().collect();
+    lines.pop(); // of optional ones
+    let commands =
+        lines.iter().flat_map(|line| words_with('+', line)).map(|word| word.to_uppercase()).collect();
+    let keys: Vec<_> = lines.iter().flat_map(|line| words_with('~', line)).collect();
+    let page = include_str!("../../../runtime/src/docs/permissions.md");
+    let (_, namespace) = page.split_once("With the namespace `ns` they are ").unwrap();
+    let quoted = namespace.split('`').skip(1).step_by(2).take(keys.len()).map(str::to_owned).collect();
+    (commands, keys, quoted)
 }
 
 /// Everything that is ever done with a key, and by a fleet. No lease ends here before it is released.
@@ -67,30 +80,22 @@ async fn append_two_records(client: &Client) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The words of the module's documentation are those of the README.
+/// The next test grants all lines but the last.
 #[test]
-fn both_lists_of_permissions_are_the_same() {
-    let docs = include_str!("../../../runtime/src/docs/redis.md");
-    let rules =
-        docs.split("ACL SETUSER jobs on >password").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let with = |sign: char| {
-        let words = rules.split_whitespace().filter_map(move |word| word.strip_prefix(sign));
-        words.map(str::to_owned).collect::<Vec<_>>()
-    };
-    let (commands, keys, _) = permissions_in_the_readme();
-    assert_eq!(with('~'), keys);
-    // With those that only help.
-    let optional = ["publish", "subscribe", "unsubscribe", "info", "config|get"];
-    let commands = commands.iter().map(|command| command.to_lowercase());
-    let commands: Vec<_> = commands.chain(optional.map(str::to_owned)).collect();
-    assert_eq!(with('+'), commands);
+fn only_the_last_line_of_documented_permissions_is_optional() {
+    let last = granted_lines().last().unwrap();
+    assert_eq!(words_with('+', last), ["publish", "subscribe", "unsubscribe", "info", "config|get"]);
+    let page = include_str!("../../../runtime/src/docs/permissions.md");
+    let keys = documented_permissions().1;
+    let named: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
+    assert!(page.contains(&format!("{}, {} and {}", named[0], named[1], named[2])), "{keys:?}");
 }
 
 #[tokio::test]
-async fn the_permissions_in_the_readme_suffice_and_none_is_idle() {
+async fn documented_permissions_suffice_and_none_is_idle() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
-    let (commands, keys, with_a_namespace) = permissions_in_the_readme();
+    let (commands, keys, with_a_namespace) = documented_permissions();
     assert!(commands.len() > 10 && keys.len() == 3 && with_a_namespace.len() == 3, "{commands:?} {keys:?}");
     for (namespace, lock, keys) in [(None, "lock:k", keys), (Some("ns"), "ns:lock:k", with_a_namespace)] {
         let url = format!("redis://app:secret@127.0.0.1:{}", server.port());

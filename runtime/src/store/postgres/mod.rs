@@ -1,3 +1,5 @@
+//! [permissions]: crate::guide::permissions#postgresql
+//! [stores]: crate::guide::stores
 #![doc = include_str!("../../docs/postgres.md")]
 
 use std::fmt;

@@ -1,3 +1,6 @@
+//! [`Record`]: crate::store::Record
+//! [permissions]: crate::guide::permissions#redis
+//! [stores]: crate::guide::stores
 #![doc = include_str!("../../docs/redis.md")]
 
 use std::fmt;

@@ -1,16 +1,16 @@
-//! The experiment of a paper that keeps one copy of a job running by a lock in a database table: ten workers, a
-//! hundred rounds, all of them after the same lock at once. How long does the winner take, and who wins?
+//! Measures how long the winner of a tick takes: ten workers compete for one lock in a hundred rounds.
 //!
-//!     cargo run --example paper_race
-//!     cargo run --example paper_race redis://localhost:6379 postgres://postgres@localhost/postgres
+//! It repeats the experiment of a paper that keeps one copy of a job running by a lock in a database table.
 //!
-//! The workers are real processes of this program, connected before the first round. In each round they are told an
-//! instant, sleep until then, and claim the same tick. Measured is the time from that instant until the winner has
-//! the store's answer in hand; so it holds the winner's waking up, its request, the decision among ten, and the
-//! answer. The winner then releases the lock, and the next round begins when all ten have told how theirs went. It
-//! ends with an error if a round has not exactly one winner. On PostgreSQL the same race is run by workers that send one
-//! bare statement instead: the least that a claim can cost there. The paper's figures come from another machine and
-//! another database: they are there for the order of magnitude.
+//!     cargo run --example claim_latency
+//!     cargo run --example claim_latency redis://localhost:6379 postgres://postgres@localhost/postgres
+//!
+//! The workers are processes of this program, connected before the first round. In each round they get an instant, sleep until
+//! then, and claim the same tick. The measured time begins at that instant and ends when the winner has the store's answer. It
+//! includes the wake-up of the winner, its request, the decision among ten, and the answer. The winner then releases the
+//! lock, and the next round begins when all ten have reported. It fails if a round does not have exactly one winner. On
+//! PostgreSQL workers also send one bare statement instead: the least that a claim can cost there. The paper's figures come
+//! from another machine and another database, and show only the order of magnitude.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use jobs::testing::store::Client;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-#[path = "paper_race/bare.rs"]
+#[path = "claim_latency/bare.rs"]
 mod bare;
-#[path = "paper_race/figures.rs"]
+#[path = "claim_latency/figures.rs"]
 mod figures;
-#[path = "paper_race/plot.rs"]
+#[path = "claim_latency/plot.rs"]
 mod plot;
 
 use bare::{BARE, Bare};
@@ -42,43 +42,43 @@ const WORKERS: usize = 10;
 const ROUNDS: usize = 100;
 const KEY: &str = "one-copy";
 
-/// Long enough for ten sleepers to hear of the instant.
+/// Long enough for ten workers to receive the instant.
 const LEAD: Duration = Duration::from_millis(25);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Set for the ten processes.
-const STORE: &str = "PAPER_RACE_STORE";
-const NAMESPACE: &str = "PAPER_RACE_NAMESPACE";
+/// The environment variables of the ten processes.
+const STORE: &str = "CLAIM_LATENCY_STORE";
+const NAMESPACE: &str = "CLAIM_LATENCY_NAMESPACE";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     if let (Ok(url), Ok(namespace)) = (std::env::var(STORE), std::env::var(NAMESPACE)) {
         return work(&url, &namespace).await;
     }
-    let folder = std::env::temp_dir().join(format!("paper-race-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("paper-measure-{}", std::process::id()));
     let given: Vec<_> = std::env::args().skip(1).collect();
     let urls = if given.is_empty() { vec![format!("file://{}", folder.display())] } else { given };
-    let raced = tokio::select! {
-        raced = race_on_all(&urls) => raced,
+    let measured = tokio::select! {
+        measured = measure_all(&urls) => measured,
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
     };
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
-    let all = raced?;
+    let all = measured?;
     println!("\n{}", figures::table(&all));
-    let path = std::env::temp_dir().join("paper_race.svg");
+    let path = std::env::temp_dir().join("claim_latency.svg");
     std::fs::write(&path, plot::draw(&all)).with_context(|| format!("cannot write {}", path.display()))?;
-    println!("every round had one winner; the distribution is drawn in {}", path.display());
+    println!("every round had one winner; the distribution is in {}", path.display());
     Ok(())
 }
 
-async fn race_on_all(urls: &[String]) -> anyhow::Result<Vec<Figures>> {
+async fn measure_all(urls: &[String]) -> anyhow::Result<Vec<Figures>> {
     let mut all = vec![Figures::of_the_paper()];
     for url in urls {
-        all.push(race(url).await?);
+        all.push(measure(url).await?);
         if url.starts_with("postgres") {
-            all.push(race(&format!("{BARE}{url}")).await?);
+            all.push(measure(&format!("{BARE}{url}")).await?);
         }
     }
     Ok(all)
@@ -97,7 +97,7 @@ fn open(url: &str, namespace: &str) -> anyhow::Result<Client> {
     Ok(Client::of(store))
 }
 
-/// One of the ten: for each instant that it is told, claims the round at that instant.
+/// One of the ten workers: claims a tick at each instant that it reads.
 async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
     let bare = Bare::open(url).await?;
     let store = open(url.strip_prefix(BARE).unwrap_or(url), namespace)?;
@@ -153,8 +153,8 @@ fn claim_of(start: Timestamp) -> Claim {
     }
 }
 
-async fn race(url: &str) -> anyhow::Result<Figures> {
-    let namespace = format!("paper-race-{}", Timestamp::now().as_micros());
+async fn measure(url: &str) -> anyhow::Result<Figures> {
+    let namespace = format!("paper-measure-{}", Timestamp::now().as_micros());
     let store = open(url.strip_prefix(BARE).unwrap_or(url), &namespace)?;
     let bare = Bare::open(url).await?;
     let by = if bare.is_some() { ", by bare statements" } else { "" };
@@ -164,17 +164,17 @@ async fn race(url: &str) -> anyhow::Result<Figures> {
         workers.push(Worker::start(url, &namespace)?);
     }
     for worker in &mut workers {
-        ensure!(worker.hear().await? == "ready", "a worker did not start");
+        ensure!(worker.receive().await? == "ready", "a worker did not start");
     }
     let mut figures = Figures { name: scheme(url), times: Vec::new(), wins: vec![0; WORKERS] };
     for round in 1..=ROUNDS {
         let start = Timestamp::now().plus(LEAD);
         for worker in &mut workers {
-            worker.orders.write_all(format!("{}\n", start.as_micros()).as_bytes()).await?;
+            worker.input.write_all(format!("{}\n", start.as_micros()).as_bytes()).await?;
         }
         let mut winners = Vec::new();
         for (number, worker) in workers.iter_mut().enumerate() {
-            if let Some(took) = worker.hear().await?.strip_prefix("won ") {
+            if let Some(took) = worker.receive().await?.strip_prefix("won ") {
                 winners.push((number, Duration::from_micros(took.parse()?)));
             }
         }
@@ -183,9 +183,9 @@ async fn race(url: &str) -> anyhow::Result<Figures> {
         figures.times.push(took);
     }
     for worker in workers {
-        let Worker { mut process, orders, .. } = worker;
-        drop(orders);
-        ensure!(process.wait().await?.success(), "a worker did not end well");
+        let Worker { mut process, input, .. } = worker;
+        drop(input);
+        ensure!(process.wait().await?.success(), "a worker failed");
     }
     store.forget(KEY, Duration::ZERO).await?;
     if let Some(bare) = bare {
@@ -198,11 +198,11 @@ fn scheme(url: &str) -> String {
     url.split("://").next().unwrap_or_default().to_owned()
 }
 
-/// Killed when it is dropped; and it ends by itself when its orders do.
+/// Killed when it is dropped; ends by itself when its input ends.
 struct Worker {
     process: Child,
-    orders: ChildStdin,
-    words: Lines<BufReader<ChildStdout>>,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Worker {
@@ -214,13 +214,13 @@ impl Worker {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let orders = process.stdin.take().context("its input is piped")?;
-        let words = BufReader::new(process.stdout.take().context("its output is piped")?).lines();
-        Ok(Self { process, orders, words })
+        let input = process.stdin.take().context("its input is piped")?;
+        let output = BufReader::new(process.stdout.take().context("its output is piped")?).lines();
+        Ok(Self { process, input, output })
     }
 
-    async fn hear(&mut self) -> anyhow::Result<String> {
-        let word = tokio::time::timeout(MINUTE, self.words.next_line()).await;
-        word.context("a worker is silent")??.context("a worker ended before the race did")
+    async fn receive(&mut self) -> anyhow::Result<String> {
+        let word = tokio::time::timeout(MINUTE, self.output.next_line()).await;
+        word.context("a worker does not answer")??.context("a worker exited too early")
     }
 }

@@ -1,6 +1,6 @@
-//! What a job can take: values of yours, values that may be missing, and the run itself.
+//! The parameters of a job: your own values, values that may be missing, and the run.
 //!
-//!     cargo run --example state
+//!     cargo run --example job_parameters
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,7 +30,7 @@ async fn report_orders(
 ) -> anyhow::Result<u32> {
     let new = orders.0.swap(0, Ordering::Relaxed);
     if let Some(State(mailer)) = mailer {
-        let until = run.tick().unwrap_or_else(Timestamp::now); // no tick: called by hand
+        let until = run.tick().unwrap_or_else(Timestamp::now); // no tick: a manual run
         mailer.outbox.send(format!("{new} orders until {until}, counted by {}", run.server()))?;
     }
     Ok(new)
@@ -38,8 +38,8 @@ async fn report_orders(
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    called_like_any_function().await?;
-    refused_without_its_state().await?;
+    callable_as_a_function().await?;
+    missing_state_is_an_error().await?;
 
     let (outbox, mut sent) = unbounded_channel();
     let orders = Orders::default();
@@ -47,7 +47,7 @@ async fn main() -> anyhow::Result<()> {
 
     let jobs = jobs::builder()
         .or_embedded()
-        .namespace(format!("state-{}", Timestamp::now().as_micros())) // undisturbed by an earlier run
+        .namespace(format!("state-{}", Timestamp::now().as_micros())) // apart from earlier runs of this example
         .state(orders.clone())
         .state(Mailer { outbox })
         .start_all()
@@ -55,17 +55,14 @@ async fn main() -> anyhow::Result<()> {
     let mail = timeout(Duration::from_secs(20), sent.recv()).await.context("no mail within 20 s")?;
     let mail = mail.unwrap_or_default();
     println!("mail:    {mail}");
-    ensure!(
-        mail.starts_with("7 orders until ") && mail.ends_with(jobs.server()),
-        "another mail was expected"
-    );
-    ensure!(orders.0.load(Ordering::Relaxed) == 0, "the job worked on orders of its own");
+    ensure!(mail.starts_with("7 orders until ") && mail.ends_with(jobs.server()), "unexpected mail");
+    ensure!(orders.0.load(Ordering::Relaxed) == 0, "the job got other orders");
     jobs.shutdown().await;
     Ok(())
 }
 
-/// A job is the function that was written: a unit test calls it, without a store and without waiting.
-async fn called_like_any_function() -> anyhow::Result<()> {
+/// A job stays an ordinary function: a unit test calls it without a store.
+async fn callable_as_a_function() -> anyhow::Result<()> {
     let orders = Orders::default();
     orders.0.store(3, Ordering::Relaxed);
     let new = report_orders(State(orders), None, Run::detached("report-orders")).await?;
@@ -74,13 +71,16 @@ async fn called_like_any_function() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything a job needs is checked before anything is scheduled. What it takes as an `Option` may be missing.
-async fn refused_without_its_state() -> anyhow::Result<()> {
-    let Err(refusal) = jobs::builder().or_embedded().start_all().await else {
+/// A missing state is an error before anything is scheduled, unless the job takes it as an `Option`.
+async fn missing_state_is_an_error() -> anyhow::Result<()> {
+    let Err(error) = jobs::builder().or_embedded().start_all().await else {
         bail!("started without the orders");
     };
-    println!("refused: {refusal}");
-    ensure!(refusal.to_string().contains("State<state::Orders>"), "the error should name what is missing");
-    ensure!(!refusal.to_string().contains("Mailer"), "the mailer may be missing");
+    println!("error:   {error}");
+    ensure!(
+        error.to_string().contains("State<job_parameters::Orders>"),
+        "the error should name the missing state"
+    );
+    ensure!(!error.to_string().contains("Mailer"), "the mailer may be missing");
     Ok(())
 }

@@ -1,16 +1,15 @@
-//! What a claim costs at least on PostgreSQL: one statement that works through a pooler, by a client that does nothing
-//! else.
+//! The least that a claim costs on PostgreSQL: one statement that works through a pooler, from a client that does nothing else.
 
 use anyhow::Context;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls};
 
-/// What precedes a URL to race by bare statements.
+/// The prefix of a URL that is measured with bare statements.
 pub const BARE: &str = "bare+";
 
 pub struct Bare(Client);
 
-const CLAIM: &str = "UPDATE paper_race_bare SET tick = $1, holder = $2, until = clock_timestamp() + '60s' \
+const CLAIM: &str = "UPDATE claim_latency_bare SET tick = $1, holder = $2, until = clock_timestamp() + '60s' \
     WHERE key = 'one-copy' AND tick < $1 RETURNING tick";
 
 impl Bare {
@@ -19,10 +18,10 @@ impl Bare {
         let Some(url) = url.strip_prefix(BARE) else { return Ok(None) };
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("PostgreSQL")?;
         tokio::spawn(connection);
-        // Ten workers do this at once, and only one may.
-        let set_up = "BEGIN; SELECT pg_advisory_xact_lock(8213); CREATE TABLE IF NOT EXISTS paper_race_bare \
+        // Ten workers do this at the same time; one of them may.
+        let set_up = "BEGIN; SELECT pg_advisory_xact_lock(8213); CREATE TABLE IF NOT EXISTS claim_latency_bare \
             (key text PRIMARY KEY, tick bigint NOT NULL, holder integer, until timestamptz); \
-            INSERT INTO paper_race_bare VALUES ('one-copy', 0) ON CONFLICT DO NOTHING; COMMIT";
+            INSERT INTO claim_latency_bare VALUES ('one-copy', 0) ON CONFLICT DO NOTHING; COMMIT";
         client.batch_execute(set_up).await?;
         Ok(Some(Self(client)))
     }
@@ -35,6 +34,6 @@ impl Bare {
     }
 
     pub async fn remove(&self) -> anyhow::Result<()> {
-        Ok(self.0.batch_execute("DROP TABLE IF EXISTS paper_race_bare").await?)
+        Ok(self.0.batch_execute("DROP TABLE IF EXISTS claim_latency_bare").await?)
     }
 }

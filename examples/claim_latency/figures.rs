@@ -1,4 +1,4 @@
-//! What was measured, and what the paper reports.
+//! The measured times, and those of the paper.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Figures {
         let sorted = self.sorted();
         // The smallest time within which so many percent of the rounds were won.
         let within = |percent: usize| sorted[(sorted.len() * percent).div_ceil(100) - 1];
-        let rounds = u32::try_from(sorted.len()).expect("not that many");
+        let rounds = u32::try_from(sorted.len()).expect("few enough rounds");
         Summary {
             mean: sorted.iter().sum::<Duration>() / rounds,
             median: within(50),
@@ -65,9 +65,9 @@ impl Figures {
 pub fn table(all: &[Figures]) -> String {
     let mut table = String::new();
     let mut row = |name: &str, cell: &dyn Fn(&Figures) -> String| {
-        write!(table, "  {name:<10}").expect("a string takes every word");
+        write!(table, "  {name:<10}").expect("writing to a string succeeds");
         for figures in all {
-            write!(table, "{:>12}", cell(figures)).expect("a string takes every word");
+            write!(table, "{:>12}", cell(figures)).expect("writing to a string succeeds");
         }
         table.push('\n');
     };

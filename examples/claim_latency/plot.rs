@@ -1,4 +1,4 @@
-//! The distribution as a picture: which share of the rounds was won within which time.
+//! The distribution as an SVG picture: the share of rounds that were won within a time.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const RIGHT: f64 = 30.0;
 const TOP: f64 = 80.0;
 const BOTTOM: f64 = 70.0;
 
-/// Told apart also by readers who see fewer colours; the paper comes first.
+/// Distinct also for colour-blind readers; the paper comes first.
 const COLOURS: [&str; 5] = ["#555555", "#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 
 /// A share and a time.
@@ -27,9 +27,9 @@ pub fn draw(all: &[Figures]) -> String {
          height=\"{HEIGHT}\" font-family=\"sans-serif\" font-size=\"14\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
-    let mut add = |element: String| writeln!(svg, "{element}").expect("a string takes every line");
+    let mut add = |element: String| writeln!(svg, "{element}").expect("writing to a string succeeds");
     add(format!(
-        "<text x=\"{LEFT}\" y=\"30\" font-size=\"17\">Ten workers after one lock, 100 rounds: the winner's time</text>"
+        "<text x=\"{LEFT}\" y=\"30\" font-size=\"17\">Ten workers, one lock, 100 rounds: the winner's time</text>"
     ));
     grid(&axis, &mut add);
     for (index, (figures, points)) in all.iter().zip(&lines).enumerate() {
@@ -127,7 +127,7 @@ fn ten_to(power: i32) -> f64 {
 }
 
 fn number(count: usize) -> f64 {
-    f64::from(u32::try_from(count).expect("not that many"))
+    f64::from(u32::try_from(count).expect("few enough points"))
 }
 
 fn line(x1: f64, y1: f64, x2: f64, y2: f64) -> String {

@@ -1,6 +1,6 @@
-//! A long run says how far it is, and every server can show it.
+//! A long run reports its progress, and every server can show it.
 //!
-//!     cargo run --example progress
+//!     cargo run --example report_progress
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ const JOB: &str = "rebuild-search";
 const SHELVES: [&str; 4] = ["tea", "cups", "pots", "trays"];
 const PAGES: u64 = 8;
 
-// No schedule: it runs by hand here, so that nobody has to wait for a tick.
-/// Saying how far it is costs a run nothing: the store hears of it when the lease is extended, every third of the ttl.
+// No schedule: this example starts it manually instead of waiting for a tick.
+/// Progress costs no round trip: it is sent when the lease is extended, every third of the ttl.
 #[singleton_job(key = "rebuild-search", ttl = "3s")]
 async fn rebuild_search(run: Run) {
     let pages = SHELVES.into_iter().flat_map(|shelf| (1..=PAGES).map(move |page| (shelf, page)));
@@ -38,22 +38,26 @@ async fn main() -> anyhow::Result<()> {
 
     let (ran, seen) = tokio::join!(worker.run_now(JOB), watch(&office));
     let (ran, seen) = (ran?, seen?);
-    ensure!(seen.len() >= 3, "the office should have seen it grow: {seen:?}");
-    ensure!(seen.is_sorted(), "it went backwards: {seen:?}");
+    ensure!(seen.len() >= 3, "the office should have seen the progress: {seen:?}");
+    ensure!(seen.is_sorted(), "the progress went backwards: {seen:?}");
 
     let RunNow::Ran(run) = ran else { bail!("it did not run: {ran:?}") };
-    let progress = run.progress.as_ref().context("how far it came should be on record")?;
+    let progress = run.progress.as_ref().context("the record has no progress")?;
     println!("{} after {:.1?}, with {}", run.outcome, run.duration(), progress.status);
-    ensure!((progress.done, progress.total) == (total(), total()), "it did not come to its end");
+    ensure!((progress.done, progress.total) == (total(), total()), "the last progress is not the total");
 
     let stats = office.history(JOB).await?.stats;
-    println!("{} run(s) so far, {:.1?} on average", stats.runs, stats.mean().context("one has succeeded")?);
+    println!(
+        "{} run(s) so far, {:.1?} on average",
+        stats.runs,
+        stats.mean().context("no run has succeeded")?
+    );
     worker.shutdown().await;
     office.shutdown().await;
     Ok(())
 }
 
-/// Asks the store until the run has ended, and returns what was seen of it.
+/// Reads the history until the run has ended, and returns the progress that it showed.
 async fn watch(office: &Jobs) -> anyhow::Result<Vec<u64>> {
     let mut seen = Vec::new();
     loop {
