@@ -16,6 +16,7 @@ mod policies {
     mod retries;
     mod servers;
     mod statistics;
+    mod stopping;
     mod support;
     mod takeovers;
     mod timeouts;

@@ -1,14 +1,17 @@
 //! The handle to a running scheduler.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 use super::Server;
+use super::heartbeat::LEAVE_WITHIN;
 use super::manual_run;
 use super::manual_run::RunNow;
+use super::thread::CANCELLED_WITHIN;
 use crate::diagnosis::Finding;
 use crate::fleet::{Forgotten, ServerInfo};
 use crate::history::{CurrentRun, History};
@@ -18,15 +21,21 @@ use crate::observe::event::Events;
 use crate::observe::health::Health;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// A running scheduler. Keep it for as long as jobs should run, and [shut it down](Jobs::shutdown) at the end.
+/// The handle to a running scheduler. Keep it for as long as jobs should run, and [shut it down](Jobs::shutdown) at the
+/// end. Clones are cheap and refer to the same scheduler: give one to the handlers of a web server.
 ///
-/// Dropping it stops scheduling and cancels the runs that go on, with a warning in the log.
+/// Dropping the last clone without a shutdown stops scheduling and cancels the runs in progress, with a warning in the log.
+#[derive(Clone)]
 #[must_use = "dropping this handle stops the jobs; keep it until the end of `main`"]
-pub struct Jobs {
+pub struct Jobs(Arc<Handle>);
+
+struct Handle {
     server: Arc<Server>,
     runtime: runtime::Handle,
     closed: watch::Receiver<Option<Closed>>,
     shutdown_grace: Duration,
+    /// When a shutdown stops waiting: the same instant for all its callers.
+    give_up: OnceLock<Instant>,
 }
 
 /// Why a scheduler has ended.
@@ -38,9 +47,6 @@ pub enum Closed {
     /// It could not go on, for the reason in the log, and cancelled its runs. Restart the process.
     Failed,
 }
-
-/// After the grace: how long cancelled runs may take to go.
-const CANCELLED_WITHIN: Duration = Duration::from_secs(3);
 
 /// How often a caller looks whether a cancelled run has ended.
 const CANCEL_POLL: Duration = Duration::from_millis(250);
@@ -58,31 +64,34 @@ impl Jobs {
         closed: watch::Receiver<Option<Closed>>,
         shutdown_grace: Duration,
     ) -> Self {
-        Self { server, runtime, closed, shutdown_grace }
+        Self(Arc::new(Handle { server, runtime, closed, shutdown_grace, give_up: OnceLock::new() }))
     }
 
     pub(crate) fn at_work(&self) -> &Arc<Server> {
-        &self.server
+        &self.0.server
     }
 
     pub(crate) fn instance(&self) -> Instance {
-        Instance::of(&self.server)
+        Instance::of(&self.0.server)
     }
 
     /// This server's id, as it is seen on the store and in every server's log: `host-pid-random`.
     pub fn server(&self) -> &str {
-        &self.server.id
+        &self.0.server.id
     }
 
-    /// Whether jobs can start, for a readiness probe.
+    /// Whether jobs can start. See [`Health`] for what a readiness and a liveness probe do with it.
     pub fn health(&self) -> Health {
-        if self.closed.borrow().is_some() || self.server.stop.is_raised() {
+        if self.0.closed.borrow().is_some() {
             return Health::Stopped;
         }
-        if let Some(blocked_for) = self.server.app.blocked_for() {
+        if self.0.server.no_new_runs.is_raised() {
+            return Health::Stopping;
+        }
+        if let Some(blocked_for) = self.0.server.app.blocked_for() {
             return Health::ApplicationBlocked { blocked_for };
         }
-        self.server.health.get()
+        self.0.server.health.get()
     }
 
     /// Looks for what could hurt: settings of the store, its clock, states that this version cannot read. The same was
@@ -96,14 +105,14 @@ impl Jobs {
     /// # Ok(()) }
     /// ```
     pub async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
-        let server = self.server.clone();
-        let looking = self.runtime.spawn(async move { diagnosis::examine(&server).await });
+        let server = self.0.server.clone();
+        let looking = self.0.runtime.spawn(async move { diagnosis::examine(&server).await });
         looking.await.unwrap_or_else(|_| Err(self.ended("diagnose")))
     }
 
     /// Waits until the scheduler has ended, and says why.
     pub async fn closed(&self) -> Closed {
-        let mut closed = self.closed.clone();
+        let mut closed = self.0.closed.clone();
         // The sender is dropped without a word only when the scheduler's thread has panicked.
         closed.wait_for(Option::is_some).await.ok().and_then(|closed| *closed).unwrap_or(Closed::Failed)
     }
@@ -113,41 +122,45 @@ impl Jobs {
     ///
     /// A run that goes on without an `await` cannot be cancelled: it keeps its lease until it ends or the
     /// process does, so that no other server starts beside it. Then this returns all the same, about 3 s after
-    /// the grace, and the log names it.
+    /// the grace, and the log names the run.
     ///
     /// Locks that are held by hand are kept alive for the grace, too. Then code under a
     /// [`run`](crate::locks::Lock::run) is dropped and its lock released; the holder of a [`Guard`](crate::locks::Guard) is told, and
     /// its lock expires by itself.
-    pub async fn shutdown(self) {
-        let keys = self.going_on();
-        if !keys.is_empty() {
-            let grace = self.shutdown_grace;
-            tracing::info!(target: "jobs", keys, ?grace, "shutting down; waiting up to {grace:?} for {keys}");
-        }
-        self.server.stop.raise();
-        let patience = self.shutdown_grace.saturating_add(CANCELLED_WITHIN);
-        if tokio::time::timeout(patience, self.closed()).await.is_err() {
-            let keys = self.going_on();
-            if keys.is_empty() {
-                tracing::warn!(target: "jobs", "shut down, but the store did not answer in time: leases expire by themselves");
-                return;
-            }
-            tracing::warn!(
-                target: "jobs", keys,
-                "shut down, but these runs block and cannot be cancelled: {keys}; their leases are kept while they go \
-                 on and expire when the process ends"
-            );
-        }
+    ///
+    /// It may be called more than once, also at the same time from several clones: every call returns when the scheduler has
+    /// ended.
+    pub async fn shutdown(&self) {
+        self.0.server.shut_down();
+        let patience = self.0.shutdown_grace.saturating_add(CANCELLED_WITHIN + LEAVE_WITHIN);
+        let give_up = *self.0.give_up.get_or_init(|| Instant::now() + patience);
+        // The scheduler's thread logs what it still waits for then.
+        let _is_blocked = tokio::time::timeout_at(give_up, self.closed()).await;
     }
 
-    /// What a shutdown waits for, by its keys.
-    fn going_on(&self) -> String {
-        [self.server.running.keys(), self.server.held.keys()].concat().join(", ")
+    /// Starts no further run on this server: no tick, no takeover, no manual run, whether it is requested here or elsewhere.
+    /// From now on [`health`](Jobs::health) is [`Health::Stopping`].
+    ///
+    /// Runs in progress continue under their leases and are not notified. Locks, and operator calls, work as before. This
+    /// is the first step when a server terminates: then it can drain its connections, which may take a while, without
+    /// winning a tick that it has no time for. Calling it again has no effect. It cannot be undone:
+    /// [shut the scheduler down](Jobs::shutdown) afterwards.
+    ///
+    /// ```
+    /// # async fn drain_connections() {}
+    /// # async fn terminate(jobs: jobs::Jobs) {
+    /// jobs.stop_claiming();
+    /// drain_connections().await;
+    /// jobs.shutdown().await;
+    /// # }
+    /// ```
+    pub fn stop_claiming(&self) {
+        self.0.server.no_new_runs.raise();
     }
 
     /// Everything that happens on this server from now on.
     pub fn events(&self) -> Events {
-        self.server.events.subscribe(self.server.time.now())
+        self.0.server.events.subscribe(self.0.server.time.now())
     }
 
     /// What the store knows of a job: the run that goes on, the newest runs and skips, counts over all runs.
@@ -195,7 +208,7 @@ impl Jobs {
     /// that has it takes the request up, when it announces itself. After 45 s without one it is
     /// [`NoServer`](RunNow::NoServer).
     pub async fn run_now(&self, key: &str) -> Result<RunNow, StoreError> {
-        let server = self.server.clone();
+        let server = self.0.server.clone();
         let job = server.jobs.get(key).cloned();
         self.must_be_known("run_now", key).await?;
         let key = key.to_owned();
@@ -207,7 +220,7 @@ impl Jobs {
             };
             let _caller_is_gone = done.send(outcome);
         };
-        self.server.spawn(run);
+        self.0.server.spawn(run);
         outcome.await.unwrap_or_else(|_| Err(self.ended("run_now")))
     }
 
@@ -263,7 +276,7 @@ impl Jobs {
 
     /// A typing mistake must not look like success.
     async fn must_be_known(&self, step: &'static str, key: &str) -> Result<(), StoreError> {
-        if self.server.jobs.contains_key(key) || self.look(key).await? != History::default() {
+        if self.0.server.jobs.contains_key(key) || self.look(key).await? != History::default() {
             return Ok(());
         }
         let announced = |server: ServerInfo| server.jobs.iter().any(|job| job.key == key);
@@ -273,7 +286,7 @@ impl Jobs {
         let why = format!(
             "there is no job \"{key}\": neither here, nor on the store, nor on a server that is alive"
         );
-        Err(StoreError::new(StoreErrorKind::NoSuchJob, step, self.server.store.location(), why))
+        Err(StoreError::new(StoreErrorKind::NoSuchJob, step, self.0.server.store.location(), why))
     }
 
     /// Asks the store on the scheduler's thread, where its connection lives.
@@ -283,30 +296,30 @@ impl Jobs {
         F: FnOnce(Arc<Server>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        let asking = self.runtime.spawn(question(self.server.clone()));
+        let asking = self.0.runtime.spawn(question(self.0.server.clone()));
         asking.await.unwrap_or_else(|_| Err(self.ended(step)))
     }
 
     fn ended(&self, step: &'static str) -> StoreError {
-        let location = self.server.store.location();
+        let location = self.0.server.store.location();
         StoreError::new(StoreErrorKind::Unreachable, step, location, "the scheduler has ended")
     }
 }
 
-impl Drop for Jobs {
+impl Drop for Handle {
     fn drop(&mut self) {
         if self.server.stop.is_raised() || self.closed.borrow().is_some() {
             return;
         }
         if self.server.jobs.is_empty() && self.server.held.keys().is_empty() {
-            return self.server.stop.raise();
+            return self.server.shut_down();
         }
         tracing::warn!(
             target: "jobs", server = &*self.server.id,
             "the handle to the jobs was dropped without `shutdown`: no further tick is claimed, runs are cancelled, and \
              locks are lost"
         );
-        self.server.stop.raise();
         self.server.cancel_runs.raise();
+        self.server.shut_down();
     }
 }

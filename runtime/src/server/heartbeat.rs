@@ -16,7 +16,7 @@ const COUNTS_FOR: Duration = Duration::from_secs(45);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A shutdown does not wait for a store that hangs.
-const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+pub(crate) const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// A clock that differs by more is told of.
 const NOTABLE: i64 = 1_000_000;
@@ -37,7 +37,7 @@ pub(crate) async fn announce(server: Arc<Server>) {
         let requested = server.requests(ANSWER_WITHIN).announce(&server.id, about, COUNTS_FOR).await;
         // A failure is noted in the server's health; the next announcement comes anyway.
         if let Ok(requested) = requested {
-            for request in requested.into_iter().take_while(|_| !server.stop.is_raised()) {
+            for request in requested.into_iter().take_while(|_| !server.no_new_runs.is_raised()) {
                 manual_run::take_up(&server, request);
             }
             tell_if_clock_differs(&server, &mut differs);

@@ -11,6 +11,7 @@ use crate::fleet::Holder;
 use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::lease::{Asked, PendingClaim};
+use crate::observe::event::SkipReason;
 use crate::store::{
     Claim, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind, Verdict, What, Won,
 };
@@ -68,12 +69,12 @@ async fn claim_and_run(
 ) -> Result<Option<RunNow>, StoreError> {
     let slot = tokio::select! {
         slot = server.slot(Some(server.time.now().plus(TRY_FOR))) => slot,
-        () = server.stop.raised() => return Err(stopping(server)),
+        () = server.no_new_runs.raised() => return Err(stopping(server)),
     };
     let Some(slot) = slot else { return Ok(Some(RunNow::Busy)) };
     tokio::select! {
         () = server.application_answers() => {}
-        () = server.stop.raised() => return Err(stopping(server)),
+        () = server.no_new_runs.raised() => return Err(stopping(server)),
     }
     let claim = Claim {
         token: token(),
@@ -97,10 +98,11 @@ async fn claim_and_run(
                 lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.remember)).await;
                 return Ok(Some(held_here(server)));
             }
-            Ok(Asked::Won(lease, Won { usual, .. })) if !server.stop.is_raised() => {
+            Ok(Asked::Won(lease, Won { usual, .. })) if !server.no_new_runs.is_raised() => {
                 let win = Win { lease, slot, missed: Vec::new(), usual };
                 return match run_under_lease(server, job, win).await {
                     Outcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
+                    Outcome::Skipped(SkipReason::Stopping) => Err(stopping(server)),
                     Outcome::Skipped(_) | Outcome::NotDue => Err(not_polled(server)),
                 };
             }

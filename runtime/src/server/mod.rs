@@ -62,7 +62,9 @@ pub(crate) struct Server {
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) remember: usize,
-    /// No further tick is claimed. Runs can see it.
+    /// No further run is started, of no kind.
+    pub(crate) no_new_runs: Arc<Flag>,
+    /// The server shuts down. Runs can see it.
     pub(crate) stop: Arc<Flag>,
     /// Runs that still go on are cancelled.
     pub(crate) cancel_runs: Flag,
@@ -107,6 +109,7 @@ impl Server {
             held: HeldHere::default(),
             events: EventSender::new(),
             remember: setup.remember,
+            no_new_runs: Arc::default(),
             stop: Arc::default(),
             cancel_runs: Flag::default(),
             failed: Flag::default(),
@@ -133,6 +136,12 @@ impl Server {
     /// Requests to the store that it answers within this time.
     pub(crate) fn requests(&self, within: Duration) -> Requests<'_> {
         Requests { store: &*self.store, time: &self.time, turns: &self.turns, observe: self, within }
+    }
+
+    /// Begins the shutdown: no further run is started, and the runs in progress have the grace to finish.
+    pub(crate) fn shut_down(&self) {
+        self.no_new_runs.raise();
+        self.stop.raise();
     }
 
     /// Ends this server, loudly.

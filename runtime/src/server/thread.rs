@@ -43,6 +43,9 @@ pub(crate) struct Plan {
 /// How long an unreachable store is tried at start.
 const REACH_FOR: Duration = Duration::from_secs(10);
 
+/// How long cancelled runs may take to end before they are reported as blocked.
+pub(crate) const CANCELLED_WITHIN: Duration = Duration::from_secs(2);
+
 type Ready = Result<(Arc<Server>, runtime::Handle), StartError>;
 
 /// Starts the thread, and returns when it schedules or has given up.
@@ -106,7 +109,7 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
     }
     introduce(&server, &plan.chosen.source, &disabled);
     if ready.send(Ok((server.clone(), handle))).is_err() {
-        server.stop.raise(); // `start_all` was dropped while it waited
+        server.shut_down(); // `start_all` was dropped while it waited
     }
     serve(&server, plan.shutdown_grace).await
 }
@@ -135,18 +138,19 @@ pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Clo
     let random = usize::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default();
     let first = random % jobs.len().max(1);
     jobs.rotate_left(first);
-    let tasks = [
-        server.host.spawn(scheduler::schedule(server.clone(), jobs)),
-        server.host.spawn(watch_clock(server.clone())),
-    ];
+    let scheduling = server.host.spawn(scheduler::schedule(server.clone(), jobs));
+    let watching = server.host.spawn(watch_clock(server.clone()));
     let announcing = server.host.spawn(heartbeat::announce(server.clone()));
     tokio::select! {
+        () = server.no_new_runs.raised() => {}
+        () = server.failed.raised() => server.shut_down(),
+    }
+    scheduling.abort();
+    tokio::select! {
         () = server.stop.raised() => {}
-        () = server.failed.raised() => server.stop.raise(),
+        () = server.failed.raised() => server.shut_down(),
     }
-    for task in tasks {
-        task.abort();
-    }
+    watching.abort();
     finish(server, shutdown_grace).await;
     announcing.abort();
     heartbeat::leave(server).await;
@@ -170,6 +174,10 @@ async fn reach(server: &Server) -> Result<(), crate::store::StoreError> {
 /// blocks keeps its lease for as long as it goes on.
 pub(crate) async fn finish(server: &Server, grace: Duration) {
     server.ticks.close();
+    let keys = in_progress(server);
+    if !keys.is_empty() && !server.cancel_runs.is_raised() {
+        tracing::info!(target: "jobs", keys, ?grace, "shutting down; waiting up to {grace:?} for {keys}");
+    }
     tokio::select! {
         () = all_gone(server) => {}
         () = tokio::time::sleep(grace) => {}
@@ -177,7 +185,28 @@ pub(crate) async fn finish(server: &Server, grace: Duration) {
     }
     // Whoever waits for a lock is told, too.
     server.cancel_runs.raise();
-    all_gone(server).await;
+    if tokio::time::timeout(CANCELLED_WITHIN, all_gone(server)).await.is_err() {
+        warn_of_blocked_runs(server);
+        all_gone(server).await;
+    }
+}
+
+fn warn_of_blocked_runs(server: &Server) {
+    let keys = in_progress(server);
+    if keys.is_empty() {
+        tracing::warn!(target: "jobs", "shut down, but the store did not answer in time: leases expire by themselves");
+    } else {
+        tracing::warn!(
+            target: "jobs", keys,
+            "shut down, but these runs block and cannot be cancelled: {keys}; their leases are kept while they go on \
+             and expire when the process ends"
+        );
+    }
+}
+
+/// The keys of what a shutdown waits for.
+fn in_progress(server: &Server) -> String {
+    [server.running.keys(), server.held.keys()].concat().join(", ")
 }
 
 /// Waits until nothing goes on. For a moment there may be nothing between a claim that was won and what it was for.

@@ -192,7 +192,7 @@ async fn a_shutdown_cancels_what_does_not_end_within_the_grace() {
     });
     schedule(&server, endless);
     seconds(65).await;
-    server.stop.raise();
+    server.shut_down();
     let begun = Instant::now();
     crate::server::thread::finish(&server, Duration::from_secs(25)).await;
     assert!(polite.load(Ordering::SeqCst), "the run was told at once that the server stops");

@@ -32,7 +32,7 @@ async fn nor_does_a_win_that_comes_after_the_shutdown_began() {
         let server = server.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(1005)).await;
-            server.stop.raise();
+            server.shut_down();
         });
     };
     assert_eq!(kept_beside_one_that_did_not_start(150, stopping).await, 121);
@@ -46,7 +46,7 @@ async fn nor_does_one_by_hand() {
             let run = crate::server::manual_run::run_here(&server, &job);
             let _refused = tokio::join!(run, async {
                 tokio::time::sleep(Duration::from_millis(5)).await;
-                server.stop.raise();
+                server.shut_down();
             });
         });
     };

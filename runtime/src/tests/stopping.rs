@@ -31,7 +31,7 @@ async fn ends_soon(server: &Arc<Server>) -> Closed {
         async move { thread::serve(&server, Duration::from_secs(25)).await }
     });
     seconds(100).await;
-    server.stop.raise();
+    server.shut_down();
     let ended = tokio::time::timeout(Duration::from_secs(1), serving).await;
     ended.expect("nothing is waited for that cannot come").unwrap()
 }
@@ -81,7 +81,7 @@ async fn shutdown_does_not_wait_for_a_queued_tick_that_waits_for_the_application
     stage.stop();
     seconds(60).await;
     assert!(!waiting.ticks.is_empty(), "its tick is queued");
-    waiting.stop.raise();
+    waiting.shut_down();
     let finished = thread::finish(&waiting, Duration::from_secs(25));
     tokio::time::timeout(Duration::from_secs(1), finished).await.expect("it ends without the application");
 }

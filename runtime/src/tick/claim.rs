@@ -107,7 +107,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
             server.health.job_answered(&job.policy.key);
         }
         let pause = match asked {
-            Ok(Asked::Won(lease, _)) if server.stop.is_raised() => {
+            Ok(Asked::Won(lease, _)) if server.no_new_runs.is_raised() => {
                 lease.give_up(server);
                 return Err(SkipReason::Stopping.into());
             }
