@@ -6,7 +6,7 @@ use jobs::events::SkipReason;
 use jobs::history::RunOutcome;
 use jobs::schedule::Overlap;
 use jobs::testing::Fleet;
-use jobs::{Closed, Health, Jobs, RunNow};
+use jobs::{CancellationToken, Closed, Health, Job, Jobs, RunNow};
 use tokio::time::Instant;
 
 use super::support::{HOUR, Heard, Notes, job, outcomes, secs};
@@ -154,7 +154,7 @@ async fn manual_run_requested_elsewhere_is_left_to_a_server_that_still_claims() 
         let notes = Notes::new();
         let made = std::sync::atomic::AtomicUsize::new(0);
         let here = notes.lasting(job("24h", 30), 5);
-        let elsewhere = || jobs::Job::new("other").run(|_| async {});
+        let elsewhere = || Job::new("other").run(|_| async {});
         let jobs = move || match made.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
             0 => here(),
             _ => elsewhere(),
@@ -234,6 +234,33 @@ async fn late_caller_of_shutdown_does_not_wait_longer_than_the_first() {
     assert!((secs(25)..=secs(28)).contains(&first), "{first:?}");
     handle(&fleet, 0).shutdown().await;
     assert_eq!(begun.elapsed(), first);
+}
+
+#[tokio::test]
+async fn cancelled_token_shuts_the_scheduler_down_and_lets_its_run_finish() {
+    let (began, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let work = Job::new("job").run(move |run| {
+        let began = began.clone();
+        async move {
+            began.send(()).unwrap();
+            run.stopping().await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    });
+    let stop = CancellationToken::new();
+    let builder = jobs::builder().without_annotated().url("memory://stop-with").job(work);
+    let jobs = builder.stop_with(stop.clone()).start_all().await.unwrap();
+    let manual = tokio::spawn({
+        let jobs = jobs.clone();
+        async move { jobs.run_now("job").await }
+    });
+    begins.recv().await.expect("it runs");
+    assert_eq!(jobs.health(), Health::Ready);
+    stop.cancel();
+    let closed = tokio::time::timeout(secs(20), jobs.closed()).await.expect("it ends");
+    assert_eq!((closed, jobs.health()), (Closed::ShutDown, Health::Stopped));
+    let Ok(RunNow::Ran(record)) = manual.await.unwrap() else { panic!("it ran") };
+    assert_eq!(record.outcome, RunOutcome::Succeeded);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::store::{StoreError, StoreErrorKind};
 /// | probe | use | it fails while |
 /// |---|---|---|
 /// | readiness of a worker that only runs jobs | [`is_ready`](Health::is_ready) | jobs cannot start here |
-/// | readiness of a service that also answers requests | `health != Health::Stopping`, and its own checks | it terminates |
+/// | readiness of a service that also answers requests | not [`is_terminating`](Health::is_terminating), and its own checks | it terminates |
 /// | liveness, of either | [`is_alive`](Health::is_alive) | only a restart helps |
 ///
 /// A service that answers requests must not use `is_ready` as its readiness probe: when the store is unreachable, it is
@@ -58,6 +58,12 @@ impl Health {
     /// Whether jobs can start. For the readiness probe of a worker; see the [table](Health).
     pub fn is_ready(&self) -> bool {
         *self == Self::Ready
+    }
+
+    /// Whether this server shuts down or has ended: it starts no further run, and never will. For the readiness probe of a
+    /// service that also answers requests.
+    pub fn is_terminating(&self) -> bool {
+        matches!(self, Self::Stopping | Self::Stopped)
     }
 
     /// Whether the scheduler works or will work again without a restart. For a liveness probe.
@@ -164,6 +170,8 @@ mod tests {
         let alive = [Health::Ready, unreachable, Health::Stopping, blocked(5)];
         assert!(alive.iter().all(Health::is_alive), "{alive:?}");
         assert!(![Health::Stopped, blocked(30)].iter().any(Health::is_alive));
+        let terminating = |health: &&Health| health.is_terminating();
+        assert_eq!(alive.iter().filter(terminating).count(), 1, "stopping");
         assert!(alive[0].is_ready() && !alive[1..].iter().any(Health::is_ready));
     }
 }

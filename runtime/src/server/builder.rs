@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::check_name;
+use tokio_util::sync::CancellationToken;
 
 use super::config::{StoreChoice, variable};
 use super::error::StartError;
@@ -47,6 +48,7 @@ pub struct Builder {
     clock: Arc<dyn Clock>,
     remember: usize,
     hooks: Vec<Hook>,
+    stop_token: Option<CancellationToken>,
 }
 
 /// Begins to say how the jobs are started. [`start_all`](crate::start_all) is the shortest form.
@@ -66,6 +68,7 @@ pub fn builder() -> Builder {
         clock: Arc::new(SystemClock),
         remember: REMEMBERED,
         hooks: Vec::new(),
+        stop_token: None,
     }
 }
 
@@ -190,6 +193,30 @@ impl Builder {
         self
     }
 
+    /// Shuts the scheduler down when this token is cancelled, as [`Jobs::shutdown`] does. For a program whose parts all stop
+    /// by one token.
+    ///
+    /// Keep the handle, and wait for its end: the process must not exit before [`Jobs::closed`] resolves.
+    ///
+    /// ```
+    /// use jobs::CancellationToken;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let job = jobs::Job::new("report").run(|_| async {});
+    /// let stop = CancellationToken::new();
+    /// let jobs = jobs::builder().stop_with(stop.clone());
+    /// # let jobs = jobs.without_annotated().url("memory://stop-with").job(job);
+    /// let jobs = jobs.start_all().await?;
+    /// stop.cancel(); // on SIGTERM
+    /// jobs.closed().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn stop_with(mut self, token: CancellationToken) -> Self {
+        self.stop_token = Some(token);
+        self
+    }
+
     /// The machine's clock, for tests. Ticks follow the store's clock in any case.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -241,6 +268,7 @@ impl Builder {
             clock: self.clock,
             remember: self.remember,
             hooks: self.hooks,
+            stop_token: self.stop_token,
         })
         .await
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::config::Chosen;
 use super::error::StartError;
@@ -38,6 +39,7 @@ pub(crate) struct Plan {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) remember: usize,
     pub(crate) hooks: Vec<Hook>,
+    pub(crate) stop_token: Option<CancellationToken>,
 }
 
 /// How long an unreachable store is tried at start.
@@ -110,6 +112,13 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
     introduce(&server, &plan.chosen.source, &disabled);
     if ready.send(Ok((server.clone(), handle))).is_err() {
         server.shut_down(); // `start_all` was dropped while it waited
+    }
+    if let Some(token) = plan.stop_token {
+        let server = server.clone();
+        drop(server.host.clone().spawn(async move {
+            token.cancelled_owned().await;
+            server.shut_down();
+        }));
     }
     serve(&server, plan.shutdown_grace).await
 }
