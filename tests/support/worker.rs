@@ -138,7 +138,7 @@ async fn serve_until_signal() {
     tell("down");
 }
 
-fn builder() -> Builder {
+pub fn builder() -> Builder {
     let mut builder = jobs::builder().without_annotated().clock(Skewed(number("SKEW", 0) * 1000));
     for key in setting("KEYS").as_deref().unwrap_or(KEY).split(',') {
         builder = builder.job(job(key));
@@ -255,7 +255,7 @@ pub fn orders() -> mpsc::UnboundedReceiver<String> {
     orders
 }
 
-fn log_to_parent() {
+pub fn log_to_parent() {
     tracing_subscriber::fmt()
         .with_env_filter("jobs=debug")
         .with_ansi(false)
