@@ -66,7 +66,7 @@ async fn race(database: &Path) -> anyhow::Result<()> {
 /// A server with a connection of its own: in another process it would be the same.
 async fn serve(name: &str, database: &Path, ran: &UnboundedSender<Timestamp>) -> anyhow::Result<Jobs> {
     let store = SqliteStore::open(database)?;
-    Ok(jobs::builder().store(store).server_name(name).state(ran.clone()).start_all().await?)
+    Ok(jobs::builder().store(store).server_id(name).state(ran.clone()).start_all().await?)
 }
 
 async fn count(

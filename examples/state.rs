@@ -56,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
     let mail = mail.unwrap_or_default();
     println!("mail:    {mail}");
     ensure!(
-        mail.starts_with("7 orders until ") && mail.ends_with(jobs.server()),
+        mail.starts_with("7 orders until ") && mail.ends_with(jobs.server_id()),
         "another mail was expected"
     );
     ensure!(orders.0.load(Ordering::Relaxed) == 0, "the job worked on orders of its own");

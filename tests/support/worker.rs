@@ -73,7 +73,7 @@ async fn serve() {
             Err(error) => return tell(&format!("refused {}", error.to_string().replace('\n', "\\n"))),
         }
     }
-    tell(&format!("ready {}", servers[0].server()));
+    tell(&format!("ready {}", servers[0].server_id()));
     let mut orders = orders();
     let mut health = Health::Ready;
     loop {
@@ -147,7 +147,7 @@ pub fn builder() -> Builder {
         builder = builder.shutdown_grace(grace);
     }
     if setting("START_DEGRADED").is_some() {
-        builder = builder.start_degraded();
+        builder = builder.allow_degraded_start();
     }
     builder
 }

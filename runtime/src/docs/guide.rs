@@ -283,7 +283,7 @@
 //! | [`TakenOver`](crate::events::EventKind::TakenOver) | a run begins here with an attempt above 1 |
 //!
 //! **History.** [`Jobs::history`](crate::Jobs::history) is what *the store* knows, from all servers: the run that goes on,
-//! the last 100 runs and 100 skips ([`remember`](crate::Builder::remember)), whether the job is paused. A run whose lease
+//! the last 100 runs and 100 skips ([`history_limit`](crate::Builder::history_limit)), whether the job is paused. A run whose lease
 //! is over without a word is shown as `crashed` from that moment.
 //!
 //! **Statistics.** [`Stats`](crate::history::Stats) counts over all runs since the job was first known. `failures` are failed,

@@ -20,7 +20,7 @@ use crate::store::{StoreError, StoreErrorKind};
 /// A service that answers requests must not use `is_ready` as its readiness probe: when the store is unreachable, it is
 /// unreachable for all servers at once, and the orchestrator would take all of them out of service. Jobs wait for the store by
 /// themselves. For the same reason such a service starts with
-/// [`start_degraded`](crate::Builder::start_degraded), so that it can start during an outage of the store, and
+/// [`allow_degraded_start`](crate::Builder::allow_degraded_start), so that it can start during an outage of the store, and
 /// alerts on [`StoreUnavailable`](Health::StoreUnavailable). A worker does without: a start that fails is visible in the
 /// deployment, and there is nothing else that it could do.
 #[derive(Clone, Debug, PartialEq, Eq)]

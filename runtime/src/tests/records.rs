@@ -6,7 +6,8 @@ use super::*;
 async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Server>, &Link)) -> usize {
     let clock = TestClock::new();
     let link = Link { latency: Duration::from_millis(10), ..Link::new(clock.clone()) };
-    let server = Arc::new(Server::new(Setup { remember, ..setup("server", &link, clock) }));
+    let server =
+        Arc::new(Server::new(ServerConfig { history_limit: remember, ..setup("server", &link, clock) }));
     schedule(&server, Runs::default().noting(job("60s", 30)));
     seconds(120 * 60 + 59).await;
     assert_eq!(outcomes(&link).await, vec![RunOutcome::Succeeded; remember.min(120)]);

@@ -68,7 +68,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
         server: server.id.clone(),
         ttl: job.policy.ttl,
         what: What::Tick(tick_claim(job, ask)),
-        remember: server.remember,
+        remember: server.history_limit,
     };
     let mut pending = PendingClaim::new(server, job.home(server).key(), job.policy.keep_alive, claim);
     let mut waiting = Waiting::new(job, ask);

@@ -85,7 +85,7 @@ impl<'a> Execution<'a> {
     /// Watches over a run and repeats what failed. Returns only when its future is gone.
     pub(crate) async fn watch(&self, first_try: Try) -> Ending {
         if !self.begins(&first_try).await {
-            return Ending::of(RunOutcome::NotStarted, self.server.remember);
+            return Ending::of(RunOutcome::NotStarted, self.server.history_limit);
         }
         let id = self.run.id();
         self.tell(if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });
@@ -235,7 +235,7 @@ impl<'a> Execution<'a> {
     }
 
     fn ending(&self, outcome: RunOutcome, error: Option<String>, failed_tries: Vec<FailedTry>) -> Ending {
-        Ending { outcome, error, failed_tries, remember: self.server.remember, done_for: None }
+        Ending { outcome, error, failed_tries, remember: self.server.history_limit, done_for: None }
     }
 }
 
