@@ -66,7 +66,7 @@ async fn race(database: &Path) -> anyhow::Result<()> {
 /// Starts a server with its own connection, as another process would.
 async fn serve(name: &str, database: &Path, ran: &UnboundedSender<Timestamp>) -> anyhow::Result<Jobs> {
     let store = SqliteStore::open(database)?;
-    Ok(jobs::builder().store(store).server_name(name).state(ran.clone()).start_all().await?)
+    Ok(jobs::builder().store(store).server_id(name).state(ran.clone()).start_all().await?)
 }
 
 async fn count(

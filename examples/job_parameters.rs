@@ -55,7 +55,7 @@ async fn main() -> anyhow::Result<()> {
     let mail = timeout(Duration::from_secs(20), sent.recv()).await.context("no mail within 20 s")?;
     let mail = mail.unwrap_or_default();
     println!("mail:    {mail}");
-    ensure!(mail.starts_with("7 orders until ") && mail.ends_with(jobs.server()), "unexpected mail");
+    ensure!(mail.starts_with("7 orders until ") && mail.ends_with(jobs.server_id()), "unexpected mail");
     ensure!(orders.0.load(Ordering::Relaxed) == 0, "the job got other orders");
     jobs.shutdown().await;
     Ok(())

@@ -38,7 +38,7 @@ async fn main() -> anyhow::Result<()> {
 
 /// One of the three servers: campaigns, prints each change, and resigns on request.
 async fn serve(name: String) -> anyhow::Result<()> {
-    let jobs = jobs::builder().or_embedded().without_jobs().server_name(name).start_all().await?;
+    let jobs = jobs::builder().or_embedded().without_jobs().server_id(name).start_all().await?;
     let campaign = jobs.leader(KEY).ttl(TTL).campaign()?;
     // The pipe closes at the end, and also when the parent is killed, so no process outlives it.
     let mut requests = BufReader::new(tokio::io::stdin()).lines();

@@ -32,7 +32,7 @@ fn total() -> u64 {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let server = |name: &str| jobs::builder().url("memory://progress").server_name(name);
+    let server = |name: &str| jobs::builder().url("memory://progress").server_id(name);
     let worker = server("worker").start_all().await?;
     let office = server("office").disable(JOB).start_all().await?;
 

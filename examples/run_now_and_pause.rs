@@ -61,7 +61,7 @@ async fn main() -> anyhow::Result<()> {
     let (asked, worker) = (asked?, worker?);
     let RunNow::Ran(run) = asked else { bail!("the new worker should have run it: {asked:?}") };
     println!("  {} after {:.1?}, on {}", run.outcome, run.duration(), run.server);
-    ensure!(run.server == worker.server(), "it ran on another server");
+    ensure!(run.server == worker.server_id(), "it ran on another server");
     for server in office.servers().await? {
         println!("  {} schedules {} job(s)", server.id, server.jobs.len());
     }
@@ -82,7 +82,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 fn server(name: &str) -> Builder {
-    jobs::builder().url("memory://run-now-and-pause").server_name(name)
+    jobs::builder().url("memory://run-now-and-pause").server_id(name)
 }
 
 async fn wait_for_a_run(server: &Jobs) -> anyhow::Result<()> {

@@ -48,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
 async fn serve(number: &str) -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_env_filter("jobs=debug").with_ansi(false).init();
 
-    let jobs = jobs::builder().or_embedded().server_name(format!("server-{number}")).start_all().await?;
+    let jobs = jobs::builder().or_embedded().server_id(format!("server-{number}")).start_all().await?;
     println!("@up");
     tokio::task::spawn_blocking(wait_for_the_end).await?;
     jobs.shutdown().await;

@@ -93,11 +93,12 @@ pub use job::{Job, JobBuilder};
 pub use locks::{leader, lock, once, semaphore};
 pub use observe::health::Health;
 pub use server::builder::{Builder, builder};
-pub use server::error::{JobProblem, StartError};
+pub use server::error::{JobProblem, OperateError, StartError};
 pub use server::handle::{Closed, Jobs};
 pub use server::manual_run::RunNow;
 pub use singleton_jobs_macros::{locked, singleton_job};
 pub use singleton_jobs_policy::Timestamp;
+pub use tokio_util::sync::CancellationToken;
 pub use util::clock;
 pub use util::duration::IntoDuration;
 
@@ -190,6 +191,20 @@ pub mod guide {
 /// `jobs::builder().start_all()`.
 pub async fn start_all() -> Result<Jobs, StartError> {
     builder().start_all().await
+}
+
+/// Connects to a store without scheduling jobs: for a program that only uses [locks](crate::locks), or that only operates the
+/// jobs of other servers. The short form of `jobs::builder().without_jobs().url(url).start_all()`.
+///
+/// ```no_run
+/// # async fn operate() -> Result<(), Box<dyn std::error::Error>> {
+/// let jobs = jobs::connect("redis://localhost:6379").await?;
+/// println!("{:?}", jobs.run_now("import-products").await?);
+/// jobs.shutdown().await;
+/// # Ok(()) }
+/// ```
+pub async fn connect(url: impl Into<String>) -> Result<Jobs, StartError> {
+    builder().without_jobs().url(url).start_all().await
 }
 
 /// For a worker that does nothing else: starts every annotated job, waits for SIGTERM or ctrl-c, shuts down.

@@ -171,6 +171,6 @@ pub async fn outcomes(fleet: &Fleet) -> Vec<RunOutcome> {
 
 /// The number of the server on which the job runs now.
 pub async fn runner(fleet: &Fleet) -> usize {
-    let running = fleet.running("job").await.expect("a run goes on").server().to_owned();
-    fleet.servers().iter().position(|server| server.server() == running).expect("one of the fleet")
+    let running = fleet.running("job").await.expect("a run goes on").server_id().to_owned();
+    fleet.servers().iter().position(|server| server.server_id() == running).expect("one of the fleet")
 }

@@ -36,8 +36,8 @@ async fn a_tick_that_a_deploy_cancels_is_taken_over_within_ttl_and_slack() {
     let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(600)));
     let mut fleet = Fleet::of(3).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(60)).await;
-    let running = fleet.running(KEY).await.unwrap().server().to_owned();
-    let number = fleet.servers().iter().position(|server| server.server() == running).unwrap();
+    let running = fleet.running(KEY).await.unwrap().server_id().to_owned();
+    let number = fleet.servers().iter().position(|server| server.server_id() == running).unwrap();
     fleet.shut_down(number).await;
     fleet.run_for(TTL + SLACK).await;
     let history = fleet.history(KEY).await;
@@ -91,7 +91,7 @@ async fn a_queued_tick_starts_elsewhere_within_a_ttl() {
     let crashed_at = fleet.now();
     fleet.run_for(TTL + 2 * SLACK).await;
     let second = fleet.history(KEY).await.current.unwrap();
-    assert_eq!(second.server, fleet.server(1).server());
+    assert_eq!(second.server, fleet.server(1).server_id());
     assert!(second.started.since(crashed_at) <= TTL + 2 * SLACK);
 }
 

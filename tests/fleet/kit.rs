@@ -158,7 +158,7 @@ async fn a_busy_server_leaves_its_tick_to_another() {
     let short = notes.lasting(job("1h", 30).jitter(secs(5)), 5);
     let fleet = Fleet::of(2).max_concurrent(1).job(long).job(short).start().await.unwrap();
     fleet.run_for(secs(HOUR + 60)).await;
-    let busy = fleet.running("long").await.expect("it goes on").server();
+    let busy = fleet.running("long").await.expect("it goes on").server_id();
     assert_eq!(notes.starts().len(), 1);
     assert_ne!(notes.starts()[0].server, busy);
 }
@@ -173,7 +173,7 @@ async fn an_added_server_is_one_of_the_fleet() {
     assert_eq!((notes.starts().len(), fleet.servers().len()), (1, 2));
     fleet.server(0).crash();
     fleet.run_for(secs(60)).await;
-    assert_eq!(notes.starts()[1].server, fleet.server(added).server());
+    assert_eq!(notes.starts()[1].server, fleet.server(added).server_id());
     assert!(heard.skips().iter().all(|skip| matches!(skip, SkipReason::Taken(_))));
 }
 

@@ -28,4 +28,5 @@ mod servers {
     mod applications;
     mod deploys;
     mod registry;
+    mod stopping;
 }

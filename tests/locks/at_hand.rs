@@ -67,7 +67,7 @@ async fn without_one_or_with_several_it_is_an_error_and_with_one_it_is_that() {
     );
     let only = start().await.unwrap();
     let guard = jobs::lock("k").acquire().await.unwrap();
-    assert_eq!(guard.server(), only.server());
+    assert_eq!(guard.server(), only.server_id());
     let second = start().await.unwrap();
     let error = jobs::once("k").run(|_| async { Ok::<_, String>(()) }).await.unwrap_err();
     assert!(error.to_string().contains("2 schedulers") && error.to_string().contains("scope"), "{error}");
@@ -75,7 +75,7 @@ async fn without_one_or_with_several_it_is_an_error_and_with_one_it_is_that() {
     guard.release().await.unwrap();
     only.shutdown().await;
     let guard = jobs::lock("k").acquire().await.expect("the other one has ended");
-    assert_eq!(guard.server(), second.server());
+    assert_eq!(guard.server(), second.server_id());
     guard.release().await.unwrap();
     second.shutdown().await;
     support::child::tell("all is well");

@@ -246,7 +246,7 @@ async fn a_lock_is_listed_and_broken(ground: &impl Ground) {
     let guard = holder.lock("payment:123").ttl("1s").acquire().await.unwrap();
     let listed = operator.locks().await.unwrap();
     assert_eq!((listed.len(), listed[0].kind, listed[0].fence), (1, Some(Kind::Lock), Some(guard.fence())));
-    assert_eq!(listed[0].holder.server.as_deref(), Some(holder.server()));
+    assert_eq!(listed[0].holder.server.as_deref(), Some(holder.server_id()));
     let broken = operator.break_lock("payment:123").await.unwrap();
     assert_eq!(broken[0].fence, Some(guard.fence()));
     tokio::time::timeout(Duration::from_secs(20), guard.lost()).await.expect("it is told");

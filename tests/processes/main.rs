@@ -10,11 +10,12 @@ mod faults;
 mod file_store;
 mod fleets;
 mod redis_topologies;
+mod web_service;
 
 /// Also where the worker processes begin.
 #[test]
 fn worker_process_runs_its_job() {
-    if worker::begin() {
+    if web_service::begin() || worker::begin() {
         return;
     }
     let redis = RedisServer::start();

@@ -136,11 +136,11 @@ async fn every_bad_setting_is_refused_by_name() {
             builder().url("postgres://:secret@host/shop?response_timeout=1h"),
             ["the builder's `url`: ", "invalid `response_timeout`: expected from 10ms to 60s"],
         ),
-        (builder().namespace("lock"), ["the builder's `namespace`", "how every lock's key begins"]),
+        (builder().namespace("lock"), ["the builder's `namespace`", "every lock's key begins with it"]),
         (builder().namespace("a b"), ["the builder's `namespace`", "invalid namespace \"a b\""]),
         (builder().namespace(""), ["the builder's `namespace`", "invalid namespace \"\""]),
         (builder().max_concurrent(0), ["the builder's `max_concurrent`", "at least 1"]),
-        (builder().server_name("my server"), ["the builder's `server_name`", ""]),
+        (builder().server_id("my server"), ["the builder's `server_id`", ""]),
         (builder().schedule("b", "1h"), ["the builder's `schedule`", "there is no job \"b\""]),
         (builder().schedule("a", "often"), ["[a] at", "invalid `every` \"often\""]),
         (builder().disable("b"), ["the builder's `disable`", "there is no job \"b\""]),
@@ -167,7 +167,7 @@ fn unreachable_store_is_retried_for_ten_seconds_and_named_without_its_password()
     assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
     assert!(error.contains("the store from REDIS_URL cannot be used"), "{error}");
     assert!(error.contains(&format!("redis://jobs@127.0.0.1:{port}/2")), "{error}");
-    assert!(error.contains("start_degraded"), "{error}");
+    assert!(error.contains("allow_degraded_start"), "{error}");
     assert!(!server.told().iter().any(|line| line.contains("secret")), "{:?}", server.told());
 }
 

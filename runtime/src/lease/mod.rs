@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::history::{RunOutcome, RunRecord};
 use crate::observe::event::RunRef;
-use crate::server::{NeverSilently, Server};
+use crate::server::{FailOnPanic, Server};
 use crate::store::{
     Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Verdict,
 };
@@ -173,8 +173,8 @@ impl HeldLease {
     pub(crate) fn give_up(self, server: &Arc<Server>) {
         let server = server.clone();
         server.clone().spawn(async move {
-            let _never_silently = NeverSilently(server.clone());
-            self.release(&server, None, &Ending::of(RunOutcome::NotStarted, server.remember)).await;
+            let _fail_on_panic = FailOnPanic(server.clone());
+            self.release(&server, None, &Ending::of(RunOutcome::NotStarted, server.history_limit)).await;
         });
     }
 

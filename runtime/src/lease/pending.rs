@@ -7,7 +7,7 @@ use singleton_jobs_policy::timing::request_timeout;
 use super::HeldLease;
 use crate::Timestamp;
 use crate::history::RunOutcome;
-use crate::server::{NeverSilently, Server};
+use crate::server::{FailOnPanic, Server};
 use crate::store::{Claim, ClaimReply, Ending, Lease, Outstanding, Registered, StoreError, Verdict, Won};
 
 /// One claim through all its requests. Every request carries the same token, so a request whose answer was lost can be
@@ -85,7 +85,7 @@ impl Drop for PendingClaim {
         let unknown = Timestamp::default();
         let lease = Lease::claimed(&self.claim, unknown, unknown);
         server.clone().spawn(async move {
-            let _never_silently = NeverSilently(server.clone());
+            let _fail_on_panic = FailOnPanic(server.clone());
             give_back(&server, &key, lease, outstanding).await;
         });
     }
@@ -94,7 +94,7 @@ impl Drop for PendingClaim {
 /// Asks until nothing can be held any more. After a ttl there is nothing left to give back.
 async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Outstanding) {
     let give_up = tokio::time::Instant::now() + 2 * lease.ttl;
-    let ending = Ending::of(RunOutcome::NotStarted, server.remember);
+    let ending = Ending::of(RunOutcome::NotStarted, server.history_limit);
     let requests = server.requests(request_timeout(lease.ttl));
     let mut backoff = crate::util::backoff::Backoff::new();
     while tokio::time::Instant::now() < give_up {

@@ -67,7 +67,7 @@ impl Holding {
         let run = Run::new(Home::new(&key, &server), lease.run_ref());
         let (orders, received) = mpsc::unbounded_channel();
         let stopped = Arc::<Flag>::default();
-        let (proof, remember) = (lease.proof().clone(), server.remember);
+        let (proof, remember) = (lease.proof().clone(), server.history_limit);
         let guard = Guard::new(run.clone(), proof.clone(), stopped.clone(), orders, remember, ask.scoped);
         let holding = Self {
             shutdown_waits: Some((Counted::new(&server, &key), server.ticks.token())),
@@ -99,7 +99,7 @@ impl Holding {
                 }
                 Some(Happened::Ordered(Some(Order::Release { ending, done }))) => break (ending, done),
                 Some(Happened::Ordered(None)) => {
-                    break (Ending::of(RunOutcome::Succeeded, self.server.remember), None);
+                    break (Ending::of(RunOutcome::Succeeded, self.server.history_limit), None);
                 }
                 // Its code is dropped now. Until it is gone nobody else is let in.
                 Some(Happened::Shutdown) if self.scoped => {

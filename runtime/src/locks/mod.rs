@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::fleet::HeldLock;
 use crate::observe::event::EventKind;
 use crate::server::Server;
+use crate::server::error::OperateError;
 use crate::server::handle::Jobs;
-use crate::store::{StoreError, StoreErrorKind};
 
 mod acquire;
 mod error;
@@ -64,8 +64,8 @@ impl Jobs {
 
     /// What is held on the store in this namespace, on whichever server: locks by hand, slots, leaders, and the jobs
     /// that run.
-    pub async fn locks(&self) -> Result<Vec<HeldLock>, StoreError> {
-        list(self.at_work()).await
+    pub async fn locks(&self) -> Result<Vec<HeldLock>, OperateError> {
+        list(self.server()).await
     }
 
     /// Frees a key, and every slot of it, whoever holds them: for an operator who knows that the holder is gone, or must
@@ -88,13 +88,13 @@ impl Jobs {
     /// # jobs.shutdown().await;
     /// # Ok(()) }
     /// ```
-    pub async fn break_lock(&self, key: &str) -> Result<Vec<HeldLock>, StoreError> {
+    pub async fn break_lock(&self, key: &str) -> Result<Vec<HeldLock>, OperateError> {
         let name = key.to_owned();
-        let held = self.ask("break_lock", move |server| async move {
-            server.requests(BREAK_WITHIN).break_lock(&name, &server.id, server.remember).await
+        let held = self.ask(move |server| async move {
+            server.requests(BREAK_WITHIN).break_lock(&name, &server.id, server.history_limit).await
         });
         let held = held.await?;
-        let server = self.at_work();
+        let server = self.server();
         if !held.is_empty() {
             server.tell_of(key, EventKind::LockBroken { held: held.clone() });
         }
@@ -120,7 +120,7 @@ impl Jobs {
     /// # Ok(()) }
     /// ```
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        acquire::at_hand::scope(self.at_work(), future).await
+        acquire::at_hand::scope(self.server(), future).await
     }
 }
 
@@ -156,11 +156,8 @@ pub fn once(key: impl Into<String>) -> RunOnce {
 }
 
 /// What is held, asked for on the scheduler's thread.
-async fn list(server: &Arc<Server>) -> Result<Vec<HeldLock>, StoreError> {
+async fn list(server: &Arc<Server>) -> Result<Vec<HeldLock>, OperateError> {
     let asking = server.clone();
     let answer = server.host.spawn(async move { asking.requests(LIST_WITHIN).locks().await });
-    answer.await.unwrap_or_else(|_| {
-        let (kind, location) = (StoreErrorKind::Unreachable, server.store.location());
-        Err(StoreError::new(kind, "locks", location, "the scheduler has ended"))
-    })
+    Ok(answer.await.map_err(|_| OperateError::ShuttingDown)??)
 }

@@ -10,6 +10,7 @@ use super::guard::Guard;
 use super::locked::body;
 use crate::Run;
 use crate::fleet::{HeldLock, Kind};
+use crate::server::error::OperateError;
 use crate::store::What;
 use crate::util::duration::IntoDuration;
 
@@ -90,7 +91,10 @@ impl Semaphore {
     pub async fn holders(&self) -> Result<Vec<HeldLock>, LockError> {
         let options = self.options.check()?;
         let held = super::list(&options.server).await;
-        let held = held.map_err(|error| LockError::Store { key: options.key.clone(), error })?;
+        let held = held.map_err(|error| match error {
+            OperateError::Store(error) => LockError::Store { key: options.key.clone(), error },
+            _ => LockError::ended(&options.key),
+        })?;
         let is_ours =
             |held: &HeldLock| held.key == options.key && matches!(held.kind, Some(Kind::Slot { .. }));
         Ok(held.into_iter().filter(is_ours).collect())

@@ -23,7 +23,7 @@ pub enum Severity {
     /// Jobs run, but not under all circumstances as promised.
     Warning,
     /// Jobs cannot run: a scheduler does not start, unless it was told to
-    /// [start all the same](crate::Builder::start_degraded).
+    /// [start all the same](crate::Builder::allow_degraded_start).
     Error,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the application's runtime, on which jobs run, polls its tasks.
+//! The application's runtime, on which jobs run, and whether it polls its tasks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::observe::event::EventKind;
 use crate::util::tasks::Place;
 use crate::util::watched::{Flag, Watched};
 
-/// Small tasks that are sent to the application's runtime, one at a time. While one is not polled, the server must claim
-/// nothing: it could not start what it wins, and would only keep other servers from it.
+/// The application's runtime, probed by small tasks, one at a time. While a probe is not polled, the server must claim
+/// nothing: it could not start the runs that it wins, and would only keep other servers from them.
 pub(crate) struct Application {
     /// Where jobs run.
     runtime: Place,
@@ -21,14 +21,14 @@ pub(crate) struct Application {
     probe: Mutex<Probe>,
 }
 
-/// The task of a probe.
-struct Unanswered {
+/// A task on the application's runtime that answers one probe.
+struct ProbeTask {
     number: i64,
     answered: Arc<Watched>,
     ended: Arc<Flag>,
 }
 
-impl Drop for Unanswered {
+impl Drop for ProbeTask {
     fn drop(&mut self) {
         if self.answered.get() < self.number {
             self.ended.raise();
@@ -36,9 +36,10 @@ impl Drop for Unanswered {
     }
 }
 
+/// The newest probe.
 #[derive(Default)]
 struct Probe {
-    /// How many were sent.
+    /// The number of probes sent so far.
     number: i64,
     sent: Option<Instant>,
     is_reported: bool,
@@ -59,7 +60,7 @@ impl Application {
         self.runtime.spawn(future)
     }
 
-    /// For how long it has not polled a task, if that is long enough to be blocked.
+    /// How long a probe has been waiting, if that is long enough to count as blocked.
     pub(crate) fn blocked_for(&self) -> Option<Duration> {
         let probe = self.probe();
         let waiting = self.answered.get() < probe.number;
@@ -75,8 +76,8 @@ impl Application {
         probe.number += 1;
         probe.sent = Some(Instant::now());
         let (answered, ended) = (self.answered.clone(), self.ended.clone());
-        let unanswered = Unanswered { number: probe.number, answered, ended };
-        drop(self.runtime.spawn(async move { unanswered.answered.set(unanswered.number) }));
+        let task = ProbeTask { number: probe.number, answered, ended };
+        drop(self.runtime.spawn(async move { task.answered.set(task.number) }));
         probe.number
     }
 

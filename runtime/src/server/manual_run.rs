@@ -1,4 +1,4 @@
-//! Runs that no schedule asked for: here, or on a server that has the job.
+//! Manual runs: on this server, or on another one that has the job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,12 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::Server;
+use super::error::OperateError;
 use crate::fleet::Holder;
 use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::lease::{Asked, PendingClaim};
+use crate::observe::event::SkipReason;
 use crate::store::{
     Claim, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind, Verdict, What, Won,
 };
@@ -19,43 +21,45 @@ use crate::tick::{Outcome, run_under_lease};
 use crate::util::backoff::Backoff;
 use crate::util::token::token;
 
-/// What became of a run by hand.
+/// The result of a manual run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunNow {
-    /// It ran, here or on another server, and this is its record: whether it succeeded is in there.
+    /// It ran, here or on another server. The record shows whether it succeeded.
     Ran(RunRecord),
-    /// Somebody holds the job's key, so it was not started.
+    /// The job's key is held, so the run was not started.
     Held(Holder),
-    /// Every place among this server's runs stayed taken for 10 s, so it was not started. (A job that runs another one
-    /// by hand keeps its own place meanwhile.)
+    /// This server was at its [`max_concurrent`](crate::Builder::max_concurrent) limit for 10 s, so the run was not started.
+    /// (A job that starts a manual run counts itself.)
     Busy,
-    /// This program does not have the job, and no server that has it came forward.
+    /// This program does not have the job, and no server that has it started the run.
     NoServer,
 }
 
-/// How long a place among the runs, and then the store, is tried.
+/// How long a free slot, and then the store, is tried.
 const TRY_FOR: Duration = Duration::from_secs(10);
 
-/// Servers hear of a request when they announce themselves.
+/// How long a request stays on the store: servers read requests when they announce themselves.
 const REQUEST_FOR: Duration = Duration::from_secs(45);
 
-/// How often a requester looks what became of its request.
+/// How often the requesting server looks at the state of its request.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs the job on this server, now.
-pub(crate) async fn run_here(server: &Arc<Server>, job: &Arc<Job>) -> Result<RunNow, StoreError> {
+pub(crate) async fn run_here(server: &Arc<Server>, job: &Arc<Job>) -> Result<RunNow, OperateError> {
     Ok(claim_and_run(server, job, What::Now).await?.unwrap_or(RunNow::NoServer))
 }
 
-/// Another server asked for a run of a job that this one has.
+/// Starts a run that another server has requested, if this one has the job.
 pub(crate) fn take_up(server: &Arc<Server>, Note { name: key, text: id }: Note) {
     let Some(job) = server.jobs.get(&key).cloned() else { return };
     let server = server.clone();
     server.clone().spawn(async move {
         match claim_and_run(&server, &job, What::Requested(id)).await {
             Ok(_) => {}
-            Err(error) => tracing::warn!(target: "jobs", key, %error, "[{key}] a run that was asked for was not started"),
+            Err(error) => {
+                tracing::warn!(target: "jobs", key, %error, "[{key}] failed to start a requested run")
+            }
         }
     });
 }
@@ -65,22 +69,22 @@ async fn claim_and_run(
     server: &Arc<Server>,
     job: &Arc<Job>,
     what: What,
-) -> Result<Option<RunNow>, StoreError> {
+) -> Result<Option<RunNow>, OperateError> {
     let slot = tokio::select! {
         slot = server.slot(Some(server.time.now().plus(TRY_FOR))) => slot,
-        () = server.stop.raised() => return Err(stopping(server)),
+        () = server.no_new_runs.raised() => return Err(OperateError::ShuttingDown),
     };
     let Some(slot) = slot else { return Ok(Some(RunNow::Busy)) };
     tokio::select! {
         () = server.application_answers() => {}
-        () = server.stop.raised() => return Err(stopping(server)),
+        () = server.no_new_runs.raised() => return Err(OperateError::ShuttingDown),
     }
     let claim = Claim {
         token: token(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
         what,
-        remember: server.remember,
+        remember: server.history_limit,
     };
     let mut pending = PendingClaim::new(server, job.home(server).key(), job.policy.keep_alive, claim);
     let give_up = Instant::now() + TRY_FOR;
@@ -94,14 +98,15 @@ async fn claim_and_run(
         let (lease, late) = match pending.ask().await {
             // A run here has lost its lease while the claim was under way.
             Ok(Asked::Won(lease, _)) if job.here.has_astray_run() => {
-                lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.remember)).await;
+                lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.history_limit)).await;
                 return Ok(Some(held_here(server)));
             }
-            Ok(Asked::Won(lease, Won { usual, .. })) if !server.stop.is_raised() => {
+            Ok(Asked::Won(lease, Won { usual, .. })) if !server.no_new_runs.is_raised() => {
                 let win = Win { lease, slot, missed: Vec::new(), usual };
                 return match run_under_lease(server, job, win).await {
                     Outcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
-                    Outcome::Skipped(_) | Outcome::NotDue => Err(not_polled(server)),
+                    Outcome::Skipped(SkipReason::Stopping) => Err(OperateError::ShuttingDown),
+                    Outcome::Skipped(_) | Outcome::NotDue => Err(NOT_POLLED),
                 };
             }
             Ok(Asked::Won(lease, _)) => (lease, false),
@@ -111,7 +116,7 @@ async fn claim_and_run(
                     ClaimReply::Held(holder) => Ok(Some(RunNow::Held(holder))),
                     ClaimReply::NotRequested => Ok(None),
                     // An earlier request had won, and its lease was over before its answer came or could be used.
-                    _ => Err(unused.unwrap_or_else(|| too_late(server))),
+                    _ => Err(unused.map_or(TOO_LATE, OperateError::Store)),
                 };
             }
             Err(error) if Instant::now() < give_up && error.kind().may_pass_soon() => {
@@ -121,11 +126,11 @@ async fn claim_and_run(
                 sleep(backoff.next()).await;
                 continue;
             }
-            Err(error) => return Err(unused.unwrap_or(error)),
+            Err(error) => return Err(unused.unwrap_or(error).into()),
         };
-        // A caller that asks again after this error must not find the key held by itself.
-        lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.remember)).await;
-        return Err(if late { too_late(server) } else { stopping(server) });
+        // A caller that tries again after this error must not find the key held by this attempt.
+        lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.history_limit)).await;
+        return Err(if late { TOO_LATE } else { OperateError::ShuttingDown });
     }
 }
 
@@ -133,8 +138,8 @@ fn held_here(server: &Server) -> RunNow {
     RunNow::Held(Holder { server: Some(server.id.to_string()), since: None, remaining: None })
 }
 
-/// Asks the servers that have the job, and waits for the record of the run.
-pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<RunNow, StoreError> {
+/// Requests a run from the servers that have the job, and waits for its record.
+pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<RunNow, OperateError> {
     let within = Duration::from_secs(5);
     let id = Uuid::new_v4().simple().to_string();
     let requests = server.requests(within);
@@ -142,14 +147,14 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
     loop {
         tokio::select! {
             () = sleep(LOOK) => {}
-            // The run is another server's: it may go on for hours.
-            () = server.stop.raised() => return Err(stopping(server)),
+            // The run is on another server, and may take hours.
+            () = server.stop.raised() => return Err(OperateError::ShuttingDown),
         }
         let (history, now) = match requests.history(key).await {
             Ok(seen) => seen,
-            // The run goes on without us; a store that is away comes back.
+            // The run does not need this server; the store may be reachable again soon.
             Err(error) if error.kind().may_pass_soon() => continue,
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         match history.request.filter(|request| request.id == counts.id).map(|request| request.answer) {
             Some(Some(RequestAnswer::Started { .. })) => {
@@ -162,7 +167,7 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
                 match record {
                     Some(record) => return Ok(RunNow::Ran(record)),
                     None if goes_on => {}
-                    None => return Err(error(server, "its record is gone")),
+                    None => return Err(OperateError::RecordGone { key: key.to_owned() }),
                 }
             }
             Some(Some(RequestAnswer::Held { server })) => {
@@ -174,18 +179,8 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
     }
 }
 
-fn stopping(server: &Server) -> StoreError {
-    error(server, "this server is shutting down")
-}
+const TOO_LATE: OperateError =
+    OperateError::TimedOut { reason: "the store's answer came too late to start the run safely" };
 
-fn too_late(server: &Server) -> StoreError {
-    error(server, "its answer came too late to start the run safely; ask again")
-}
-
-fn not_polled(server: &Server) -> StoreError {
-    error(server, "the application's runtime did not poll the job in time")
-}
-
-fn error(server: &Server, why: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::Unreachable, "run_now", server.store.location(), why)
-}
+const NOT_POLLED: OperateError =
+    OperateError::TimedOut { reason: "the application's runtime did not poll the job's function" };

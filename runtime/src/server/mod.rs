@@ -1,4 +1,4 @@
-//! One running instance of the scheduler: what all its ticks share.
+//! A server: one running scheduler, and the state that all its ticks share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use crate::util::clock::Clock;
 use crate::util::tasks::Place;
 use crate::util::watched::Flag;
 use application::Application;
-use running::Running;
+use running::RunsInProgress;
 
 pub(crate) mod application;
 pub(crate) mod builder;
-pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod heartbeat;
+pub(crate) mod job_selection;
 pub(crate) mod manual_run;
-pub(crate) mod roster;
+mod operate;
 pub(crate) mod running;
-pub(crate) mod signal;
+pub(crate) mod store_choice;
 pub(crate) mod thread;
 
 /// A place among the runs of a server; `None` where there is no limit.
@@ -52,7 +52,7 @@ pub(crate) struct Server {
     pub(crate) app: Application,
     pub(crate) slots: Option<Arc<Semaphore>>,
     pub(crate) health: HealthCell,
-    pub(crate) running: Running,
+    pub(crate) running: RunsInProgress,
     /// The turns of this server's requests for one semaphore.
     pub(crate) turns: Turns,
     /// Who waits here for locks.
@@ -61,8 +61,12 @@ pub(crate) struct Server {
     pub(crate) held: HeldHere,
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
-    pub(crate) remember: usize,
-    /// No further tick is claimed. Runs can see it.
+    pub(crate) history_limit: usize,
+    /// How long a shutdown waits for runs before it cancels them.
+    pub(crate) shutdown_grace: Duration,
+    /// No further run is started, of no kind.
+    pub(crate) no_new_runs: Arc<Flag>,
+    /// The server shuts down. Runs can see it.
     pub(crate) stop: Arc<Flag>,
     /// Runs that still go on are cancelled.
     pub(crate) cancel_runs: Flag,
@@ -72,8 +76,8 @@ pub(crate) struct Server {
     pub(crate) ticks: TaskTracker,
 }
 
-/// What a server is made of.
-pub(crate) struct Setup {
+/// The checked configuration of a server.
+pub(crate) struct ServerConfig {
     pub(crate) id: String,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -82,31 +86,34 @@ pub(crate) struct Setup {
     pub(crate) host: Place,
     pub(crate) app: Place,
     pub(crate) max_concurrent: Option<usize>,
-    pub(crate) remember: usize,
+    pub(crate) history_limit: usize,
+    pub(crate) shutdown_grace: Duration,
 }
 
 impl Server {
-    pub(crate) fn new(mut setup: Setup) -> Self {
+    pub(crate) fn new(mut config: ServerConfig) -> Self {
         // Jobs that fire one after the other lie beside each other: memory is what firing thousands waits for.
-        setup.jobs.sort_by(|one, other| one.policy.key.cmp(&other.policy.key));
-        let jobs = setup.jobs.into_iter().map(|job| (job.policy.key.clone(), Arc::new(job)));
+        config.jobs.sort_by(|one, other| one.policy.key.cmp(&other.policy.key));
+        let jobs = config.jobs.into_iter().map(|job| (job.policy.key.clone(), Arc::new(job)));
         Self {
-            id: setup.id.into(),
+            id: config.id.into(),
             begun: Instant::now(),
             health: HealthCell::default(),
-            store: setup.store,
-            time: StoreTime::new(setup.clock),
+            store: config.store,
+            time: StoreTime::new(config.clock),
             jobs: jobs.collect(),
-            states: Arc::new(setup.states),
-            host: setup.host,
-            app: Application::new(setup.app),
-            slots: setup.max_concurrent.map(Semaphore::new).map(Arc::new),
-            running: Running::default(),
+            states: Arc::new(config.states),
+            host: config.host,
+            app: Application::new(config.app),
+            slots: config.max_concurrent.map(Semaphore::new).map(Arc::new),
+            running: RunsInProgress::default(),
             turns: Turns::default(),
             lines: Lines::default(),
             held: HeldHere::default(),
             events: EventSender::new(),
-            remember: setup.remember,
+            history_limit: config.history_limit,
+            shutdown_grace: config.shutdown_grace,
+            no_new_runs: Arc::default(),
             stop: Arc::default(),
             cancel_runs: Flag::default(),
             failed: Flag::default(),
@@ -135,10 +142,16 @@ impl Server {
         Requests { store: &*self.store, time: &self.time, turns: &self.turns, observe: self, within }
     }
 
-    /// Ends this server, loudly.
+    /// Begins the shutdown: no further run is started, and the runs in progress have the grace to finish.
+    pub(crate) fn shut_down(&self) {
+        self.no_new_runs.raise();
+        self.stop.raise();
+    }
+
+    /// Ends this server because of an error, and logs it.
     pub(crate) fn fail(&self, why: &str) {
         if !self.stop.is_raised() && !self.failed.is_raised() {
-            tracing::error!(target: "jobs", server = &*self.id, "the scheduler cannot go on, and stops: {why}");
+            tracing::error!(target: "jobs", server = &*self.id, "the scheduler has failed and stops: {why}");
             self.failed.raise();
         }
     }
@@ -180,14 +193,13 @@ impl Observe for Server {
     }
 }
 
-/// Held by the tasks that do the scheduler's work: if one of them panics, the scheduler ends loudly instead of going on
-/// without it.
-pub(crate) struct NeverSilently(pub(crate) Arc<Server>);
+/// Fails the server when the task that holds it panics: the scheduler must not continue without one of its tasks.
+pub(crate) struct FailOnPanic(pub(crate) Arc<Server>);
 
-impl Drop for NeverSilently {
+impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fail("a defect of its own");
+            self.0.fail("internal error: one of its tasks has panicked");
         }
     }
 }

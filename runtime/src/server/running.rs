@@ -1,4 +1,4 @@
-//! The runs that go on on this server.
+//! The runs in progress on this server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::fleet::RunningInfo;
 use crate::job::Job;
 
-/// Which jobs run here at the moment.
+/// The runs in progress, by number.
 #[derive(Default)]
-pub(crate) struct Running(Mutex<Runs>);
+pub(crate) struct RunsInProgress(Mutex<Runs>);
 
 #[derive(Default)]
 struct Runs {
@@ -17,14 +17,14 @@ struct Runs {
     jobs: HashMap<u64, (Arc<Job>, i64)>,
 }
 
-impl Running {
+impl RunsInProgress {
     /// Counts a run until the returned value is dropped.
-    pub(crate) fn enter(&self, job: &Arc<Job>, fence: i64) -> Entered<'_> {
+    pub(crate) fn enter(&self, job: &Arc<Job>, fence: i64) -> CountedRun<'_> {
         let mut runs = self.runs();
         let number = runs.next;
         runs.next += 1;
         runs.jobs.insert(number, (job.clone(), fence));
-        Entered { running: self, number }
+        CountedRun { running: self, number }
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
@@ -42,12 +42,13 @@ impl Running {
     }
 }
 
-pub(crate) struct Entered<'a> {
-    running: &'a Running,
+/// A run, until it is dropped.
+pub(crate) struct CountedRun<'a> {
+    running: &'a RunsInProgress,
     number: u64,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for CountedRun<'_> {
     fn drop(&mut self) {
         self.running.runs().jobs.remove(&self.number);
     }

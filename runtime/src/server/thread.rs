@@ -4,120 +4,136 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::config::Chosen;
 use super::error::StartError;
 use super::handle::{Closed, Jobs};
 use super::heartbeat;
-use super::roster::Checked;
-use super::{Server, Setup, server_id};
+use super::{Server, ServerConfig};
 use crate::diagnosis::Finding;
 use crate::job::Job;
-use crate::job::parameters::States;
 use crate::locks;
 use crate::observe::diagnosis;
 use crate::observe::hook::Hook;
 use crate::tick::clock_watch::watch_clock;
 use crate::tick::scheduler;
 use crate::util::backoff::Backoff;
-use crate::util::clock::Clock;
 use crate::util::tasks::Place;
 
-pub(crate) struct Plan {
-    pub(crate) jobs: Checked,
-    pub(crate) chosen: Chosen,
-    pub(crate) app: runtime::Handle,
-    pub(crate) states: States,
-    pub(crate) server_name: Option<String>,
-    pub(crate) max_concurrent: Option<usize>,
-    pub(crate) shutdown_grace: Duration,
-    pub(crate) start_degraded: bool,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) remember: usize,
+/// A server's configuration, and what only its start needs.
+pub(crate) struct Startup {
+    pub(crate) config: ServerConfig,
+    /// Where the store's URL came from: a variable's name, or the builder's method.
+    pub(crate) store_source: String,
+    pub(crate) disabled: Vec<Job>,
+    pub(crate) allow_degraded: bool,
     pub(crate) hooks: Vec<Hook>,
+    pub(crate) stop_token: Option<CancellationToken>,
 }
 
-/// How long an unreachable store is tried at start.
+/// How long a start tries to reach the store.
 const REACH_FOR: Duration = Duration::from_secs(10);
 
-type Ready = Result<(Arc<Server>, runtime::Handle), StartError>;
+/// How long cancelled runs may take to end before they are reported as blocked.
+pub(crate) const CANCELLED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Starts the thread, and returns when it schedules or has given up.
-pub(crate) async fn start(plan: Plan) -> Result<Jobs, StartError> {
+/// The runtime of the scheduler's thread. It can be dropped in async code, when the thread cannot be started.
+pub(crate) struct SchedulerRuntime {
+    runtime: Option<Runtime>,
+    handle: runtime::Handle,
+}
+
+impl SchedulerRuntime {
+    pub(crate) fn new() -> Result<Self, StartError> {
+        let runtime =
+            runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+        let handle = runtime.handle().clone();
+        Ok(Self { runtime: Some(runtime), handle })
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::runtime(self.handle.clone())
+    }
+
+    fn run(mut self, scheduler: impl Future<Output = Closed>) -> Closed {
+        let Some(runtime) = &mut self.runtime else { return Closed::Failed };
+        runtime.block_on(scheduler)
+    }
+}
+
+impl Drop for SchedulerRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A blocked file operation must not keep the thread.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Starts the thread, and returns when it schedules or has failed to start.
+pub(crate) async fn start(runtime: SchedulerRuntime, startup: Startup) -> Result<Jobs, StartError> {
     let (ready, started) = oneshot::channel();
     let (closing, closed) = watch::channel(None);
-    let shutdown_grace = plan.shutdown_grace;
+    let handle = runtime.handle.clone();
     let thread = std::thread::Builder::new().name("jobs".to_owned()).spawn(move || {
-        let reason = match runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => {
-                let reason = runtime.block_on(host(plan, ready));
-                // A blocked file operation must not keep the thread.
-                runtime.shutdown_background();
-                reason
-            }
-            Err(error) => {
-                let _ = ready.send(Err(StartError::Thread(error))); // nobody waits: the caller was dropped
-                Closed::ShutDown
-            }
-        };
+        let reason = runtime.run(host(startup, ready));
         closing.send_replace(Some(reason));
     });
     thread.map_err(StartError::Thread)?;
     match started.await {
-        Ok(Ok((server, runtime))) => {
+        Ok(Ok(server)) => {
             locks::started(&server);
-            Ok(Jobs::new(server, runtime, closed, shutdown_grace))
+            Ok(Jobs::new(server, handle, closed))
         }
         Ok(Err(error)) => Err(error),
         Err(_) => Err(StartError::Thread(std::io::Error::other("it ended before it had started"))),
     }
 }
 
-async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
-    let handle = runtime::Handle::current();
-    let disabled = plan.jobs.disabled;
-    let server = Arc::new(Server::new(Setup {
-        id: server_id(plan.server_name.as_deref()),
-        store: plan.chosen.store,
-        clock: plan.clock,
-        jobs: plan.jobs.jobs,
-        states: plan.states,
-        host: Place::runtime(handle.clone()),
-        app: Place::runtime(plan.app),
-        max_concurrent: plan.max_concurrent,
-        remember: plan.remember,
-    }));
-    for hook in plan.hooks {
+type Ready = oneshot::Sender<Result<Arc<Server>, StartError>>;
+
+async fn host(startup: Startup, ready: Ready) -> Closed {
+    let Startup { config, store_source, disabled, allow_degraded, hooks, stop_token } = startup;
+    let server = Arc::new(Server::new(config));
+    for hook in hooks {
         drop(server.app.spawn(hook.listen(server.events.subscribe(server.time.now()))));
     }
-    let refused = match reach(&server).await {
-        Ok(()) => start_unless(diagnosis::at_start(&server).await, &server, &plan.chosen.source),
-        Err(error) => Some(StartError::Store { source: plan.chosen.source.clone(), error }),
+    let refused = match reach_store(&server).await {
+        Ok(()) => refusal(diagnosis::at_start(&server).await, &server, &store_source),
+        Err(error) => Some(StartError::Store { source: store_source.clone(), error }),
     };
     if let Some(error) = refused {
-        if !plan.start_degraded {
-            let _ = ready.send(Err(error)); // as above
+        if !allow_degraded {
+            let _caller_is_gone = ready.send(Err(error));
             return Closed::ShutDown;
         }
-        start_all_the_same(&server, &error);
+        start_degraded(&server, &error);
     }
-    introduce(&server, &plan.chosen.source, &disabled);
-    if ready.send(Ok((server.clone(), handle))).is_err() {
-        server.stop.raise(); // `start_all` was dropped while it waited
+    log_start(&server, &store_source, &disabled);
+    if ready.send(Ok(server.clone())).is_err() {
+        server.shut_down(); // the future of `start_all` was dropped
     }
-    serve(&server, plan.shutdown_grace).await
+    if let Some(token) = stop_token {
+        let server = server.clone();
+        drop(server.host.clone().spawn(async move {
+            token.cancelled_owned().await;
+            server.shut_down();
+        }));
+    }
+    serve(&server).await
 }
 
-/// Why not to start: these are what no job can run with.
-fn start_unless(findings: Vec<Finding>, server: &Server, source: &str) -> Option<StartError> {
+/// The error of a start whose store no job can run on.
+fn refusal(findings: Vec<Finding>, server: &Server, source: &str) -> Option<StartError> {
     let (store, source) = (server.store.location(), source.to_owned());
     (!findings.is_empty()).then_some(StartError::Unfit { source, store, findings })
 }
 
-fn start_all_the_same(server: &Arc<Server>, error: &StartError) {
+/// Logs why no job can run yet, and the findings about the store when it answers.
+fn start_degraded(server: &Arc<Server>, error: &StartError) {
     match error {
         StartError::Unfit { findings, .. } => diagnosis::tell(server, findings),
         StartError::Store { error, .. } => {
@@ -128,60 +144,86 @@ fn start_all_the_same(server: &Arc<Server>, error: &StartError) {
     }
 }
 
-/// Schedules until the server is stopped or fails, and lets its runs finish.
-pub(crate) async fn serve(server: &Arc<Server>, shutdown_grace: Duration) -> Closed {
+/// Schedules until the server is stopped or fails, then lets its runs finish.
+pub(crate) async fn serve(server: &Arc<Server>) -> Closed {
     let mut jobs: Vec<_> = server.jobs.values().cloned().collect();
     // Each server begins at another job: when many are due together, one server does not win them all.
     let random = usize::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default();
     let first = random % jobs.len().max(1);
     jobs.rotate_left(first);
-    let tasks = [
-        server.host.spawn(scheduler::schedule(server.clone(), jobs)),
-        server.host.spawn(watch_clock(server.clone())),
-    ];
+    let scheduling = server.host.spawn(scheduler::schedule(server.clone(), jobs));
+    let watching = server.host.spawn(watch_clock(server.clone()));
     let announcing = server.host.spawn(heartbeat::announce(server.clone()));
     tokio::select! {
+        () = server.no_new_runs.raised() => {}
+        () = server.failed.raised() => server.shut_down(),
+    }
+    scheduling.abort();
+    tokio::select! {
         () = server.stop.raised() => {}
-        () = server.failed.raised() => server.stop.raise(),
+        () = server.failed.raised() => server.shut_down(),
     }
-    for task in tasks {
-        task.abort();
-    }
-    finish(server, shutdown_grace).await;
+    watching.abort();
+    finish(server, server.shutdown_grace).await;
     announcing.abort();
     heartbeat::leave(server).await;
     if server.failed.is_raised() { Closed::Failed } else { Closed::ShutDown }
 }
 
-async fn reach(server: &Server) -> Result<(), crate::store::StoreError> {
+async fn reach_store(server: &Server) -> Result<(), crate::store::StoreError> {
     let give_up = Instant::now() + REACH_FOR;
     let mut backoff = Backoff::new();
     loop {
         match server.requests(Duration::from_secs(3)).ping().await {
             Ok(_) => return Ok(()),
-            // A refusal (a wrong password, say) will not go away by itself.
+            // A refusal, such as a wrong password, lasts until somebody acts.
             Err(error) if Instant::now() >= give_up || !error.kind().may_pass() => return Err(error),
             Err(_) => tokio::time::sleep(backoff.next()).await,
         }
     }
 }
 
-/// Lets runs finish within the grace, cancels the rest, and waits until every one of them is gone: a run that
-/// blocks keeps its lease for as long as it goes on.
+/// Lets runs finish within the grace, cancels the rest, and waits until all of them have ended: a run that blocks keeps its
+/// lease until then.
 pub(crate) async fn finish(server: &Server, grace: Duration) {
     server.ticks.close();
+    let keys = in_progress(server);
+    if !keys.is_empty() && !server.cancel_runs.is_raised() {
+        tracing::info!(target: "jobs", keys, ?grace, "shutting down; waiting up to {grace:?} for {keys}");
+    }
     tokio::select! {
-        () = all_gone(server) => {}
+        () = all_ended(server) => {}
         () = tokio::time::sleep(grace) => {}
         () = server.cancel_runs.raised() => {}
     }
-    // Whoever waits for a lock is told, too.
+    // This also ends the waits for locks.
     server.cancel_runs.raise();
-    all_gone(server).await;
+    if tokio::time::timeout(CANCELLED_WITHIN, all_ended(server)).await.is_err() {
+        warn_of_blocked_runs(server);
+        all_ended(server).await;
+    }
 }
 
-/// Waits until nothing goes on. For a moment there may be nothing between a claim that was won and what it was for.
-async fn all_gone(server: &Server) {
+fn warn_of_blocked_runs(server: &Server) {
+    let keys = in_progress(server);
+    if keys.is_empty() {
+        tracing::warn!(target: "jobs", "shut down, but the store did not answer in time; leases expire by themselves");
+    } else {
+        tracing::warn!(
+            target: "jobs", keys,
+            "shut down, but these runs block and cannot be cancelled: {keys}; their leases are kept until they end, and \
+             expire when the process ends"
+        );
+    }
+}
+
+/// The keys of what a shutdown waits for.
+fn in_progress(server: &Server) -> String {
+    [server.running.keys(), server.held.keys()].concat().join(", ")
+}
+
+/// Waits until no task is left. There may be none for a moment, between a claim that was won and its run.
+async fn all_ended(server: &Server) {
     loop {
         server.ticks.wait().await;
         if server.ticks.is_empty() {
@@ -190,11 +232,11 @@ async fn all_gone(server: &Server) {
     }
 }
 
-fn introduce(server: &Server, source: &str, disabled: &[Job]) {
+fn log_start(server: &Server, source: &str, disabled: &[Job]) {
     let store = server.store.location();
     tracing::info!(target: "jobs", server = &*server.id, "store {store}, from {source}");
     for job in server.jobs.values() {
-        introduce_job(server, job);
+        log_job(server, job);
     }
     for job in disabled {
         let (key, place) = (&job.policy.key, &job.place);
@@ -202,12 +244,12 @@ fn introduce(server: &Server, source: &str, disabled: &[Job]) {
     }
 }
 
-fn introduce_job(server: &Server, job: &Job) {
+fn log_job(server: &Server, job: &Job) {
     let (key, place) = (&job.policy.key, &job.place);
     let about = (!job.description.is_empty()).then_some(&job.description);
     match &job.policy.schedule {
         None => {
-            tracing::info!(target: "jobs", key, place, about, "[{key}] has no schedule; it runs only by hand");
+            tracing::info!(target: "jobs", key, place, about, "[{key}] has no schedule; only manual runs");
         }
         Some(schedule) => {
             let next =

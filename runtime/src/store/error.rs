@@ -32,8 +32,6 @@ pub enum StoreErrorKind {
     Unreadable,
     /// The store's address or namespace cannot be used as it is written.
     Misconfigured,
-    /// Nobody knows the job that was named.
-    NoSuchJob,
 }
 
 impl StoreErrorKind {
@@ -45,7 +43,7 @@ impl StoreErrorKind {
     /// Whether a claim is worth repeating: a replica that refuses may be a primary in a second, but what
     /// cannot be read stays so until somebody acts.
     pub(crate) fn may_pass_soon(self) -> bool {
-        !matches!(self, Self::Unreadable | Self::Misconfigured | Self::NoSuchJob)
+        !matches!(self, Self::Unreadable | Self::Misconfigured)
     }
 
     fn remedy(self) -> &'static str {
@@ -63,7 +61,6 @@ impl StoreErrorKind {
                  another namespace"
             }
             Self::Misconfigured => "correct it and start again",
-            Self::NoSuchJob => "check the key's spelling, and the namespace",
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::job::Job;
 use crate::job::parameters::States;
 use crate::job::registry;
 use crate::server::error::StartError;
-use crate::server::roster::Roster;
+use crate::server::job_selection::{JobSelection, Variables};
 use crate::store::memory::MemoryStore;
 use crate::store::{Store, decide};
 use crate::util::clock::Clock;
@@ -91,7 +91,7 @@ impl Fleet {
     /// The server on which a run of this job goes on, if there is one.
     pub async fn running(&self, key: &str) -> Option<&TestServer> {
         let current = self.history(key).await.current?;
-        self.servers.iter().find(|server| server.server() == current.server)
+        self.servers.iter().find(|server| server.server_id() == current.server)
     }
 
     /// What the store knows of a job.
@@ -201,15 +201,8 @@ impl FleetBuilder {
         for key in &self.only {
             built.push(annotated(key)?);
         }
-        let roster = Roster {
-            annotated: self.annotated,
-            built,
-            schedules: BTreeMap::new(),
-            disabled: Vec::new(),
-            schedules_from_outside: None,
-            disabled_from_outside: None,
-        };
-        let jobs = roster.check(&states)?.jobs;
+        let selection = JobSelection { annotated: self.annotated, built, ..JobSelection::default() };
+        let jobs = selection.check(&states, &Variables::default())?.jobs;
         Ok(TestServer::start(Part {
             id: format!("server-{number}"),
             link: Arc::new(Link::new(Arc::new(store.clone()), Network::default())),

@@ -11,7 +11,7 @@ use crate::job::Job;
 use crate::job::parameters::States;
 use crate::server::handle::Jobs;
 use crate::server::thread;
-use crate::server::{Server, Setup};
+use crate::server::{Server, ServerConfig};
 use crate::store::REMEMBERED;
 use crate::util::tasks::{Place, Stage};
 
@@ -41,7 +41,7 @@ impl TestServer {
         let (stage, application) = (Arc::<Stage>::default(), Arc::<Stage>::default());
         let place = Place::staged(Handle::current(), stage.clone());
         let app = Place::staged(Handle::current(), application.clone());
-        let server = Arc::new(Server::new(Setup {
+        let server = Arc::new(Server::new(ServerConfig {
             id,
             store: link.clone(),
             clock: Arc::new(clock.clone()),
@@ -50,17 +50,18 @@ impl TestServer {
             host: place.clone(),
             app,
             max_concurrent,
-            remember: REMEMBERED,
+            history_limit: REMEMBERED,
+            shutdown_grace,
         }));
-        // A store that is away is no reason not to start: `start_degraded`.
+        // A store that is away is no reason not to start: `allow_degraded_start`.
         let _answer = server.requests(Duration::from_secs(3)).ping().await;
         let (closing, closed) = watch::channel(None);
         let serving = server.clone();
         drop(place.spawn(async move {
-            let reason = thread::serve(&serving, shutdown_grace).await;
+            let reason = thread::serve(&serving).await;
             closing.send_replace(Some(reason));
         }));
-        let jobs = Jobs::new(server, Handle::current(), closed, shutdown_grace);
+        let jobs = Jobs::new(server, Handle::current(), closed);
         Self { jobs, stage, application, link, clock }
     }
 

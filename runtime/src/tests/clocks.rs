@@ -11,7 +11,7 @@ async fn ticks_of_the_second_job(fast_by_secs: i64) -> Vec<u64> {
     let teacher = Job::new("teacher").every("60s").unwrap().ttl(Duration::from_secs(30)).run(|_| async {});
     schedule_all(&server, vec![teacher, runs.noting(job("30m", 30))]);
     seconds(1806).await;
-    server.stop.raise();
+    server.shut_down();
     runs.ticks()
 }
 

@@ -39,7 +39,7 @@ async fn late(what: What, swaps: usize) -> Late {
     let link = Link::new(clock.clone());
     let delayed = Delayed::default();
     let store = Arc::new(Intercept::new(Arc::new(link.store.clone()), delayed.clone()));
-    let server = Arc::new(Server::new(Setup { store, ..setup("server", &link, clock) }));
+    let server = Arc::new(Server::new(ServerConfig { store, ..setup("server", &link, clock) }));
     let claim =
         Claim { token: "token".into(), server: "server".into(), ttl: TTL, what, remember: REMEMBERED };
     let mut pending = PendingClaim::new(&server, "job", true, claim);

@@ -21,7 +21,7 @@ fn refused_once(refuses: fn(Request<'_>) -> bool) -> Arc<Server> {
     let link = Link::new(clock.clone());
     let hook = RefusesOnce(refuses, AtomicBool::new(false));
     let store = Arc::new(Intercept::new(Arc::new(link.store.clone()), hook));
-    Arc::new(Server::new(Setup { store, ..setup("server", &link, clock) }))
+    Arc::new(Server::new(ServerConfig { store, ..setup("server", &link, clock) }))
 }
 
 fn is_refused(server: &Server) -> bool {
@@ -74,7 +74,7 @@ async fn server_is_ready_again_with_the_heartbeat_after_a_refused_one() {
     let server = refused_once(|request| matches!(request, Request::PutNote(..)));
     let jobs = vec![job("24h", 30).run(|_| std::future::ready(()))];
     let clock = TestClock::new();
-    let server = Arc::new(Server::new(Setup {
+    let server = Arc::new(Server::new(ServerConfig {
         jobs,
         store: server.store.clone(),
         ..setup("server", &Link::new(clock.clone()), clock)

@@ -192,7 +192,7 @@ async fn a_shutdown_cancels_what_does_not_end_within_the_grace() {
     });
     schedule(&server, endless);
     seconds(65).await;
-    server.stop.raise();
+    server.shut_down();
     let begun = Instant::now();
     crate::server::thread::finish(&server, Duration::from_secs(25)).await;
     assert!(polite.load(Ordering::SeqCst), "the run was told at once that the server stops");
@@ -207,7 +207,7 @@ async fn a_run_that_finds_its_lease_gone_by_itself_is_told_too() {
     let link = Link::new(clock.clone());
     let (stage, here) = (Arc::<Stage>::default(), tokio::runtime::Handle::current());
     let host = Place::staged(here, stage.clone());
-    let server = Arc::new(Server::new(Setup { host, ..setup("server", &link, clock) }));
+    let server = Arc::new(Server::new(ServerConfig { host, ..setup("server", &link, clock) }));
     let told = Arc::new(AtomicBool::new(false));
     let learns = told.clone();
     let busy = job("1h", 30).run(move |run: Run| {

@@ -39,7 +39,7 @@ impl Starts {
 /// A server whose application polls nothing while the stage is stopped.
 fn server_on(app: &Arc<Stage>, name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
     let app = Place::staged(tokio::runtime::Handle::current(), app.clone());
-    Arc::new(Server::new(Setup { app, ..setup(name, link, clock) }))
+    Arc::new(Server::new(ServerConfig { app, ..setup(name, link, clock) }))
 }
 
 async fn histories(link: &Link) -> Vec<History> {

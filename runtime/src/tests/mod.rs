@@ -15,7 +15,7 @@ use super::util::tasks::{Place, Stage};
 use super::{Run, Timestamp};
 use crate::history::{History, RunOutcome};
 use crate::job::{Job, JobBuilder};
-use crate::server::{Server, Setup};
+use crate::server::{Server, ServerConfig};
 use crate::store::memory::MemoryStore;
 use crate::store::{FenceChange, REMEMBERED, Store, StoreError, StoreErrorKind, Swap, Topic, decide};
 use crate::testing::{Hook, Hooked, Intercept, Request};
@@ -217,12 +217,12 @@ fn server(name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
 }
 
 fn server_with(name: &str, link: &Link, clock: Arc<TestClock>, max_concurrent: Option<usize>) -> Arc<Server> {
-    Arc::new(Server::new(Setup { max_concurrent, ..setup(name, link, clock) }))
+    Arc::new(Server::new(ServerConfig { max_concurrent, ..setup(name, link, clock) }))
 }
 
-fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> Setup {
+fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> ServerConfig {
     let here = Place::runtime(tokio::runtime::Handle::current());
-    Setup {
+    ServerConfig {
         id: name.to_owned(),
         store: link.seen_by(name),
         clock,
@@ -231,7 +231,8 @@ fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> Setup {
         host: here.clone(),
         app: here,
         max_concurrent: None,
-        remember: REMEMBERED,
+        history_limit: REMEMBERED,
+        shutdown_grace: Duration::from_secs(25),
     }
 }
 

@@ -6,7 +6,8 @@ use super::*;
 async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Server>, &Link)) -> usize {
     let clock = TestClock::new();
     let link = Link { latency: Duration::from_millis(10), ..Link::new(clock.clone()) };
-    let server = Arc::new(Server::new(Setup { remember, ..setup("server", &link, clock) }));
+    let server =
+        Arc::new(Server::new(ServerConfig { history_limit: remember, ..setup("server", &link, clock) }));
     schedule(&server, Runs::default().noting(job("60s", 30)));
     seconds(120 * 60 + 59).await;
     assert_eq!(outcomes(&link).await, vec![RunOutcome::Succeeded; remember.min(120)]);
@@ -32,7 +33,7 @@ async fn nor_does_a_win_that_comes_after_the_shutdown_began() {
         let server = server.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(1005)).await;
-            server.stop.raise();
+            server.shut_down();
         });
     };
     assert_eq!(kept_beside_one_that_did_not_start(150, stopping).await, 121);
@@ -46,7 +47,7 @@ async fn nor_does_one_by_hand() {
             let run = crate::server::manual_run::run_here(&server, &job);
             let _refused = tokio::join!(run, async {
                 tokio::time::sleep(Duration::from_millis(5)).await;
-                server.stop.raise();
+                server.shut_down();
             });
         });
     };

@@ -46,7 +46,7 @@ async fn a_server_announces_itself_three_times_a_minute() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let jobs = vec![job("24h", TTL).run(|_| std::future::ready(()))];
-    let server = Server::new(Setup { jobs, ..setup("server", &link, clock) });
+    let server = Server::new(ServerConfig { jobs, ..setup("server", &link, clock) });
     tokio::spawn(heartbeat::announce(Arc::new(server)));
     tokio::task::yield_now().await;
     assert_eq!(link.announcements.load(Ordering::SeqCst), 1, "at its start");

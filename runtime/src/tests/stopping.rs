@@ -21,17 +21,17 @@ fn server_with_application(app: Place) -> Arc<Server> {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let jobs = vec![job("24h", 30).retry_on_crash(1).run(|_| std::future::ready(()))];
-    Arc::new(Server::new(Setup { jobs, app, ..setup("server", &link, clock) }))
+    Arc::new(Server::new(ServerConfig { jobs, app, ..setup("server", &link, clock) }))
 }
 
 /// Serves until the server is stopped, or has failed, and must be at its end soon after that.
 async fn ends_soon(server: &Arc<Server>) -> Closed {
     let serving = tokio::spawn({
         let server = server.clone();
-        async move { thread::serve(&server, Duration::from_secs(25)).await }
+        async move { thread::serve(&server).await }
     });
     seconds(100).await;
-    server.stop.raise();
+    server.shut_down();
     let ended = tokio::time::timeout(Duration::from_secs(1), serving).await;
     ended.expect("nothing is waited for that cannot come").unwrap()
 }
@@ -71,7 +71,7 @@ async fn shutdown_does_not_wait_for_a_queued_tick_that_waits_for_the_application
     let link = Link::new(clock.clone());
     let (stage, here) = (Arc::<Stage>::default(), tokio::runtime::Handle::current());
     let app = Place::staged(here, stage.clone());
-    let waiting = Arc::new(Server::new(Setup { app, ..setup("waiting", &link, clock.clone()) }));
+    let waiting = Arc::new(Server::new(ServerConfig { app, ..setup("waiting", &link, clock.clone()) }));
     let queued = job("1h", 30).overlap(crate::schedule::Overlap::Queue).grace(Duration::from_secs(3000));
     let other = server("other", &link, clock);
     schedule(&other, queued.clone().run(|_| seconds(5000)));
@@ -81,7 +81,7 @@ async fn shutdown_does_not_wait_for_a_queued_tick_that_waits_for_the_application
     stage.stop();
     seconds(60).await;
     assert!(!waiting.ticks.is_empty(), "its tick is queued");
-    waiting.stop.raise();
+    waiting.shut_down();
     let finished = thread::finish(&waiting, Duration::from_secs(25));
     tokio::time::timeout(Duration::from_secs(1), finished).await.expect("it ends without the application");
 }

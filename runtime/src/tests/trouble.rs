@@ -62,7 +62,7 @@ async fn a_run_that_goes_on_without_its_lease_still_obeys_a_shutdown() {
     let endless = job("1h", 30).keep_alive(false).on_lost(OnLost::Continue);
     schedule(&server, endless.run(|_| std::future::pending::<()>()));
     seconds(3660).await;
-    server.stop.raise();
+    server.shut_down();
     let finished = crate::server::thread::finish(&server, Duration::from_secs(25));
     tokio::time::timeout(Duration::from_secs(30), finished).await.expect("the run is cancelled");
     assert_eq!(outcomes(&link).await, [RunOutcome::Cancelled]);
@@ -104,12 +104,12 @@ async fn a_server_whose_application_runtime_has_ended_leaves_ticks_to_others() {
     let gone =
         std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().handle().clone()).join().unwrap();
     let app = Place::runtime(gone);
-    let dead = Arc::new(Server::new(Setup { app, ..setup("dead", &link, clock.clone()) }));
+    let dead = Arc::new(Server::new(ServerConfig { app, ..setup("dead", &link, clock.clone()) }));
     let runs = Runs::default();
     schedule(&dead, runs.noting(job("60s", 30)));
     seconds(61).await;
     assert!(dead.failed.is_raised(), "it says that it cannot go on");
-    dead.stop.raise(); // as the host does then
+    dead.shut_down(); // as the host does then
     schedule(&server("healthy", &link, clock), runs.noting(job("60s", 30)));
     seconds(300).await;
     assert_eq!(runs.ticks(), [120, 180, 240, 300, 360]);
@@ -125,7 +125,7 @@ async fn a_stopping_server_does_not_claim_when_a_place_comes_free() {
     schedule_all(&busy, vec![long, Runs::default().noting(waiting)]);
     seconds(65).await;
     let before = link.questions();
-    busy.stop.raise();
+    busy.shut_down();
     crate::server::thread::finish(&busy, Duration::from_secs(100)).await;
     assert_eq!(link.questions(), before);
 }
@@ -199,7 +199,7 @@ async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after
     // One thread for the run, and one on which the application still answers.
     let app = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let place = Place::runtime(app.handle().clone());
-    let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
+    let server = Arc::new(Server::new(ServerConfig { app: place, ..setup("server", &link, clock) }));
     let (started, has_started) = std::sync::mpsc::channel();
     let (let_go, wait) = std::sync::mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
@@ -235,7 +235,7 @@ async fn run_that_blocks_in_one_poll_for_longer_than_its_ttl_is_told_once() {
     let link = Link::new(clock.clone());
     let app = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let place = Place::runtime(app.handle().clone());
-    let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
+    let server = Arc::new(Server::new(ServerConfig { app: place, ..setup("server", &link, clock) }));
     let mut events = server.events.subscribe(server.time.now());
     let (started, has_started) = std::sync::mpsc::channel();
     let (let_go, wait) = std::sync::mpsc::channel::<()>();

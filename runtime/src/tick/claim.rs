@@ -68,7 +68,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
         server: server.id.clone(),
         ttl: job.policy.ttl,
         what: What::Tick(tick_claim(job, ask)),
-        remember: server.remember,
+        remember: server.history_limit,
     };
     let mut pending = PendingClaim::new(server, job.home(server).key(), job.policy.keep_alive, claim);
     let mut waiting = Waiting::new(job, ask);
@@ -107,7 +107,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
             server.health.job_answered(&job.policy.key);
         }
         let pause = match asked {
-            Ok(Asked::Won(lease, _)) if server.stop.is_raised() => {
+            Ok(Asked::Won(lease, _)) if server.no_new_runs.is_raised() => {
                 lease.give_up(server);
                 return Err(SkipReason::Stopping.into());
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::server::{NeverSilently, Server};
+use crate::server::{FailOnPanic, Server};
 
 /// How often the machine's two clocks are compared.
 const COMPARE: Duration = Duration::from_secs(5);
@@ -12,7 +12,7 @@ const SUSPICIOUS: Duration = Duration::from_millis(250);
 /// Compares the clock that stands still in a suspended machine with the one that can be set. When they disagree,
 /// asks the store what time it is. (Otherwise every announcement asks.)
 pub(crate) async fn watch_clock(server: Arc<Server>) {
-    let _never_silently = NeverSilently(server.clone());
+    let _fail_on_panic = FailOnPanic(server.clone());
     let mut seen = server.time.moment();
     let mut jumped = false;
     loop {

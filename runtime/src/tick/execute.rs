@@ -71,13 +71,13 @@ impl<'a> Execution<'a> {
     ) -> (Self, Try) {
         let (proof, cancelled) = (lease.proof().clone(), lease.cancelled().clone());
         let execution = Self { server, job, run: run.clone(), proof, cancelled, usual };
-        let first_try = execution.start_try(run);
+        let first_try = execution.start_try(run, Polls::unless(server.no_new_runs.clone()));
         (execution, first_try)
     }
 
     /// Spawns one try of the job's function on the application's runtime.
-    fn start_try(&self, run: &Run) -> Try {
-        let (job, states, polls) = (self.job.clone(), self.server.states.clone(), Arc::<Polls>::default());
+    fn start_try(&self, run: &Run, polls: Polls) -> Try {
+        let (job, states, polls) = (self.job.clone(), self.server.states.clone(), Arc::new(polls));
         let under_lease = under_lease(job, run.clone(), states, self.proof.clone(), polls.clone());
         Try { task: self.server.app.spawn(under_lease), polls }
     }
@@ -85,7 +85,7 @@ impl<'a> Execution<'a> {
     /// Watches over a run and repeats what failed. Returns only when its future is gone.
     pub(crate) async fn watch(&self, first_try: Try) -> Ending {
         if !self.begins(&first_try).await {
-            return Ending::of(RunOutcome::NotStarted, self.server.remember);
+            return Ending::of(RunOutcome::NotStarted, self.server.history_limit);
         }
         let id = self.run.id();
         self.tell(if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });
@@ -98,6 +98,7 @@ impl<'a> Execution<'a> {
         let begins = tokio::select! {
             biased;
             begun = polls.begun() => begun,
+            () = polls.forbidden() => !polls.revoke(),
             () = sleep(self.job.policy.ttl / 3) => !polls.revoke(),
         };
         if !begins {
@@ -142,7 +143,7 @@ impl<'a> Execution<'a> {
                 return self.ending(outcome, error, failed_tries);
             }
             run = run.next_try();
-            this_try = self.start_try(&run);
+            this_try = self.start_try(&run, Polls::default());
             if !self.begins(&this_try).await {
                 // The application does not answer: the tries that are left are for another server, as above.
                 run.cancel();
@@ -234,7 +235,7 @@ impl<'a> Execution<'a> {
     }
 
     fn ending(&self, outcome: RunOutcome, error: Option<String>, failed_tries: Vec<FailedTry>) -> Ending {
-        Ending { outcome, error, failed_tries, remember: self.server.remember, done_for: None }
+        Ending { outcome, error, failed_tries, remember: self.server.history_limit, done_for: None }
     }
 }
 

@@ -86,7 +86,12 @@ pub(crate) async fn run_under_lease(server: &Arc<Server>, job: &Arc<Job>, win: W
     job.here.released.count_up();
     drop(in_progress);
     if record.outcome == RunOutcome::NotStarted {
-        return Outcome::Skipped(SkipReason::ApplicationBlocked);
+        let is_stopping = server.no_new_runs.is_raised();
+        return Outcome::Skipped(if is_stopping {
+            SkipReason::Stopping
+        } else {
+            SkipReason::ApplicationBlocked
+        });
     }
     if !lost {
         report::ended(server, job, id, &record);

@@ -12,11 +12,11 @@ use super::takeover;
 use super::timetable::{Agenda, Due};
 use super::{Outcome, run_tick};
 use crate::job::Job;
-use crate::server::{NeverSilently, Server};
+use crate::server::{FailOnPanic, Server};
 
 /// Fires the jobs' ticks until the server stops. Runs go on beside it.
 pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
-    let _never_silently = NeverSilently(server.clone());
+    let _fail_on_panic = FailOnPanic(server.clone());
     // Before the agenda is made: no correction may fall between.
     let mut corrections = server.time.corrections();
     let mut agenda = Agenda::new(jobs, server.time.now());
@@ -48,7 +48,7 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
 
 /// A tick, from its claim to what follows from it.
 async fn fire(server: Arc<Server>, due: Due, not_due: UnboundedSender<usize>) {
-    let _never_silently = NeverSilently(server.clone());
+    let _fail_on_panic = FailOnPanic(server.clone());
     let Due { index, job, ask } = due;
     let (outcome, unfinished) = run_tick(&server, &job, ask).await;
     match outcome {

@@ -19,16 +19,16 @@ pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfin
         let ttl = job.policy.ttl;
         tokio::select! {
             () = tokio::time::sleep(remaining.unwrap_or(ttl).min(ttl) + slack(ttl)) => {}
-            () = server.stop.raised() => return,
+            () = server.no_new_runs.raised() => return,
         }
         job.here.watch.asks();
         tokio::select! {
             () = server.application_answers() => {}
-            () = server.stop.raised() => return,
+            () = server.no_new_runs.raised() => return,
         }
         let ask = Ask { tick, previous: None, grace: Duration::ZERO, purpose: Purpose::TakeOver };
         let still = run_tick(server, job, ask).await.1;
-        if server.stop.is_raised() {
+        if server.no_new_runs.is_raised() {
             return;
         }
         next = still.or_else(|| job.here.watch.end());

@@ -77,13 +77,13 @@ impl<'a> Waiting<'a> {
     /// Resolves when there is a reason to stop.
     async fn is_pointless(&self, server: &Server) {
         tokio::select! {
-            () = server.stop.raised() => {}
+            () = server.no_new_runs.raised() => {}
             () = self.job.superseded(self.ask.tick), if self.ask.purpose == Purpose::Due => {}
         }
     }
 
     pub(crate) fn reason_to_stop(&self, server: &Server) -> Option<SkipReason> {
-        if server.stop.is_raised() {
+        if server.no_new_runs.is_raised() {
             return Some(SkipReason::Stopping);
         }
         // First, since it is what `is_pointless` resolves for: whoever waits on must not be woken for it again.

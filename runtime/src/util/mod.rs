@@ -7,6 +7,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 pub(crate) mod backoff;
 pub mod clock;
 pub(crate) mod duration;
+pub(crate) mod signal;
 pub(crate) mod tasks;
 pub(crate) mod token;
 pub(crate) mod watched;

@@ -6,9 +6,8 @@ use jobs::events::SkipReason;
 use jobs::fleet::Forgotten;
 use jobs::history::{RunOutcome, Skip};
 use jobs::schedule::OnLost;
-use jobs::store::StoreErrorKind;
 use jobs::testing::Fleet;
-use jobs::{Job, RunNow};
+use jobs::{Job, OperateError, RunNow};
 
 use crate::common::{HOUR, Heard, Notes, job, secs};
 
@@ -19,7 +18,7 @@ async fn a_job_runs_now_and_consumes_no_tick() {
     fleet.run_for(secs(HOUR - 60)).await;
     let Ok(RunNow::Ran(record)) = fleet.server(1).run_now("job").await else { panic!("it is free") };
     assert_eq!((record.outcome, record.tick, record.attempt), (RunOutcome::Succeeded, None, 1));
-    assert_eq!(record.server, fleet.server(1).server());
+    assert_eq!(record.server, fleet.server(1).server_id());
     fleet.run_for(secs(120)).await;
     let ticks: Vec<_> = notes.starts().iter().map(|start| start.tick).collect();
     assert_eq!(ticks, [None, Some(HOUR)]);
@@ -89,7 +88,7 @@ async fn operation_on_an_unknown_key_is_an_error() {
     ];
     for mistake in mistakes {
         let error = mistake.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::NoSuchJob);
+        assert!(matches!(&error, OperateError::NoSuchJob { key } if key == "jbo"), "{error:?}");
         assert!(error.to_string().contains("\"jbo\""), "{error}");
     }
 }
@@ -172,7 +171,7 @@ async fn manual_run_does_not_overlap_a_run_of_this_server_that_lost_its_lease() 
     };
     let (asked, ()) = tokio::join!(server.run_now("job"), watch);
     let Ok(RunNow::Held(holder)) = asked else { panic!("{asked:?}") };
-    assert_eq!(holder.server.as_deref(), Some(server.server()));
+    assert_eq!(holder.server.as_deref(), Some(server.server_id()));
     assert_eq!((notes.starts().len(), notes.most_at_once()), (1, 1));
     fleet.run_for(secs(120)).await;
     assert!(matches!(server.run_now("job").await, Ok(RunNow::Ran(_))), "now it has ended");
@@ -189,7 +188,7 @@ async fn manual_run_won_beside_a_run_that_lost_its_lease_during_the_claim_is_giv
     server.set_latency(Duration::from_millis(4500));
     let asked = server.run_now("job").await;
     let Ok(RunNow::Held(holder)) = asked else { panic!("{asked:?}") };
-    assert_eq!(holder.server.as_deref(), Some(server.server()));
+    assert_eq!(holder.server.as_deref(), Some(server.server_id()));
     assert_eq!((notes.starts().len(), notes.most_at_once()), (1, 1));
     let runs = fleet.history("job").await.runs;
     assert!(

@@ -71,7 +71,7 @@ async fn log_of_the_holder_names_the_server_that_broke_its_lock() {
     let by = operator(&fleet).await;
     by.break_lock("job").await.unwrap();
     fleet.run_for(secs(30)).await;
-    let expected = format!("[job] the lease was broken by {}", by.server());
+    let expected = format!("[job] the lease was broken by {}", by.server_id());
     assert!(log.text().contains(&expected), "{}", log.text());
 }
 

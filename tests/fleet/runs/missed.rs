@@ -274,7 +274,7 @@ async fn missed_ticks_are_reported_again_if_the_server_that_reported_them_crashe
     let mut fleet = after_five_hours_without_a_server(&notes, job("1h", 60)).await;
     let first = fleet.add_server().await.unwrap();
     fleet.run_for(secs(HOUR / 2 + 1)).await;
-    assert_eq!(notes.starts().last().unwrap().server, fleet.server(first).server());
+    assert_eq!(notes.starts().last().unwrap().server, fleet.server(first).server_id());
     fleet.server(first).crash();
     let second = fleet.add_server().await.unwrap();
     let heard = Heard::from(fleet.server(second));

@@ -37,7 +37,7 @@ async fn queued_tick_starts_on_another_server_when_the_lease_ends() {
     fleet.run_for(secs(40)).await;
     let second = &notes.starts()[1];
     assert_eq!((second.at, second.tick, second.attempt), (150, Some(120), 1), "extended at 120, for 30 s");
-    assert_ne!(second.server, fleet.server(crashed).server());
+    assert_ne!(second.server, fleet.server(crashed).server_id());
     assert_eq!(notes.starts().len(), 2);
 }
 

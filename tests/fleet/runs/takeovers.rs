@@ -158,7 +158,7 @@ async fn a_server_that_was_busy_for_all_of_a_ticks_grace_can_still_take_it_over(
         (HOUR + 240, Some(HOUR), 2),
         "as soon as it has a place"
     );
-    assert_eq!(second.server, fleet.server(0).server());
+    assert_eq!(second.server, fleet.server(0).server_id());
     assert_eq!(outcomes(&fleet).await, [RunOutcome::Crashed, RunOutcome::Succeeded]);
 }
 

@@ -178,7 +178,7 @@ async fn retry_that_is_not_polled_does_not_keep_the_key_from_other_servers() {
     let fleet = Fleet::of(2).job(notes.job(plan, fails)).start().await.unwrap();
     fleet.run_for(Duration::from_millis(HOUR * 1000 + 100)).await;
     let [start] = &notes.starts()[..] else { panic!("{:?}", notes.starts()) };
-    let hung = fleet.servers().iter().find(|server| server.server() == start.server).unwrap();
+    let hung = fleet.servers().iter().find(|server| server.server_id() == start.server).unwrap();
     hung.block_application(true);
     fleet.run_for(secs(300)).await;
     assert_eq!(notes.starts().len(), 1, "the second try was never polled");

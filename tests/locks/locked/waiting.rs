@@ -40,10 +40,10 @@ async fn of_two_callers_one_runs_and_the_other_is_told_who() {
         gate.arrival().await;
         let second = two.scope(charge(7, &gate)).await;
         let Locked::Held { key, holder } = &second else { panic!("{second:?}") };
-        assert_eq!((key.as_str(), holder.server.as_deref()), ("payment:7", Some(one.server())));
+        assert_eq!((key.as_str(), holder.server.as_deref()), ("payment:7", Some(one.server_id())));
         assert!(!second.is_ran());
         let error = second.into_result().unwrap_err();
-        let expected = format!("not run, because the lock \"payment:7\" is held by {} for ", one.server());
+        let expected = format!("not run, because the lock \"payment:7\" is held by {} for ", one.server_id());
         assert!(error.to_string().starts_with(&expected), "{error}");
         assert!(matches!(error, NotRun::Held { .. }));
         gate.open();

@@ -88,10 +88,12 @@ async fn a_primary_with_replicas_may_lose_a_claim_and_a_replica_decides_nothing(
     let Err(error) = builder(&replica.url(), 60).start_all().await else { panic!("it started on a replica") };
     let StartError::Unfit { source, store, findings } = &error else { panic!("{error}") };
     assert_eq!((source.as_str(), store, findings.len()), ("the builder's `url`", &replica.url(), 1));
-    for part in ["the builder's `url`", &replica.url(), "point the URL to the primary", "start_degraded()"] {
+    for part in
+        ["the builder's `url`", &replica.url(), "point the URL to the primary", "allow_degraded_start()"]
+    {
         assert!(error.to_string().contains(part), "\"{part}\" is not in \"{error}\"");
     }
-    let jobs = builder(&replica.url(), 60).start_degraded().start_all().await.expect("it was told to");
+    let jobs = builder(&replica.url(), 60).allow_degraded_start().start_all().await.expect("it was told to");
     only(&jobs.diagnose().await.expect("it answers"), FindingKind::NotPrimary, Severity::Error, &[]);
     jobs.shutdown().await;
 }

@@ -16,7 +16,7 @@ use super::hold::Holding;
 use crate::Timestamp;
 use crate::fleet::Holder;
 use crate::lease::{HeldLease, PendingClaim};
-use crate::server::NeverSilently;
+use crate::server::FailOnPanic;
 use crate::store::{Claim, What};
 use crate::util::token::token;
 use claiming::Claiming;
@@ -63,7 +63,7 @@ impl Ask {
         let (mut answer, decided) = oneshot::channel();
         let (server, key) = (self.options.server.clone(), self.options.key.clone());
         drop(server.host.clone().spawn(async move {
-            let _loud = NeverSilently(server);
+            let _loud = FailOnPanic(server);
             let decision = match self.decide(answer.closed(), |_| {}).await {
                 Ok(Decision::Won(lease)) => {
                     let (guard, holding) = Holding::begin(&self, lease);
@@ -145,7 +145,7 @@ impl Ask {
             server: server.id.clone(),
             ttl: *ttl,
             what: self.what.clone(),
-            remember: server.remember,
+            remember: server.history_limit,
         };
         PendingClaim::new(server, key.as_str(), *keep_alive, claim)
     }

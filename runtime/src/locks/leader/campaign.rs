@@ -13,7 +13,7 @@ use crate::locks::LockError;
 use crate::locks::acquire::pause::Pause;
 use crate::locks::acquire::{Ask, Decision, Stop};
 use crate::locks::hold::{Holding, Reply};
-use crate::server::NeverSilently;
+use crate::server::FailOnPanic;
 
 /// Who leads, as this process knows it.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Campaign {
         let (resign, resigned) = oneshot::channel();
         let (server, key) = (ask.options.server.clone(), ask.options.key.clone());
         drop(server.host.clone().spawn(async move {
-            let _loud = NeverSilently(server);
+            let _loud = FailOnPanic(server);
             run(ask, Announced(told), resigned).await;
         }));
         Self { key, standing, resign }
@@ -174,7 +174,7 @@ async fn run(ask: Ask, announced: Announced, mut resigned: oneshot::Receiver<Rep
         let term = match decision {
             Ok(Decision::Won(lease)) => {
                 let (guard, holding) = Holding::begin(&ask, lease);
-                let loud = NeverSilently(Arc::clone(&server));
+                let loud = FailOnPanic(Arc::clone(&server));
                 drop(server.host.spawn(async move {
                     let _loud = loud;
                     holding.keep().await;

@@ -73,7 +73,7 @@ async fn serve() {
             Err(error) => return tell(&format!("refused {}", error.to_string().replace('\n', "\\n"))),
         }
     }
-    tell(&format!("ready {}", servers[0].server()));
+    tell(&format!("ready {}", servers[0].server_id()));
     let mut orders = orders();
     let mut health = Health::Ready;
     loop {
@@ -138,7 +138,7 @@ async fn serve_until_signal() {
     tell("down");
 }
 
-fn builder() -> Builder {
+pub fn builder() -> Builder {
     let mut builder = jobs::builder().without_annotated().clock(Skewed(number("SKEW", 0) * 1000));
     for key in setting("KEYS").as_deref().unwrap_or(KEY).split(',') {
         builder = builder.job(job(key));
@@ -147,7 +147,7 @@ fn builder() -> Builder {
         builder = builder.shutdown_grace(grace);
     }
     if setting("START_DEGRADED").is_some() {
-        builder = builder.start_degraded();
+        builder = builder.allow_degraded_start();
     }
     builder
 }
@@ -255,7 +255,7 @@ pub fn orders() -> mpsc::UnboundedReceiver<String> {
     orders
 }
 
-fn log_to_parent() {
+pub fn log_to_parent() {
     tracing_subscriber::fmt()
         .with_env_filter("jobs=debug")
         .with_ansi(false)

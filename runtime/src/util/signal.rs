@@ -1,13 +1,13 @@
-//! When the operating system asks a worker to stop.
+//! Signals of the operating system.
 
 /// Resolves on SIGTERM or ctrl-c.
-pub(crate) async fn wanted_to_stop() {
+pub(crate) async fn terminated() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
             tokio::select! {
-                _ = terminated.recv() => {}
+                _ = terminate.recv() => {}
                 () = interrupted() => {}
             }
             return;
@@ -18,7 +18,7 @@ pub(crate) async fn wanted_to_stop() {
 
 async fn interrupted() {
     if let Err(error) = tokio::signal::ctrl_c().await {
-        tracing::error!(target: "jobs", %error, "ctrl-c cannot be waited for; stop this process by other means");
+        tracing::error!(target: "jobs", %error, "failed to listen for ctrl-c; stop this process by other means");
         std::future::pending::<()>().await;
     }
 }

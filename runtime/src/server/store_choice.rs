@@ -1,4 +1,4 @@
-//! Which store to use, and what the environment says about jobs.
+//! The choice of the store: by the builder, by the environment, or by default.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,13 +10,14 @@ use crate::store::Store;
 use crate::store::file::FileStore;
 use crate::store::memory::MemoryStore;
 
-/// A store, and where the decision for it came from.
-pub(crate) struct Chosen {
+/// A store, and where its configuration came from.
+pub(crate) struct OpenedStore {
     pub(crate) store: Arc<dyn Store>,
+    /// A variable's name, or the builder's method.
     pub(crate) source: String,
 }
 
-/// What the builder says about the store.
+/// The builder's settings of the store.
 #[derive(Default)]
 pub(crate) struct StoreChoice {
     pub(crate) store: Option<Arc<dyn Store>>,
@@ -26,53 +27,54 @@ pub(crate) struct StoreChoice {
 }
 
 impl StoreChoice {
-    /// The builder's word, then `JOBS_URL`, then `REDIS_URL`, then the embedded store where that is safe.
-    /// Whether somebody said which store to use.
+    /// Whether a store is configured, by the builder or by a variable.
     pub(crate) fn is_named(&self) -> bool {
         let outside = ["JOBS_URL", "REDIS_URL"].into_iter().find_map(variable);
         self.store.is_some() || self.url.is_some() || self.or_embedded || outside.is_some()
     }
 
-    pub(crate) fn choose(self) -> Result<Chosen, StartError> {
-        self.choose_in(cfg!(debug_assertions))
+    /// Opens the store: that of the builder, then of `JOBS_URL`, then of `REDIS_URL`, then the embedded one where that is
+    /// safe. Nothing is sent to it yet.
+    pub(crate) fn open(self) -> Result<OpenedStore, StartError> {
+        self.open_in(cfg!(debug_assertions))
     }
 
-    fn choose_in(self, debug_build: bool) -> Result<Chosen, StartError> {
+    fn open_in(self, debug_build: bool) -> Result<OpenedStore, StartError> {
         let namespace = self.namespace()?;
         if let Some(store) = self.store {
             if let Some((_, source)) = namespace {
-                let message = "a store that was handed over keeps its own namespace; set it there".to_owned();
+                let message = "an open store has its own namespace; set it there".to_owned();
                 return Err(StartError::Config { source, message });
             }
-            return Ok(Chosen { store, source: "the builder's `store`".to_owned() });
+            return Ok(OpenedStore { store, source: "the builder's `store`".to_owned() });
         }
         let namespace = namespace.map(|(namespace, _)| namespace);
         let named = self.url.map(|url| (url, "the builder's `url`".to_owned()));
         let named = named.or_else(|| variable("JOBS_URL")).or_else(|| variable("REDIS_URL"));
         if let Some((url, source)) = named {
-            return open(&url, namespace.as_deref(), source);
+            return open_url(&url, namespace.as_deref(), source);
         }
         if self.or_embedded {
             return embedded(namespace.as_deref(), "the builder's `or_embedded`");
         }
-        // A forgotten variable must not bring the ten imports back.
+        // With a forgotten variable every server would run every job.
         if !debug_build {
             return Err(StartError::NoStore);
         }
-        let chosen = embedded(namespace.as_deref(), "the default of a debug build")?;
+        let opened = embedded(namespace.as_deref(), "the default of a debug build")?;
         tracing::warn!(
-            target: "jobs", store = %chosen.store.location(),
+            target: "jobs", store = %opened.store.location(),
             "no store is configured, so this debug build uses files on this machine; set JOBS_URL before deploying: \
              a release build does not start without it"
         );
-        Ok(chosen)
+        Ok(opened)
     }
 
     /// The namespace and where it was set.
     fn namespace(&self) -> Result<Option<(String, String)>, StartError> {
         let set = self.namespace.clone().map(|namespace| (namespace, "the builder's `namespace`".to_owned()));
         let Some((namespace, source)) = set.or_else(|| variable("JOBS_NAMESPACE")) else { return Ok(None) };
-        let reserved = (namespace == "lock").then(|| "it is how every lock's key begins".to_owned());
+        let reserved = (namespace == "lock").then(|| "every lock's key begins with it".to_owned());
         let checked = check_name(&namespace, "shop").err().or(reserved);
         match checked {
             None => Ok(Some((namespace, source))),
@@ -99,14 +101,14 @@ fn is_redis(scheme: &str) -> bool {
     scheme == "unix" || (known && ["", "unix", "sentinel", "cluster"].contains(&deployment))
 }
 
-fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, StartError> {
+fn open_url(url: &str, namespace: Option<&str>, source: String) -> Result<OpenedStore, StartError> {
     let url = url.trim();
     let config = |message: String| StartError::Config { source: source.clone(), message };
     // A URL that cannot be read may hold a password, so no message shows more of it than its scheme.
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(config(format!("not a URL; expected {SCHEMES}")));
     };
-    // Nothing was reached yet: the URL is at fault, and no store will get better by waiting.
+    // No store was reached yet: the URL is at fault, and waiting does not help.
     #[cfg(any(feature = "postgres", feature = "redis"))]
     let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
     let opened: Result<Arc<dyn Store>, _> = match scheme {
@@ -142,7 +144,7 @@ fn open(url: &str, namespace: Option<&str>, source: String) -> Result<Chosen, St
         _ => return Err(config(format!("unknown scheme {scheme}://; expected {SCHEMES}"))),
     };
     match opened {
-        Ok(store) => Ok(Chosen { store, source }),
+        Ok(store) => Ok(OpenedStore { store, source }),
         Err(error) => Err(StartError::Store { source, error }),
     }
 }
@@ -152,20 +154,20 @@ fn needs(scheme: &str, feature: &str) -> String {
     format!("{scheme}:// needs the feature `{feature}` of singleton-jobs")
 }
 
-fn embedded(namespace: Option<&str>, source: &str) -> Result<Chosen, StartError> {
+fn embedded(namespace: Option<&str>, source: &str) -> Result<OpenedStore, StartError> {
     let source = source.to_owned();
     match FileStore::open(embedded_folder(), namespace) {
-        Ok(store) => Ok(Chosen { store: Arc::new(store), source }),
+        Ok(store) => Ok(OpenedStore { store: Arc::new(store), source }),
         Err(error) => Err(StartError::Store { source, error }),
     }
 }
 
-/// One folder per user and program, so that the copies of a program find each other and nobody else.
+/// One folder per user and program: the processes of a program share it, and no others.
 fn embedded_folder() -> PathBuf {
     let home = || variable("HOME").map(|(home, _)| PathBuf::from(home).join(".local/state"));
     let state = variable("XDG_STATE_HOME").map(|(state, _)| PathBuf::from(state));
     let state = state.or_else(|| variable("LOCALAPPDATA").map(|(state, _)| PathBuf::from(state)));
-    // A program that cannot learn its own name still gets a folder.
+    // Without the program's name, all such programs of a user share one folder.
     let program = std::env::current_exe().ok();
     let program = program
         .as_deref()
@@ -181,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_release_build_without_a_store_does_not_start() {
-        let error = StoreChoice::default().choose_in(false).err().expect("no store is configured");
+        let error = StoreChoice::default().open_in(false).err().expect("no store is configured");
         assert!(matches!(error, StartError::NoStore));
         let said = error.to_string();
         assert!(said.contains("JOBS_URL=redis://") && said.contains("or_embedded()"), "{said}");
@@ -190,7 +192,7 @@ mod tests {
     #[test]
     fn a_release_build_takes_the_embedded_store_only_when_told_to() {
         let told = StoreChoice { or_embedded: true, ..StoreChoice::default() };
-        assert!(told.choose_in(false).unwrap().store.location().starts_with("file://"));
+        assert!(told.open_in(false).unwrap().store.location().starts_with("file://"));
     }
 
     #[test]
@@ -201,9 +203,9 @@ mod tests {
             ("redis+cluster://:secret@host", "redis", cfg!(feature = "redis")),
             ("postgres://host", "postgres", cfg!(feature = "postgres")),
         ] {
-            match open(url, None, "the test".to_owned()) {
-                Ok(chosen) => {
-                    let location = chosen.store.location();
+            match open_url(url, None, "the test".to_owned()) {
+                Ok(opened) => {
+                    let location = opened.store.location();
                     assert!(there && !location.contains("secret"), "{location}");
                 }
                 Err(error) => {
@@ -217,6 +219,6 @@ mod tests {
 
     #[test]
     fn a_debug_build_without_a_store_uses_files() {
-        assert!(StoreChoice::default().choose_in(true).unwrap().store.location().starts_with("file://"));
+        assert!(StoreChoice::default().open_in(true).unwrap().store.location().starts_with("file://"));
     }
 }

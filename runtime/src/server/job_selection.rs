@@ -1,31 +1,48 @@
-//! The jobs to start: found, overridden, checked all at once.
+//! The jobs of a server: found, overridden by settings, checked all at once.
 
 use std::collections::BTreeMap;
 
 use super::error::{JobProblem, StartError};
+use super::store_choice::variable;
 use crate::job::Job;
 use crate::job::parameters::States;
 use crate::job::registry;
 
-pub(crate) struct Roster {
+/// The builder's settings of the jobs.
+#[derive(Default)]
+pub(crate) struct JobSelection {
     pub(crate) annotated: bool,
     pub(crate) built: Vec<Job>,
     pub(crate) schedules: BTreeMap<String, String>,
     pub(crate) disabled: Vec<String>,
-    pub(crate) schedules_from_outside: Option<String>,
-    pub(crate) disabled_from_outside: Option<String>,
+    /// Keys that the program must have.
+    pub(crate) expected: Vec<String>,
 }
 
-/// The jobs of this server, and which of them it does not schedule.
+/// The environment's settings of the jobs.
 #[derive(Default)]
-pub(crate) struct Checked {
+pub(crate) struct Variables {
+    schedules: Option<String>,
+    disabled: Option<String>,
+}
+
+impl Variables {
+    pub(crate) fn from_environment() -> Self {
+        let value = |name| variable(name).map(|(value, _)| value);
+        Self { schedules: value("JOBS_SCHEDULES"), disabled: value("JOBS_DISABLE") }
+    }
+}
+
+/// The jobs that this server schedules, and those that are disabled on it.
+#[derive(Default)]
+pub(crate) struct SelectedJobs {
     pub(crate) jobs: Vec<Job>,
     pub(crate) disabled: Vec<Job>,
 }
 
-impl Roster {
-    /// Everything that is wrong with any job is said in one error, before anything is scheduled.
-    pub(crate) fn check(self, states: &States) -> Result<Checked, StartError> {
+impl JobSelection {
+    /// Finds the jobs and checks them all: one error reports every problem of every job, before anything is scheduled.
+    pub(crate) fn check(self, states: &States, variables: &Variables) -> Result<SelectedJobs, StartError> {
         let mut problems = Vec::new();
         let mut jobs = self.built;
         if self.annotated {
@@ -40,14 +57,20 @@ impl Roster {
                 }
             }
         }
+        let has = |key: &String| jobs.iter().any(|job| job.policy.key == *key);
+        let missing: Vec<_> = self.expected.into_iter().filter(|key| !has(key)).collect();
+        if !missing.is_empty() && problems.is_empty() {
+            let found = jobs.into_iter().map(|job| job.policy.key).collect();
+            return Err(StartError::MissingJobs { missing, found });
+        }
         if jobs.is_empty() && problems.is_empty() {
             return Err(StartError::NoJobs);
         }
         jobs.sort_by(|one, other| (&one.policy.key, &one.place).cmp(&(&other.policy.key, &other.place)));
 
         override_schedules(&mut jobs, &self.schedules, "the builder's `schedule`", true, &mut problems)?;
-        let outside = parse_schedules(self.schedules_from_outside.as_deref())?;
-        override_schedules(&mut jobs, &outside, "JOBS_SCHEDULES", false, &mut problems)?;
+        let from_environment = parse_schedules(variables.schedules.as_deref())?;
+        override_schedules(&mut jobs, &from_environment, "JOBS_SCHEDULES", false, &mut problems)?;
 
         for job in &jobs {
             problems.extend(job.policy.problems().into_iter().map(|problem| at(job, problem.message)));
@@ -71,12 +94,12 @@ impl Roster {
         }
         if let Some(name) = states.repeated.first() {
             let message = format!("`{name}` was given twice; wrap one of them in a type of its own");
-            return Err(StartError::Config { source: "the builder's `state`".to_owned(), message });
+            return Err(StartError::builder("state", message));
         }
 
-        let disabled = disabled_keys(&jobs, self.disabled, self.disabled_from_outside.as_deref())?;
+        let disabled = disabled_keys(&jobs, self.disabled, variables.disabled.as_deref())?;
         let (disabled, jobs) = jobs.into_iter().partition(|job| disabled.contains(&job.policy.key));
-        Ok(Checked { jobs, disabled })
+        Ok(SelectedJobs { jobs, disabled })
     }
 }
 
@@ -84,8 +107,8 @@ fn at(job: &Job, message: String) -> JobProblem {
     JobProblem { key: job.policy.key.clone(), place: job.place.clone(), message }
 }
 
-/// An unknown key on the builder is a mistake; in a variable it may be meant for another program that shares
-/// the environment.
+/// Replaces schedules. An unknown key on the builder is a mistake; in a variable it may be meant for another program with
+/// the same environment.
 fn override_schedules(
     jobs: &mut [Job],
     schedules: &BTreeMap<String, String>,
@@ -107,7 +130,10 @@ fn override_schedules(
             }
         }
         if !found && must_exist {
-            let message = format!("there is no job \"{key}\"; {}", known(jobs));
+            let message = format!(
+                "there is no job \"{key}\"; {}",
+                known_keys(jobs.iter().map(|job| job.policy.key.as_str()))
+            );
             return Err(StartError::Config { source: source.to_owned(), message });
         } else if !found {
             tracing::warn!(target: "jobs", key, "{source} names a job that this program does not have: \"{key}\"");
@@ -132,15 +158,18 @@ fn parse_schedules(text: Option<&str>) -> Result<BTreeMap<String, String>, Start
 fn disabled_keys(
     jobs: &[Job],
     builder: Vec<String>,
-    outside: Option<&str>,
+    variable: Option<&str>,
 ) -> Result<Vec<String>, StartError> {
     let exists = |key: &String| jobs.iter().any(|job| job.policy.key == *key);
     if let Some(key) = builder.iter().find(|key| !exists(key)) {
-        let message = format!("there is no job \"{key}\"; {}", known(jobs));
-        return Err(StartError::Config { source: "the builder's `disable`".to_owned(), message });
+        let message = format!(
+            "there is no job \"{key}\"; {}",
+            known_keys(jobs.iter().map(|job| job.policy.key.as_str()))
+        );
+        return Err(StartError::builder("disable", message));
     }
     let mut disabled = builder;
-    for key in outside.unwrap_or_default().split(',').map(str::trim).filter(|key| !key.is_empty()) {
+    for key in variable.unwrap_or_default().split(',').map(str::trim).filter(|key| !key.is_empty()) {
         if key == "*" {
             disabled.extend(jobs.iter().map(|job| job.policy.key.clone()));
         } else if exists(&key.to_owned()) {
@@ -152,9 +181,14 @@ fn disabled_keys(
     Ok(disabled)
 }
 
-fn known(jobs: &[Job]) -> String {
-    let mut keys: Vec<_> = jobs.iter().map(|job| job.policy.key.as_str()).collect();
+/// `this program has a, b and 7 more`
+pub(crate) fn known_keys<'a>(keys: impl Iterator<Item = &'a str>) -> String {
+    let mut keys: Vec<_> = keys.collect();
+    keys.sort_unstable();
     keys.dedup();
+    if keys.is_empty() {
+        return "this program has no jobs".to_owned();
+    }
     let more = keys.len().saturating_sub(10);
     keys.truncate(10);
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
