@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The test programs: their names, and the files that they begin with.
-const PROGRAMS: [(&str, &str); 9] = [
+const PROGRAMS: [(&str, &str); 10] = [
     ("compile", "compile/main.rs"),
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),
-    ("measured", "processes/measured.rs"),
+    ("locks_under_load", "processes/locks_under_load/main.rs"),
+    ("naive_control", "processes/naive_control/main.rs"),
     ("processes", "processes/main.rs"),
     ("schedule", "schedule/main.rs"),
     ("startup", "startup/main.rs"),
@@ -111,7 +112,7 @@ fn test_that_does_not_exist_is_noticed() {
     for path in [
         "compile::promises::test_that_does_not_exist_is_noticed",
         "compile::promises",
-        "measured::naive_control",
+        "locks_under_load::semaphore",
         "processes::worker_process_runs_its_job",
         "processes::faults::tick_during_an_outage_runs_once_when_the_server_is_back",
         "processes::broken_connections::redis::two_servers_survive_every_fault_at_every_position",
