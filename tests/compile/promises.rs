@@ -1,29 +1,6 @@
 //! `tests/README.md` maps promises to tests. Every test that it names exists, and every promise has one.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-/// The test programs: their names, and the files that they begin with.
-const PROGRAMS: [(&str, &str); 10] = [
-    ("compile", "compile/main.rs"),
-    ("fleet", "fleet/main.rs"),
-    ("locks", "locks/main.rs"),
-    ("locks_under_load", "processes/locks_under_load/main.rs"),
-    ("naive_control", "processes/naive_control/main.rs"),
-    ("processes", "processes/main.rs"),
-    ("schedule", "schedule/main.rs"),
-    ("startup", "startup/main.rs"),
-    ("stores", "stores/main.rs"),
-    ("ui", "ui/ui.rs"),
-];
-
-fn tests() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
+use crate::programs::{PROGRAMS, read, tests};
 
 /// The paths in backticks that begin with a program's name.
 fn named(text: &str) -> Vec<&str> {
