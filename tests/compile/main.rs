@@ -3,5 +3,6 @@
 
 mod attribute;
 mod layout;
+mod programs;
 mod promises;
 mod readme;

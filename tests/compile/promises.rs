@@ -1,28 +1,6 @@
 //! `tests/README.md` maps promises to tests. Every test that it names exists, and every promise has one.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-/// The test programs: their names, and the files that they begin with.
-const PROGRAMS: [(&str, &str); 9] = [
-    ("compile", "compile/main.rs"),
-    ("fleet", "fleet/main.rs"),
-    ("locks", "locks/main.rs"),
-    ("measured", "processes/measured.rs"),
-    ("processes", "processes/main.rs"),
-    ("schedule", "schedule/main.rs"),
-    ("startup", "startup/main.rs"),
-    ("stores", "stores/main.rs"),
-    ("ui", "ui/ui.rs"),
-];
-
-fn tests() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
+use crate::programs::{PROGRAMS, read, tests};
 
 /// The paths in backticks that begin with a program's name.
 fn named(text: &str) -> Vec<&str> {
@@ -111,7 +89,7 @@ fn test_that_does_not_exist_is_noticed() {
     for path in [
         "compile::promises::test_that_does_not_exist_is_noticed",
         "compile::promises",
-        "measured::naive_control",
+        "locks_under_load::semaphore",
         "processes::worker_process_runs_its_job",
         "processes::faults::tick_during_an_outage_runs_once_when_the_server_is_back",
         "processes::broken_connections::redis::two_servers_survive_every_fault_at_every_position",

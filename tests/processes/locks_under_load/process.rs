@@ -13,7 +13,7 @@ use super::witness::Witness;
 use super::{ground, leader, leftovers, once, semaphore, waiting};
 use support::worker::setting;
 
-/// In a process that was started for one of these roles: does its part, and returns true.
+/// In a process that was started for it: does its part, and returns true.
 pub fn begin() -> bool {
     let Some(role) = setting("ROLE") else { return false };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -28,10 +28,10 @@ pub fn begin() -> bool {
             "hold" => leftovers::holder().await,
             "cancel" => leftovers::canceller().await,
             "forget" => leftovers::forgetter().await,
-            _ => return false,
+            role => panic!("no such role: {role}"),
         }
-        true
-    })
+    });
+    true
 }
 
 /// A scheduler that writes down what the store says about leases.

@@ -1,7 +1,7 @@
 //! Which promise is kept on which stores. Each promise is one test, whose stores are side by side: such tests are mostly
 //! waiting.
 //!
-//! `JOBS_TEST_HOMES=all cargo test --test processes --test measured` leaves no store out.
+//! `JOBS_TEST_HOMES=all cargo test --test processes --test naive_control` leaves no store out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

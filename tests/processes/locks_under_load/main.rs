@@ -8,9 +8,18 @@
 mod ground;
 mod judge;
 mod leader;
-pub mod leftovers;
+mod leftovers;
 mod once;
-pub mod process;
+mod process;
 mod semaphore;
 mod waiting;
 mod witness;
+
+/// Also where the other processes begin.
+#[test]
+fn worker_process_runs_its_job() {
+    if process::begin() {
+        return;
+    }
+    leftovers::a_process_that_keeps_its_lock_is_seen_to();
+}

@@ -1,0 +1,114 @@
+//! The test programs, and that no file is left out of them: a file that no program declares is not even compiled.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use syn::Item;
+
+/// Their names, and the files that they begin with.
+pub const PROGRAMS: [(&str, &str); 10] = [
+    ("compile", "compile/main.rs"),
+    ("fleet", "fleet/main.rs"),
+    ("locks", "locks/main.rs"),
+    ("locks_under_load", "processes/locks_under_load/main.rs"),
+    ("naive_control", "processes/naive_control/main.rs"),
+    ("processes", "processes/main.rs"),
+    ("schedule", "schedule/main.rs"),
+    ("startup", "startup/main.rs"),
+    ("stores", "stores/main.rs"),
+    ("ui", "ui/ui.rs"),
+];
+
+pub fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+pub fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A file, and those of all modules that it declares in the folder.
+fn declared(file: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    found.insert(file.to_owned());
+    let parsed = syn::parse_file(&read(file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    declared_by(&parsed.items, folder, found);
+}
+
+fn declared_by(items: &[Item], folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    for item in items {
+        let Item::Mod(module) = item else { continue };
+        let below = folder.join(module.ident.to_string());
+        match &module.content {
+            Some((_, items)) => declared_by(items, &below, found),
+            None => {
+                let files = [below.with_extension("rs"), below.join("mod.rs")];
+                if let Some(file) = files.iter().find(|file| file.is_file()) {
+                    declared(file, &below, found);
+                }
+            }
+        }
+    }
+}
+
+/// All source files below a folder, but for the cases of the compiler's messages.
+fn files(folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            if !["ui/fail", "ui/pass"].iter().any(|cases| path.ends_with(cases)) {
+                files(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.insert(path);
+        }
+    }
+}
+
+/// The files that belong to no program.
+fn left_out(tests: &Path, roots: &[&str]) -> Vec<PathBuf> {
+    let (mut all, mut used) = (BTreeSet::new(), BTreeSet::new());
+    files(tests, &mut all);
+    for root in roots {
+        let root = tests.join(root);
+        declared(&root, &root.with_file_name(""), &mut used);
+    }
+    all.difference(&used).cloned().collect()
+}
+
+#[test]
+fn every_file_of_the_tests_belongs_to_a_program() {
+    let roots: Vec<_> = PROGRAMS.iter().map(|(_, root)| *root).chain(["support/src/lib.rs"]).collect();
+    assert_eq!(left_out(&tests(), &roots), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn every_program_is_a_target_of_cargo() {
+    let manifests = ["Cargo.toml", "tests/ui/Cargo.toml"].map(|file| read(&tests().join("..").join(file)));
+    let targets = manifests.join("\n").matches("[[test]]").count();
+    assert_eq!(targets, PROGRAMS.len());
+    for (name, root) in PROGRAMS {
+        let path = root.rsplit_once("ui/").map_or(format!("tests/{root}"), |(_, file)| file.to_owned());
+        let target = format!("[[test]]\nname = \"{name}\"\npath = \"{path}\"\n");
+        assert!(manifests.iter().any(|manifest| manifest.contains(&target)), "no such target:\n{target}");
+    }
+}
+
+/// The control: files that nothing declares.
+#[test]
+fn file_that_no_program_declares_is_noticed() {
+    let folder = support::folder::TempFolder::new();
+    fs::create_dir_all(folder.path().join("level/inner")).unwrap();
+    for (name, text) in [
+        ("forgotten.rs", ""),
+        ("level/main.rs", "mod used; mod inner { mod deep; }"),
+        ("level/used.rs", ""),
+        ("level/unused.rs", ""),
+        ("level/inner/deep.rs", ""),
+        ("level/inner/unused.rs", ""),
+    ] {
+        folder.put(name, text);
+    }
+    let expected = ["forgotten.rs", "level/inner/unused.rs", "level/unused.rs"];
+    assert_eq!(left_out(folder.path(), &["level/main.rs"]), expected.map(|name| folder.path().join(name)));
+}
