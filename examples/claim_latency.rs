@@ -55,7 +55,7 @@ async fn main() -> anyhow::Result<()> {
     if let (Ok(url), Ok(namespace)) = (std::env::var(STORE), std::env::var(NAMESPACE)) {
         return work(&url, &namespace).await;
     }
-    let folder = std::env::temp_dir().join(format!("paper-measure-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("claim-latency-{}", std::process::id()));
     let given: Vec<_> = std::env::args().skip(1).collect();
     let urls = if given.is_empty() { vec![format!("file://{}", folder.display())] } else { given };
     let measured = tokio::select! {
@@ -154,7 +154,7 @@ fn claim_of(start: Timestamp) -> Claim {
 }
 
 async fn measure(url: &str) -> anyhow::Result<Figures> {
-    let namespace = format!("paper-measure-{}", Timestamp::now().as_micros());
+    let namespace = format!("claim-latency-{}", Timestamp::now().as_micros());
     let store = open(url.strip_prefix(BARE).unwrap_or(url), &namespace)?;
     let bare = Bare::open(url).await?;
     let by = if bare.is_some() { ", by bare statements" } else { "" };
@@ -220,7 +220,7 @@ impl Worker {
     }
 
     async fn receive(&mut self) -> anyhow::Result<String> {
-        let word = tokio::time::timeout(MINUTE, self.output.next_line()).await;
-        word.context("a worker does not answer")??.context("a worker exited too early")
+        let line = tokio::time::timeout(MINUTE, self.output.next_line()).await;
+        line.context("a worker does not answer")??.context("a worker exited too early")
     }
 }

@@ -61,7 +61,7 @@ async fn print_changes(mut standing: watch::Receiver<Standing>) -> anyhow::Resul
         match &*standing.borrow_and_update() {
             Standing::Leads(term) => println!("leads {} {}", now(), term.fence()),
             Standing::Follows(leader) => {
-                println!("follows {}", leader.server.as_deref().unwrap_or("unknown"))
+                println!("follows {}", leader.server.as_deref().unwrap_or("unknown"));
             }
             _ => {}
         }
@@ -78,33 +78,33 @@ async fn show() -> anyhow::Result<()> {
     // A namespace of its own, so that this example can run several times at once.
     let namespace = format!("leader-{}", now());
     let jobs = jobs::builder().or_embedded().without_jobs().namespace(&namespace).start_all().await?;
-    let mut servers = Servers::new(&namespace)?;
+    let mut fleet = Fleet::new(&namespace)?;
 
-    let first = servers.next_leader().await?;
-    servers.show_leader(&jobs).await?;
+    let first = fleet.next_leader().await?;
+    fleet.show_leader(&jobs).await?;
     sleep(Duration::from_secs(2)).await;
 
     println!("\n{first} is killed with SIGKILL");
-    servers.kill(&first).await?;
-    let second = servers.next_leader().await?;
-    println!("{second} is elected after {:.3} s, when the lease of {first} has expired", servers.handover());
-    servers.show_leader(&jobs).await?;
+    fleet.kill(&first).await?;
+    let second = fleet.next_leader().await?;
+    println!("{second} is elected after {:.3} s, when the lease of {first} has expired", fleet.handover());
+    fleet.show_leader(&jobs).await?;
     sleep(Duration::from_secs(1)).await;
 
     println!("\n{second} resigns");
-    servers.request_resignation(&second).await?;
-    let third = servers.next_leader().await?;
-    println!("{third} is elected after {:.3} s, because {second} has released its lease", servers.handover());
-    servers.show_leader(&jobs).await?;
+    fleet.request_resignation(&second).await?;
+    let third = fleet.next_leader().await?;
+    println!("{third} is elected after {:.3} s, because {second} has released its lease", fleet.handover());
+    fleet.show_leader(&jobs).await?;
 
-    servers.stop().await?;
+    fleet.stop().await?;
     jobs.shutdown().await;
     println!("\nall servers are stopped");
-    check(&servers.terms)
+    check(&fleet.terms)
 }
 
 /// The three processes, and what they have reported.
-struct Servers {
+struct Fleet {
     servers: BTreeMap<String, Child>,
     campaigning: BTreeSet<String>,
     messages: UnboundedReceiver<(String, Message)>,
@@ -128,7 +128,7 @@ enum Message {
     Ended,
 }
 
-impl Servers {
+impl Fleet {
     fn new(namespace: &str) -> anyhow::Result<Self> {
         let (sender, messages) = unbounded_channel();
         let mut servers = BTreeMap::new();
@@ -140,7 +140,7 @@ impl Servers {
         Ok(Self { servers, campaigning, messages, terms: Vec::new(), following: BTreeMap::new() })
     }
 
-    /// Waits for the end of the old term and the start of the new one: the messages of two processes arrive in any request.
+    /// Waits for the end of the old term and the start of the new one: the messages of two processes arrive in any order.
     async fn next_leader(&mut self) -> anyhow::Result<String> {
         let known = self.terms.len();
         while self.terms.len() == known || self.terms[..known].iter().any(|term| term.until.is_none()) {
@@ -178,7 +178,7 @@ impl Servers {
         let (server, message) = self.messages.recv().await.context("no server is left")?;
         match message {
             Message::Leads { from, fence } => {
-                self.terms.push(LeaderTerm { server, fence, from, until: None })
+                self.terms.push(LeaderTerm { server, fence, from, until: None });
             }
             Message::Follows(leader) => drop(self.following.insert(server, leader)),
             Message::Resigns(at) => self.end_term(&server, at)?,

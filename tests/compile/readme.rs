@@ -145,7 +145,7 @@ fn pages() -> Vec<String> {
     for folder in ["", "runtime/src/docs/"] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            if name.ends_with(".md") {
+            if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
                 pages.push(format!("{folder}{name}"));
             }
         }
