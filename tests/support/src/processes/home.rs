@@ -27,7 +27,7 @@ pub trait Whereabouts {
 /// A kind of store. To put another one to the tests, add it here, and to `Hand` what is done to its server.
 ///
 /// A store in memory is not among them: no second process sees it. What it promises to the servers of one process is in
-/// `policies`, on a clock that the tests move.
+/// the program `fleet`, on a clock that the tests move.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     Redis,
