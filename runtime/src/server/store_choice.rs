@@ -52,6 +52,9 @@ impl StoreChoice {
         let named = self.url.map(|url| (url, "the builder's `url`".to_owned()));
         let named = named.or_else(|| variable("JOBS_URL")).or_else(|| variable("REDIS_URL"));
         if let Some((url, source)) = named {
+            if let Some(warning) = warning(&url, &source).filter(|_| !debug_build) {
+                tracing::warn!(target: "jobs", "{warning}");
+            }
             return open_url(&url, namespace.as_deref(), source);
         }
         if self.or_embedded {
@@ -84,6 +87,21 @@ impl StoreChoice {
             }
         }
     }
+}
+
+/// The reason to doubt a URL in production.
+fn warning(url: &str, source: &str) -> Option<String> {
+    if url.trim().starts_with("memory://") {
+        return Some(format!(
+            "{source} names a store in the memory of this process: every other process runs every job, too, and a restart \
+             forgets all runs; use a store that all servers share"
+        ));
+    }
+    (source == "REDIS_URL").then(|| {
+        "the store is taken from REDIS_URL, which often names a cache: a cache may evict what it has stored, and jobs \
+         would run twice; set JOBS_URL to name the store of the jobs explicitly"
+            .to_owned()
+    })
 }
 
 /// An environment variable and its name; an empty one is not set.
@@ -214,6 +232,18 @@ mod tests {
                     assert!(!said.contains("secret"), "{said}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn release_build_warns_of_a_store_in_memory_and_of_a_url_that_may_be_a_cache() {
+        let memory = warning("memory://shop", "JOBS_URL").expect("a warning");
+        assert!(memory.starts_with("JOBS_URL names a store in the memory"), "{memory}");
+        assert!(warning(" memory://shop", "the builder's `url`").is_some());
+        let cache = warning("redis://cache", "REDIS_URL").expect("a warning");
+        assert!(cache.contains("REDIS_URL") && cache.contains("set JOBS_URL"), "{cache}");
+        for (url, source) in [("redis://jobs", "JOBS_URL"), ("file:///var/lib/jobs", "the builder's `url`")] {
+            assert_eq!(warning(url, source), None);
         }
     }
 
