@@ -200,21 +200,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_build_without_a_store_does_not_start() {
+    fn release_build_without_a_store_does_not_start() {
         let error = StoreChoice::default().open_in(false).err().expect("no store is configured");
         assert!(matches!(error, StartError::NoStore));
-        let said = error.to_string();
-        assert!(said.contains("JOBS_URL=redis://") && said.contains("or_embedded()"), "{said}");
+        let text = error.to_string();
+        assert!(text.contains("JOBS_URL=redis://") && text.contains("or_embedded()"), "{text}");
     }
 
     #[test]
-    fn a_release_build_takes_the_embedded_store_only_when_told_to() {
-        let told = StoreChoice { or_embedded: true, ..StoreChoice::default() };
-        assert!(told.open_in(false).unwrap().store.location().starts_with("file://"));
+    fn release_build_uses_the_embedded_store_only_if_the_builder_allows_it() {
+        let allowed = StoreChoice { or_embedded: true, ..StoreChoice::default() };
+        assert!(allowed.open_in(false).unwrap().store.location().starts_with("file://"));
     }
 
     #[test]
-    fn a_url_that_needs_a_feature_says_which() {
+    fn url_that_needs_a_feature_names_it() {
         for (url, feature, there) in [
             ("redis://host", "redis", cfg!(feature = "redis")),
             ("redis+sentinel://:secret@host/shop", "redis", cfg!(feature = "redis")),
@@ -227,9 +227,9 @@ mod tests {
                     assert!(there && !location.contains("secret"), "{location}");
                 }
                 Err(error) => {
-                    let said = error.to_string();
-                    assert!(!there && said.contains(&format!("the feature `{feature}`")), "{said}");
-                    assert!(!said.contains("secret"), "{said}");
+                    let text = error.to_string();
+                    assert!(!there && text.contains(&format!("the feature `{feature}`")), "{text}");
+                    assert!(!text.contains("secret"), "{text}");
                 }
             }
         }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debug_build_without_a_store_uses_files() {
+    fn debug_build_without_a_store_uses_files() {
         assert!(StoreChoice::default().open_in(true).unwrap().store.location().starts_with("file://"));
     }
 }
