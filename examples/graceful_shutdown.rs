@@ -1,4 +1,4 @@
-//! A shutdown while jobs run: two stop at a good point, one is cancelled.
+//! Runs during a shutdown: one stops at a safe point, one stops at once, one is cancelled.
 //!
 //!     cargo run --example graceful_shutdown
 
@@ -11,11 +11,11 @@ use jobs::history::RunOutcome;
 use jobs::{Builder, Run, State, Timestamp, singleton_job};
 use tokio::time::sleep;
 
-/// Invoices that were sent: what the next run goes on from.
+/// The number of invoices sent: the next run continues from it.
 #[derive(Clone, Default)]
 struct Sent(Arc<AtomicU32>);
 
-/// Would go on for minutes, but asks after each invoice whether the server wants to stop.
+/// Takes minutes, but checks after each invoice whether the server shuts down.
 #[singleton_job(key = "send-invoices", ttl = "10s", every = "1s")]
 async fn send_invoices(State(sent): State<Sent>, run: Run) {
     while !run.is_stopping() && sent.0.load(Ordering::Relaxed) < 1_000 {
@@ -25,7 +25,7 @@ async fn send_invoices(State(sent): State<Sent>, run: Run) {
     println!("send-invoices   stops after a whole invoice");
 }
 
-/// Waits for something that may never come, and for the server to stop.
+/// Waits for a message that may never arrive, and for the shutdown.
 #[singleton_job(key = "watch-inbox", ttl = "10s", every = "1s")]
 async fn watch_inbox(run: Run) {
     tokio::select! {
@@ -34,7 +34,7 @@ async fn watch_inbox(run: Run) {
     }
 }
 
-/// Asks nobody, and takes longer than the grace.
+/// Checks nothing, and takes longer than the grace.
 #[singleton_job(key = "rebuild-search", ttl = "10s", every = "1s")]
 async fn rebuild_search() {
     sleep(Duration::from_secs(600)).await;
@@ -48,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
     let builder = || jobs::builder().or_embedded().namespace(&namespace).state(sent.clone());
 
     // 25 s unless set, because orchestrators kill a process 30 s after asking it to stop.
-    let jobs = builder().shutdown_grace(Duration::from_secs(2)).start_all().await?;
+    let jobs = builder().shutdown_grace("2s").start_all().await?;
     println!("all three jobs are running for a while …");
     sleep(Duration::from_secs(4)).await;
     println!("… and the server shuts down, with a grace of 2 s");
@@ -58,7 +58,7 @@ async fn main() -> anyhow::Result<()> {
     show_history(builder()).await
 }
 
-/// What became of the runs is on the store, for whoever asks: here for a server that runs nothing itself.
+/// The outcomes of the runs are on the store: here a server reads them that runs nothing itself.
 async fn show_history(builder: Builder) -> anyhow::Result<()> {
     let expected = [
         ("send-invoices", RunOutcome::Succeeded),

@@ -35,7 +35,7 @@ impl Warehouse {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     // In production `jobs::start_all()`, with `JOBS_URL` for a store that all servers share.
-    let jobs = jobs::builder().without_jobs().url("memory://locked-function").start_all().await?;
+    let jobs = jobs::connect("memory://locked-function").await?;
 
     let (one, two) = tokio::join!(charge(7, "4111"), charge(7, "4111"));
     let (one, two) = (told("first click", one)?, told("second click", two)?);

@@ -193,7 +193,7 @@ pub async fn start_all() -> Result<Jobs, StartError> {
     builder().start_all().await
 }
 
-/// Connects to a store without scheduling jobs: for a program that only uses [locks](crate::locks), or that only operates the
+/// Connects to a store without scheduling jobs: for a program that only uses [locks], or that only operates the
 /// jobs of other servers. The short form of `jobs::builder().without_jobs().url(url).start_all()`.
 ///
 /// ```no_run

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use jobs::{Builder, Job, StartError, State, singleton_job};
+use jobs::{Builder, Job, OperateError, StartError, State, singleton_job};
 use support::fleet::{Orders, wait_until};
 use support::hand::Hand;
 use support::redis_server::RedisServer;
@@ -141,6 +141,8 @@ async fn every_bad_setting_is_refused_by_name() {
         (builder().namespace(""), ["the builder's `namespace`", "invalid namespace \"\""]),
         (builder().max_concurrent(0), ["the builder's `max_concurrent`", "at least 1"]),
         (builder().server_id("my server"), ["the builder's `server_id`", ""]),
+        (builder().shutdown_grace("25"), ["the builder's `shutdown_grace`", "invalid duration \"25\""]),
+        (builder().without_jobs().expect_jobs(["a"]), ["the builder's `expect_jobs`", "`without_jobs`"]),
         (builder().schedule("b", "1h"), ["the builder's `schedule`", "there is no job \"b\""]),
         (builder().schedule("a", "often"), ["[a] at", "invalid `every` \"often\""]),
         (builder().disable("b"), ["the builder's `disable`", "there is no job \"b\""]),
@@ -181,6 +183,7 @@ fn a_wrong_password_is_refused_at_once() {
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     assert!(error.contains("the store from JOBS_URL cannot be used"), "{error}");
     assert!(error.contains("check the user, its permissions"), "{error}");
+    assert!(!error.contains("allow_degraded_start"), "waiting does not correct a password: {error}");
     assert!(!server.told().iter().any(|line| line.contains("wrong@")), "{:?}", server.told());
 }
 
@@ -268,11 +271,65 @@ fn a_bad_schedule_from_outside_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn expected_job_that_is_not_linked_ends_the_start_by_name() {
+    let error = refused(builder().expect_jobs(["a", "import", "export"])).await;
+    assert!(matches!(&error, StartError::MissingJobs { missing, .. } if missing == &["import", "export"]));
+    says(&error, &["missing jobs: import, export", "this program has a.", "use that_crate as _;"]);
+    let none = jobs::builder().without_annotated().url("memory://none").expect_jobs(["import"]);
+    says(&refused(none).await, &["missing jobs: import", "this program has no jobs"]);
+    builder().expect_jobs(["a"]).start_all().await.expect("it is there").shutdown().await;
+    let disabled = builder().expect_jobs(["a"]).disable("a").start_all().await;
+    disabled.expect("a disabled job is there, too").shutdown().await;
+}
+
+#[tokio::test]
+async fn shutdown_grace_is_a_duration_or_a_text() {
+    for builder in [builder().shutdown_grace("1s"), builder().shutdown_grace(Duration::from_secs(1))] {
+        builder.start_all().await.expect("both are understood").shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn operator_call_after_the_shutdown_does_not_blame_the_store() {
+    let jobs = builder().start_all().await.unwrap();
+    jobs.shutdown().await;
+    let refused = [
+        jobs.history("a").await.map(drop),
+        jobs.servers().await.map(drop),
+        jobs.pause("a").await,
+        jobs.run_now("a").await.map(drop),
+        jobs.cancel("a").await.map(drop),
+        jobs.reset("a").await,
+        jobs.forget("a").await.map(drop),
+        jobs.locks().await.map(drop),
+        jobs.break_lock("a").await.map(drop),
+        jobs.diagnose().await.map(drop),
+    ];
+    for refused in refused {
+        let error = refused.expect_err("it has ended");
+        assert!(matches!(error, OperateError::ShuttingDown), "{error:?}");
+        assert!(!error.to_string().contains("store"), "{error}");
+    }
+}
+
+#[test]
+fn operator_call_names_the_store_that_is_unreachable() {
+    let mut redis = RedisServer::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let jobs = runtime.block_on(jobs::connect(redis.url())).expect("the store is there");
+    redis.kill();
+    let error = runtime.block_on(jobs.servers()).expect_err("it is gone");
+    assert!(matches!(&error, OperateError::Store(_)), "{error:?}");
+    assert!(error.to_string().contains(&redis.url()), "{error}");
+    runtime.block_on(jobs.shutdown());
+}
+
+#[tokio::test]
 async fn tool_without_jobs_starts_on_request_and_operates_jobs_of_other_servers() {
     let report = Job::new("report").every("1h").unwrap().run(|_| async {});
     let url = "memory://a-tool-without-jobs";
     let server = jobs::builder().without_annotated().url(url).job(report).start_all().await.unwrap();
-    let tool = jobs::builder().without_jobs().url(url).start_all().await.unwrap();
+    let tool = jobs::connect(url).await.unwrap();
     // The server announces itself when it has started.
     let announced = async {
         while tool.servers().await.unwrap().iter().all(|server| server.jobs.is_empty()) {

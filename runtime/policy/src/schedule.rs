@@ -139,6 +139,13 @@ impl Schedule {
         self.text.clone()
     }
 
+    /// An instant in the schedule's time zone, as in `2026-03-29T03:00:00+02:00`; `None` for a schedule in UTC.
+    pub fn in_zone(&self, instant: Timestamp) -> Option<String> {
+        let zone = jiff::tz::TimeZone::get(self.tz.as_deref()?).ok()?;
+        let local = jiff::Timestamp::from_microsecond(instant.as_micros()).ok()?.to_zoned(zone);
+        Some(local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
+    }
+
     /// The same time zone with another text, for a schedule that configuration overrides.
     pub fn overridden(&self, text: &str) -> Result<Self, ScheduleError> {
         Self::parse(text, self.tz.as_deref().filter(|_| is_cron(text)))

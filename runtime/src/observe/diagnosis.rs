@@ -1,9 +1,10 @@
-//! What could hurt: looked for once at start, and whenever somebody wants to know.
+//! Diagnosis: problems of the store and of the jobs, checked at start and on request.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
+use singleton_jobs_policy::Policy;
 use singleton_jobs_policy::timing::request_timeout;
 use tokio::time::{Instant, timeout_at};
 
@@ -13,30 +14,34 @@ use crate::server::Server;
 use crate::server::heartbeat;
 use crate::store::{StoreError, names};
 
-/// A store that has just answered is given so long for all questions: a start is not held up by them.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The time limit for all checks together: they must not delay a start for long.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
+
+/// A ttl of more ticks is reported. With the default ttl that is an interval of less than 1 s.
+const TICKS_PER_TTL: u32 = 60;
 
 /// One slow answer may be chance.
 const MEASUREMENTS: u32 = 3;
 
-/// Everything that could hurt this server, the worst first.
+/// All findings about this server, the worst first.
 pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, StoreError> {
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + TIME_LIMIT;
     let round_trip = round_trip(server, give_up).await?;
     let mut keys: Vec<_> = server.jobs.keys().cloned().collect();
     keys.sort();
     let mut findings = match timeout_at(give_up, server.store.diagnose(&keys)).await {
         Ok(Ok(findings)) => findings,
         Ok(Err(error)) => vec![not_checked(&error.to_string())],
-        Err(_) => vec![not_checked(&format!("no answer within {PATIENCE:?}"))],
+        Err(_) => vec![not_checked(&format!("no answer within {TIME_LIMIT:?}"))],
     };
     findings.extend(about_ttls(server, round_trip));
+    findings.extend(about_long_ttls(server));
     findings.extend(about_clocks(server));
     findings.sort_by_key(|finding| Reverse(finding.severity));
     Ok(findings)
 }
 
-/// Says in the log what was found, and returns what a start must not go on with.
+/// Logs the findings of a start, and returns the errors, which end it.
 pub(crate) async fn at_start(server: &Server) -> Vec<Finding> {
     let findings = match examine(server).await {
         Ok(findings) => findings,
@@ -44,28 +49,29 @@ pub(crate) async fn at_start(server: &Server) -> Vec<Finding> {
     };
     let (errors, others): (Vec<_>, Vec<_>) =
         findings.into_iter().partition(|finding| finding.severity == Severity::Error);
-    tell(server, &others);
+    log(server, &others);
     errors
 }
 
-/// The same for a server that has to start without its store: as soon as that answers.
+/// Logs the findings of a degraded start, as soon as the store answers.
 pub(crate) fn once_the_store_is_back(server: Arc<Server>) -> impl Future<Output = ()> {
     let mut events = server.events.subscribe(server.time.now());
     async move {
         while let Some(event) = events.next().await {
             if event.kind == EventKind::StoreBack {
                 let errors = at_start(&server).await;
-                return tell(&server, &errors);
+                return log(&server, &errors);
             }
         }
     }
 }
 
-pub(crate) fn tell(server: &Server, findings: &[Finding]) {
+/// Logs findings.
+pub(crate) fn log(server: &Server, findings: &[Finding]) {
     let store = server.store.location();
     for Finding { kind, severity, message } in findings {
         match severity {
-            // The first announcement says it, as an event too; but who has no jobs announces nothing.
+            // The first heartbeat reports it, as an event too; but a server without jobs has no heartbeat.
             _ if *kind == FindingKind::ClockDiffers && !server.jobs.is_empty() => {}
             Severity::Note => tracing::debug!(target: "jobs", store, finding = ?kind, "{message}"),
             Severity::Warning => tracing::warn!(target: "jobs", store, finding = ?kind, "{message}"),
@@ -75,17 +81,17 @@ pub(crate) fn tell(server: &Server, findings: &[Finding]) {
 }
 
 fn not_checked(why: &str) -> Finding {
-    Finding::not_checked(format!("what could hurt about the store could not be checked: {why}"))
+    Finding::not_checked(format!("the store could not be checked: {why}"))
 }
 
-/// How long the store takes to answer over a connection that is open.
+/// The time of a request to the store over an open connection.
 async fn round_trip(server: &Server, give_up: Instant) -> Result<Duration, StoreError> {
     let ttls = server.jobs.values().map(|job| job.policy.ttl);
     let shortest = ttls.map(request_timeout).min().unwrap_or(Duration::MAX);
     let mut fastest = Duration::MAX;
     for _ in 0..MEASUREMENTS {
         let sent = Instant::now();
-        server.requests(PATIENCE).ping().await?;
+        server.requests(TIME_LIMIT).ping().await?;
         fastest = fastest.min(sent.elapsed());
         if fastest < shortest || Instant::now() + fastest > give_up {
             break;
@@ -94,7 +100,7 @@ async fn round_trip(server: &Server, give_up: Instant) -> Result<Duration, Store
     Ok(fastest)
 }
 
-/// A request is given up after a sixth of the ttl: if every one takes longer, the job never runs.
+/// A request times out after a sixth of the ttl: if every one takes longer, the job never runs.
 fn about_ttls(server: &Server, round_trip: Duration) -> Option<Finding> {
     let hurried = |ttl| request_timeout(ttl) <= round_trip;
     let jobs = server.jobs.iter().filter(|(_, job)| hurried(job.policy.ttl));
@@ -104,10 +110,33 @@ fn about_ttls(server: &Server, round_trip: Duration) -> Option<Finding> {
         Finding::warning(
             FindingKind::TooSlow,
             format!(
-                "the store takes {round_trip:.0?} to answer, and a request is given up after a sixth of its job's ttl, at \
-                 the latest after 5 s: so {} can never run; set a ttl of more than {:.0?}, or a store that is nearer",
+                "the store takes {round_trip:.0?} to answer, and a request times out after a sixth of its job's ttl, at \
+                 most after 5 s: {} can never run; set a ttl of more than {:.0?}, or use a store that is nearer",
                 names(&keys),
                 round_trip * 6
+            ),
+        )
+    })
+}
+
+/// After a crash no server runs the job before its ttl is over.
+fn about_long_ttls(server: &Server) -> Option<Finding> {
+    let now = server.time.now();
+    let is_long = |policy: &Policy| {
+        let Some(schedule) = policy.schedule.as_ref().filter(|_| policy.keep_alive) else { return false };
+        let next = schedule.next_after(now);
+        let gap = next.and_then(|next| Some(schedule.next_after(next)?.since(next)));
+        gap.is_some_and(|gap| policy.ttl > gap.saturating_mul(TICKS_PER_TTL))
+    };
+    let jobs = server.jobs.iter().filter(|(_, job)| is_long(&job.policy));
+    let keys: Vec<_> = jobs.map(|(key, _)| key.clone()).collect();
+    (!keys.is_empty()).then(|| {
+        Finding::warning(
+            FindingKind::LongTtl,
+            format!(
+                "the ttl of {} is longer than {TICKS_PER_TTL} ticks: after a crash of the server that runs it, no server \
+                 starts it before its ttl is over; set a shorter ttl, since a run in progress extends its lease",
+                names(&keys)
             ),
         )
     })

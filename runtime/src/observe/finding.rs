@@ -55,6 +55,8 @@ pub enum FindingKind {
     Unreadable,
     /// The store takes longer to answer than a job's ttl allows.
     TooSlow,
+    /// A job's ttl is many times longer than its interval, so a crash costs many ticks.
+    LongTtl,
     /// Something could not be looked at.
     NotChecked,
     /// Anything else, found by a store of your own.

@@ -244,9 +244,10 @@ impl Builder {
         let shutdown_grace = self.shutdown_grace.map_err(|problem| {
             StartError::builder("shutdown_grace", format!("invalid duration {problem}"))
         })?;
-        let SelectedJobs { jobs, disabled } = match self.without_jobs {
-            true => SelectedJobs::default(),
-            false => self.selection.check(&self.states, &Variables::from_environment())?,
+        let SelectedJobs { jobs, disabled } = if self.without_jobs {
+            SelectedJobs::default()
+        } else {
+            self.selection.check(&self.states, &Variables::from_environment())?
         };
         let opened = self.store.open()?;
         let runtime = SchedulerRuntime::new()?;

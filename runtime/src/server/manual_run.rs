@@ -58,7 +58,7 @@ pub(crate) fn take_up(server: &Arc<Server>, Note { name: key, text: id }: Note) 
         match claim_and_run(&server, &job, What::Requested(id)).await {
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(target: "jobs", key, %error, "[{key}] failed to start a requested run")
+                tracing::warn!(target: "jobs", key, %error, "[{key}] failed to start a requested run");
             }
         }
     });

@@ -36,9 +36,10 @@ pub(crate) mod running;
 pub(crate) mod store_choice;
 pub(crate) mod thread;
 
-/// A place among the runs of a server; `None` where there is no limit.
+/// A slot for one run, as `max_concurrent` limits them; `None` without a limit.
 pub(crate) type Slot = Option<OwnedSemaphorePermit>;
 
+/// One running scheduler: its configuration, its connections to the store and the application, and its state.
 pub(crate) struct Server {
     pub(crate) id: Arc<str>,
     pub(crate) begun: Instant,
@@ -46,33 +47,33 @@ pub(crate) struct Server {
     pub(crate) time: StoreTime,
     pub(crate) jobs: BTreeMap<String, Arc<Job>>,
     pub(crate) states: Arc<States>,
-    /// Where the scheduler's own tasks run.
+    /// The runtime of the scheduler's own tasks.
     pub(crate) host: Place,
-    /// Where jobs run: the application's runtime, not the scheduler's.
+    /// The application's runtime, on which jobs run.
     pub(crate) app: Application,
     pub(crate) slots: Option<Arc<Semaphore>>,
     pub(crate) health: HealthCell,
     pub(crate) running: RunsInProgress,
-    /// The turns of this server's requests for one semaphore.
+    /// Queues of this server's requests, one per semaphore.
     pub(crate) turns: Turns,
-    /// Who waits here for locks.
+    /// The callers on this server that wait for locks.
     pub(crate) lines: Lines,
-    /// The locks by hand that are held here.
+    /// The manual locks that this server holds.
     pub(crate) held: HeldHere,
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) history_limit: usize,
     /// How long a shutdown waits for runs before it cancels them.
     pub(crate) shutdown_grace: Duration,
-    /// No further run is started, of no kind.
+    /// No further run of any kind is started.
     pub(crate) no_new_runs: Arc<Flag>,
     /// The server shuts down. Runs can see it.
     pub(crate) stop: Arc<Flag>,
-    /// Runs that still go on are cancelled.
+    /// Runs in progress are cancelled.
     pub(crate) cancel_runs: Flag,
     /// The scheduler itself has failed.
     pub(crate) failed: Flag,
-    /// Every tick from its claim to its release.
+    /// The tasks that a shutdown waits for: every tick from its claim to its release.
     pub(crate) ticks: TaskTracker,
 }
 
@@ -92,7 +93,7 @@ pub(crate) struct ServerConfig {
 
 impl Server {
     pub(crate) fn new(mut config: ServerConfig) -> Self {
-        // Jobs that fire one after the other lie beside each other: memory is what firing thousands waits for.
+        // In the order in which they fire, so that they are adjacent in memory: cache misses dominate with thousands of jobs.
         config.jobs.sort_by(|one, other| one.policy.key.cmp(&other.policy.key));
         let jobs = config.jobs.into_iter().map(|job| (job.policy.key.clone(), Arc::new(job)));
         Self {
@@ -121,23 +122,23 @@ impl Server {
         }
     }
 
-    /// A task that a shutdown waits for.
+    /// Spawns a task that a shutdown waits for.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         drop(self.host.spawn(self.ticks.track_future(future)));
     }
 
-    /// Something happened: it is logged, and whoever listens is told.
+    /// Logs an event and sends it to the subscribers.
     pub(crate) fn tell(&self, job: Option<&Job>, kind: EventKind) {
         self.tell_of(job.map(|job| job.policy.key.as_str()).unwrap_or_default(), kind);
     }
 
-    /// The same, of a key that need not be a job's.
+    /// The same, for a key that need not be a job's.
     pub(crate) fn tell_of(&self, key: &str, kind: EventKind) {
         log::event(self, key, &kind);
         self.events.send(|| Event { at: self.time.now(), key: key.to_owned(), kind });
     }
 
-    /// Requests to the store that it answers within this time.
+    /// Requests to the store, each with this time limit.
     pub(crate) fn requests(&self, within: Duration) -> Requests<'_> {
         Requests { store: &*self.store, time: &self.time, turns: &self.turns, observe: self, within }
     }
@@ -156,7 +157,7 @@ impl Server {
         }
     }
 
-    /// A place among the runs of this server, if one is free.
+    /// A slot for a run, if one is free.
     pub(crate) fn free_slot(&self) -> Option<Slot> {
         match &self.slots {
             None => Some(None),
@@ -164,7 +165,7 @@ impl Server {
         }
     }
 
-    /// A place among the runs of this server, if one comes free in time.
+    /// A slot for a run, if one is free before this instant.
     pub(crate) async fn slot(&self, until: Option<Timestamp>) -> Option<Slot> {
         let Some(slots) = self.slots.clone() else { return Some(None) };
         let permit = match until {
@@ -177,7 +178,7 @@ impl Server {
     }
 }
 
-/// Learns the store's health from how requests fare.
+/// Derives the store's health from the results of requests.
 impl Observe for Server {
     fn answered(&self, step: &'static str) {
         if self.health.store_answered(step) {
@@ -186,7 +187,7 @@ impl Observe for Server {
     }
 
     fn failed(&self, step: &'static str, error: &StoreError) {
-        // One key that cannot be read says nothing about the store; its ticks tell of it.
+        // One unreadable key is no failure of the store; its ticks report it.
         if error.kind() != StoreErrorKind::Unreadable && self.health.store_failed(step, error) {
             self.tell(None, EventKind::StoreUnavailable { error: error.to_string() });
         }
@@ -204,14 +205,14 @@ impl Drop for FailOnPanic {
     }
 }
 
-/// `host-pid-random`: who this is, on the store and in every server's log.
+/// `host-pid-random`: this server's id on the store and in every server's log.
 pub(crate) fn server_id(name: Option<&str>) -> String {
     let random = Uuid::new_v4().simple().to_string();
     let host = name.map_or_else(host_name, str::to_owned);
     format!("{host}-{}-{}", std::process::id(), &random[..6])
 }
 
-/// Only for people to read: where no name can be found, the rest of the id tells servers apart.
+/// For people only: without a host name, the rest of the id still distinguishes servers.
 fn host_name() -> String {
     let asked = std::env::var("HOSTNAME").ok();
     let asked = asked.or_else(|| std::env::var("COMPUTERNAME").ok());

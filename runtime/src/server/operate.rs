@@ -1,4 +1,4 @@
-//! The operator's calls: questions about jobs and servers, and what changes them on every server.
+//! The operator's calls: they query jobs and servers, and change jobs on every server.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -52,6 +52,9 @@ impl StoreChoice {
         let named = self.url.map(|url| (url, "the builder's `url`".to_owned()));
         let named = named.or_else(|| variable("JOBS_URL")).or_else(|| variable("REDIS_URL"));
         if let Some((url, source)) = named {
+            if let Some(warning) = warning(&url, &source).filter(|_| !debug_build) {
+                tracing::warn!(target: "jobs", "{warning}");
+            }
             return open_url(&url, namespace.as_deref(), source);
         }
         if self.or_embedded {
@@ -84,6 +87,21 @@ impl StoreChoice {
             }
         }
     }
+}
+
+/// The reason to doubt a URL in production.
+fn warning(url: &str, source: &str) -> Option<String> {
+    if url.trim().starts_with("memory://") {
+        return Some(format!(
+            "{source} names a store in the memory of this process: every other process runs every job, too, and a restart \
+             forgets all runs; use a store that all servers share"
+        ));
+    }
+    (source == "REDIS_URL").then(|| {
+        "the store is taken from REDIS_URL, which often names a cache: a cache may evict what it has stored, and jobs \
+         would run twice; set JOBS_URL to name the store of the jobs explicitly"
+            .to_owned()
+    })
 }
 
 /// An environment variable and its name; an empty one is not set.
@@ -182,21 +200,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_build_without_a_store_does_not_start() {
+    fn release_build_without_a_store_does_not_start() {
         let error = StoreChoice::default().open_in(false).err().expect("no store is configured");
         assert!(matches!(error, StartError::NoStore));
-        let said = error.to_string();
-        assert!(said.contains("JOBS_URL=redis://") && said.contains("or_embedded()"), "{said}");
+        let text = error.to_string();
+        assert!(text.contains("JOBS_URL=redis://") && text.contains("or_embedded()"), "{text}");
     }
 
     #[test]
-    fn a_release_build_takes_the_embedded_store_only_when_told_to() {
-        let told = StoreChoice { or_embedded: true, ..StoreChoice::default() };
-        assert!(told.open_in(false).unwrap().store.location().starts_with("file://"));
+    fn release_build_uses_the_embedded_store_only_if_the_builder_allows_it() {
+        let allowed = StoreChoice { or_embedded: true, ..StoreChoice::default() };
+        assert!(allowed.open_in(false).unwrap().store.location().starts_with("file://"));
     }
 
     #[test]
-    fn a_url_that_needs_a_feature_says_which() {
+    fn url_that_needs_a_feature_names_it() {
         for (url, feature, there) in [
             ("redis://host", "redis", cfg!(feature = "redis")),
             ("redis+sentinel://:secret@host/shop", "redis", cfg!(feature = "redis")),
@@ -209,16 +227,28 @@ mod tests {
                     assert!(there && !location.contains("secret"), "{location}");
                 }
                 Err(error) => {
-                    let said = error.to_string();
-                    assert!(!there && said.contains(&format!("the feature `{feature}`")), "{said}");
-                    assert!(!said.contains("secret"), "{said}");
+                    let text = error.to_string();
+                    assert!(!there && text.contains(&format!("the feature `{feature}`")), "{text}");
+                    assert!(!text.contains("secret"), "{text}");
                 }
             }
         }
     }
 
     #[test]
-    fn a_debug_build_without_a_store_uses_files() {
+    fn release_build_warns_of_a_store_in_memory_and_of_a_url_that_may_be_a_cache() {
+        let memory = warning("memory://shop", "JOBS_URL").expect("a warning");
+        assert!(memory.starts_with("JOBS_URL names a store in the memory"), "{memory}");
+        assert!(warning(" memory://shop", "the builder's `url`").is_some());
+        let cache = warning("redis://cache", "REDIS_URL").expect("a warning");
+        assert!(cache.contains("REDIS_URL") && cache.contains("set JOBS_URL"), "{cache}");
+        for (url, source) in [("redis://jobs", "JOBS_URL"), ("file:///var/lib/jobs", "the builder's `url`")] {
+            assert_eq!(warning(url, source), None);
+        }
+    }
+
+    #[test]
+    fn debug_build_without_a_store_uses_files() {
         assert!(StoreChoice::default().open_in(true).unwrap().store.location().starts_with("file://"));
     }
 }

@@ -13,11 +13,13 @@ use super::error::StartError;
 use super::handle::{Closed, Jobs};
 use super::heartbeat;
 use super::{Server, ServerConfig};
+use crate::Timestamp;
 use crate::diagnosis::Finding;
 use crate::job::Job;
 use crate::locks;
 use crate::observe::diagnosis;
 use crate::observe::hook::Hook;
+use crate::schedule::Schedule;
 use crate::tick::clock_watch::watch_clock;
 use crate::tick::scheduler;
 use crate::util::backoff::Backoff;
@@ -135,7 +137,7 @@ fn refusal(findings: Vec<Finding>, server: &Server, source: &str) -> Option<Star
 /// Logs why no job can run yet, and the findings about the store when it answers.
 fn start_degraded(server: &Arc<Server>, error: &StartError) {
     match error {
-        StartError::Unfit { findings, .. } => diagnosis::tell(server, findings),
+        StartError::Unfit { findings, .. } => diagnosis::log(server, findings),
         StartError::Store { error, .. } => {
             tracing::error!(target: "jobs", %error, "starting without the store; no job runs until it answers");
             drop(server.host.spawn(diagnosis::once_the_store_is_back(server.clone())));
@@ -176,7 +178,7 @@ async fn reach_store(server: &Server) -> Result<(), crate::store::StoreError> {
     loop {
         match server.requests(Duration::from_secs(3)).ping().await {
             Ok(_) => return Ok(()),
-            // A refusal, such as a wrong password, lasts until somebody acts.
+            // A refusal, such as a wrong password, lasts until an operator acts.
             Err(error) if Instant::now() >= give_up || !error.kind().may_pass() => return Err(error),
             Err(_) => tokio::time::sleep(backoff.next()).await,
         }
@@ -252,9 +254,34 @@ fn log_job(server: &Server, job: &Job) {
             tracing::info!(target: "jobs", key, place, about, "[{key}] has no schedule; only manual runs");
         }
         Some(schedule) => {
-            let next =
-                schedule.next_after(server.time.now()).map(|next| next.to_string()).unwrap_or_default();
-            tracing::info!(target: "jobs", key, place, about, "[{key}] {schedule}, next at {next}");
+            let next = next_tick(schedule, server.time.now());
+            tracing::info!(target: "jobs", key, place, about, "[{key}] {schedule}, {next}");
         }
+    }
+}
+
+/// `next at 2026-07-01T01:00:00Z (2026-07-01T03:00:00+02:00)`
+fn next_tick(schedule: &Schedule, now: Timestamp) -> String {
+    let Some(next) = schedule.next_after(now) else { return "no further tick".to_owned() };
+    match schedule.in_zone(next) {
+        Some(local) => format!("next at {next} ({local})"),
+        None => format!("next at {next}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_tick_is_shown_in_utc_and_in_the_zone_of_the_job() {
+        let shown = |every, zone| {
+            let schedule = Schedule::parse(every, zone).unwrap();
+            next_tick(&schedule, Timestamp::from_micros(1_782_820_800_000_000)) // 30 June 2026, noon
+        };
+        let berlin = shown("0 3 * * *", Some("Europe/Berlin"));
+        assert_eq!(berlin, "next at 2026-07-01T01:00:00Z (2026-07-01T03:00:00+02:00)");
+        assert_eq!(shown("0 3 * * *", None), "next at 2026-07-01T03:00:00Z");
+        assert_eq!(shown("1h", None), "next at 2026-06-30T13:00:00Z");
     }
 }

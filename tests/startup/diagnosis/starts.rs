@@ -141,3 +141,28 @@ async fn a_diagnosis_that_takes_too_long_neither_fails_nor_delays_a_start() {
     only(&findings, FindingKind::NotChecked, Severity::Note, &["no answer within"]);
     jobs.shutdown().await;
 }
+
+/// The findings about a job with this schedule and ttl, on a store about which there are none.
+async fn found_about(every: &str, ttl_secs: u64, keep_alive: bool) -> Vec<jobs::diagnosis::Finding> {
+    let job = jobs::Job::new("import").every(every).unwrap().ttl(Duration::from_secs(ttl_secs));
+    let job = job.keep_alive(keep_alive).run(async |_| ());
+    let builder = jobs::builder().without_annotated().url("memory://long-ttl").job(job);
+    let jobs = builder.start_all().await.unwrap();
+    let findings = jobs.diagnose().await.unwrap();
+    jobs.shutdown().await;
+    findings
+}
+
+#[tokio::test]
+async fn ttl_much_longer_than_the_interval_is_a_warning() {
+    let findings = found_about("1s", 600, true).await;
+    only(&findings, FindingKind::LongTtl, Severity::Warning, &["the ttl of import", "set a shorter ttl"]);
+    for (every, ttl) in [("1s", 60), ("1h", 600), ("* * * * *", 3600)] {
+        assert_eq!(found_about(every, ttl, true).await, [], "{every}, {ttl} s");
+    }
+    assert_eq!(
+        found_about("1s", 600, false).await,
+        [],
+        "without keep-alive the ttl must be as long as a run"
+    );
+}

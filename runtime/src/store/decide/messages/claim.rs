@@ -197,7 +197,7 @@ pub enum Taken {
 /// Who holds a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The server's [id](crate::Jobs::server); unknown if another program holds the lock.
+    /// The server's [id](crate::Jobs::server_id); unknown if another program holds the lock.
     pub server: Option<String>,
     /// Since when, if known.
     pub since: Option<Timestamp>,
