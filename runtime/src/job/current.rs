@@ -44,27 +44,27 @@ pub(crate) fn get() -> Option<Run> {
 }
 
 /// From now until the returned value is dropped this thread is in the run.
-pub(crate) fn enter(run: &Run) -> Entered {
-    Entered(CURRENT.replace(Some(run.clone())))
+pub(crate) fn enter(run: &Run) -> CurrentRunGuard {
+    CurrentRunGuard(CURRENT.replace(Some(run.clone())))
 }
 
-pub(crate) struct Entered(Option<Run>);
+pub(crate) struct CurrentRunGuard(Option<Run>);
 
-impl Drop for Entered {
+impl Drop for CurrentRunGuard {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
 }
 
 /// See [`testing::pretend_locked`](crate::testing::pretend_locked).
-pub(crate) fn pretend() -> Pretended {
+pub(crate) fn pretend() -> PretendedLock {
     PRETENDED.set(PRETENDED.get() + 1);
-    Pretended(std::marker::PhantomData)
+    PretendedLock(std::marker::PhantomData)
 }
 
-pub(crate) struct Pretended(std::marker::PhantomData<*const ()>);
+pub(crate) struct PretendedLock(std::marker::PhantomData<*const ()>);
 
-impl Drop for Pretended {
+impl Drop for PretendedLock {
     fn drop(&mut self) {
         PRETENDED.set(PRETENDED.get() - 1);
     }

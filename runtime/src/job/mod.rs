@@ -10,12 +10,12 @@ use singleton_jobs_policy::{Missed, OnCrash, OnLost, Overlap, Policy, Schedule, 
 
 use crate::server::Server;
 use crate::tick::takeover::Watch;
-use crate::util::watched::Watched;
+use crate::util::watched::WatchedNumber;
 use crate::{Run, Timestamp};
 use outcome::IntoOutcome;
 use parameters::{Need, States};
 use registry::JobFuture;
-use run::Home;
+use run::RunContext;
 
 pub(crate) mod current;
 pub mod generated;
@@ -24,7 +24,7 @@ pub(crate) mod parameters;
 pub(crate) mod registry;
 pub(crate) mod run;
 
-pub(crate) type JobFn = Arc<dyn Fn(&Run, &States) -> JobFuture + Send + Sync>;
+pub(crate) type JobFunction = Arc<dyn Fn(&Run, &States) -> JobFuture + Send + Sync>;
 
 /// A job that was built at run time, for schedules that come from configuration.
 ///
@@ -49,22 +49,22 @@ pub struct Job {
     pub(crate) description: String,
     pub(crate) place: String,
     pub(crate) needs: Vec<Need>,
-    pub(crate) call: JobFn,
-    pub(crate) here: Here,
+    pub(crate) call: JobFunction,
+    pub(crate) activity: JobActivity,
 }
 
 /// What this server knows of a job's ticks and runs here.
 #[derive(Default)]
-pub(crate) struct Here {
+pub(crate) struct JobActivity {
     /// Where its runs are.
-    home: OnceLock<Arc<Home>>,
+    run_context: OnceLock<Arc<RunContext>>,
     /// The newest tick that was fired, in microseconds.
-    pub(crate) newest: Watched,
+    pub(crate) newest: WatchedNumber,
     /// How many runs were released.
-    pub(crate) released: Watched,
+    pub(crate) released: WatchedNumber,
     /// How many runs go on although their lease is lost: because they block, or were told to. The store would let this
     /// server in beside them.
-    astray: AtomicUsize,
+    unleased: AtomicUsize,
     /// Whether somebody waits for the end of a run, to take its tick over.
     pub(crate) watch: Watch,
     /// The last tick that was said to be overdue, in microseconds.
@@ -73,25 +73,25 @@ pub(crate) struct Here {
     pub(crate) other_schedule: Mutex<String>,
 }
 
-impl Here {
-    pub(crate) fn has_astray_run(&self) -> bool {
-        self.astray.load(Ordering::SeqCst) > 0
+impl JobActivity {
+    pub(crate) fn has_unleased_run(&self) -> bool {
+        self.unleased.load(Ordering::SeqCst) > 0
     }
 }
 
 /// While a run without a lease may still go on, its job is not claimed here.
-pub(crate) struct Astray<'a>(&'a Job);
+pub(crate) struct UnleasedRun<'a>(&'a Job);
 
-impl<'a> Astray<'a> {
+impl<'a> UnleasedRun<'a> {
     pub(crate) fn new(job: &'a Job) -> Self {
-        job.here.astray.fetch_add(1, Ordering::SeqCst);
+        job.activity.unleased.fetch_add(1, Ordering::SeqCst);
         Self(job)
     }
 }
 
-impl Drop for Astray<'_> {
+impl Drop for UnleasedRun<'_> {
     fn drop(&mut self) {
-        self.0.here.astray.fetch_sub(1, Ordering::SeqCst);
+        self.0.activity.unleased.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -113,15 +113,15 @@ impl Job {
     }
 
     /// Where its runs are. A job is on one server only.
-    pub(crate) fn home(&self, server: &Arc<Server>) -> &Arc<Home> {
-        let home = self.here.home.get_or_init(|| Home::new(&self.policy.key, server));
-        debug_assert!(home.is_on(server));
-        home
+    pub(crate) fn run_context(&self, server: &Arc<Server>) -> &Arc<RunContext> {
+        let run_context = self.activity.run_context.get_or_init(|| RunContext::new(&self.policy.key, server));
+        debug_assert!(run_context.is_on(server));
+        run_context
     }
 
-    /// Resolves when a newer tick was fired here: whoever still waits with an older one need not go on.
+    /// Resolves when a newer tick was fired on this server: a claim of an older one need not wait any longer.
     pub(crate) async fn superseded(&self, tick: Timestamp) {
-        self.here.newest.exceeds(tick.as_micros()).await;
+        self.activity.newest.exceeds(tick.as_micros()).await;
     }
 }
 
@@ -242,7 +242,7 @@ impl JobBuilder {
             place: self.place,
             needs: Vec::new(),
             call: Arc::new(call),
-            here: Here::default(),
+            activity: JobActivity::default(),
         }
     }
 }

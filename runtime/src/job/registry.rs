@@ -51,7 +51,7 @@ impl Registration {
             place,
             needs: needs.0,
             call: std::sync::Arc::new(self.call),
-            here: super::Here::default(),
+            activity: super::JobActivity::default(),
         })
     }
 }

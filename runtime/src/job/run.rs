@@ -23,12 +23,12 @@ use crate::util::watched::Flag;
 /// ```
 #[derive(Clone)]
 pub struct Run {
-    inner: Arc<Inner>,
+    state: Arc<RunState>,
     retry: u32,
 }
 
-struct Inner {
-    home: Arc<Home>,
+struct RunState {
+    run_context: Arc<RunContext>,
     id: RunRef,
     cancelled: Flag,
     progress: Mutex<Option<Progress>>,
@@ -36,14 +36,14 @@ struct Inner {
 
 /// Where a run is. All runs of a job on a server share one, so that thousands of jobs that start together do not count
 /// references to the same things.
-pub(crate) struct Home {
+pub(crate) struct RunContext {
     key: Arc<str>,
     server: Arc<str>,
     instance: Instance,
     stopping: Arc<Flag>,
 }
 
-impl Home {
+impl RunContext {
     pub(crate) fn new(key: &str, server: &Arc<Server>) -> Arc<Self> {
         Arc::new(Self {
             key: key.into(),
@@ -66,20 +66,20 @@ impl Home {
 const LONGEST_STATUS: usize = 200;
 
 impl Run {
-    pub(crate) fn new(home: Arc<Home>, id: RunRef) -> Self {
-        let inner = Inner { home, id, cancelled: Flag::default(), progress: Mutex::default() };
-        Self { inner: Arc::new(inner), retry: 0 }
+    pub(crate) fn new(run_context: Arc<RunContext>, id: RunRef) -> Self {
+        let state = RunState { run_context, id, cancelled: Flag::default(), progress: Mutex::default() };
+        Self { state: Arc::new(state), retry: 0 }
     }
 
     /// A run outside any scheduler, for calling a job's function in a unit test. Its fence is 1.
     pub fn detached(key: impl Into<String>) -> Self {
-        let home = Home {
+        let run_context = RunContext {
             key: key.into().into(),
             server: "detached".into(),
             instance: Instance::default(),
             stopping: Arc::default(),
         };
-        Self::new(Arc::new(home), RunRef { tick: None, fence: 1, attempt: 1 })
+        Self::new(Arc::new(run_context), RunRef { tick: None, fence: 1, attempt: 1 })
     }
 
     /// The run that this code is in, however deep; `None` outside of jobs, and in tasks and threads that a job
@@ -90,13 +90,13 @@ impl Run {
 
     /// The job's key.
     pub fn key(&self) -> &str {
-        &self.inner.home.key
+        &self.state.run_context.key
     }
 
     /// The scheduled instant this run is for: the same on whichever server it runs, however late it starts.
     /// `None` for a run by hand.
     pub fn tick(&self) -> Option<Timestamp> {
-        self.inner.id.tick
+        self.state.id.tick
     }
 
     /// A number greater than that of every earlier run of this job. Send it along with writes, and let
@@ -104,12 +104,12 @@ impl Run {
     /// overtaken cannot spoil its successor's work. It is positive and below 2⁵³: exact in SQL, in JSON
     /// and in Lua.
     pub fn fence(&self) -> i64 {
-        self.inner.id.fence
+        self.state.id.fence
     }
 
     /// 1 for a tick's first run, 2 when another server took it over, and so on.
     pub fn attempt(&self) -> u32 {
-        self.inner.id.attempt
+        self.state.id.attempt
     }
 
     /// 0 for the first try, 1 for the first retry under the same lease, and so on.
@@ -119,30 +119,30 @@ impl Run {
 
     /// The server this run is on.
     pub fn server(&self) -> &str {
-        &self.inner.home.server
+        &self.state.run_context.server
     }
 
     /// Whether this run has been told to stop: its lease is lost, its time is over, or the server is
     /// shutting down and waits no longer. The function is dropped at its next `await` then; this is for
     /// work it has handed to other tasks or threads.
     pub fn is_cancelled(&self) -> bool {
-        self.inner.cancelled.is_raised()
+        self.state.cancelled.is_raised()
     }
 
     /// Waits until this run is told to stop.
     pub async fn cancelled(&self) {
-        self.inner.cancelled.raised().await;
+        self.state.cancelled.raised().await;
     }
 
     /// Whether the server has begun to shut down. A job that works through a list asks between two items.
     pub fn is_stopping(&self) -> bool {
-        self.inner.home.stopping.is_raised()
+        self.state.run_context.stopping.is_raised()
     }
 
     /// Waits until the server begins to shut down. The run may go on for the shutdown's grace: time to
     /// reach a good place to stop.
     pub async fn stopping(&self) {
-        self.inner.home.stopping.raised().await;
+        self.state.run_context.stopping.raised().await;
     }
 
     /// Says how far this run is, for [`Jobs::history`](crate::Jobs::history) on every server. A `total` of 0
@@ -151,7 +151,7 @@ impl Run {
     /// It costs no trip to the store: it travels with the next keep-alive, a third of the ttl later at most,
     /// and is part of the run's record.
     pub fn progress(&self, done: u64, total: u64) {
-        let mut progress = self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.state.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let progress = progress.get_or_insert_default();
         (progress.done, progress.total) = (done, total);
     }
@@ -162,29 +162,29 @@ impl Run {
         if let Some((end, _)) = status.char_indices().nth(LONGEST_STATUS) {
             status.truncate(end);
         }
-        let mut progress = self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.state.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.get_or_insert_default().status = status;
     }
 
     pub(crate) fn said(&self) -> Option<Progress> {
-        self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The same run, for another try of its function.
     pub(crate) fn next_try(&self) -> Self {
-        Self { inner: self.inner.clone(), retry: self.retry + 1 }
+        Self { state: self.state.clone(), retry: self.retry + 1 }
     }
 
     pub(crate) fn instance(&self) -> &Instance {
-        &self.inner.home.instance
+        &self.state.run_context.instance
     }
 
     pub(crate) fn id(&self) -> RunRef {
-        self.inner.id
+        self.state.id
     }
 
     pub(crate) fn cancel(&self) {
-        self.inner.cancelled.raise();
+        self.state.cancelled.raise();
     }
 }
 

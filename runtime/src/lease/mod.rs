@@ -16,19 +16,19 @@ use crate::store::{
 use crate::util::backoff::Backoff;
 use crate::util::watched::Flag;
 use crate::{Run, Timestamp};
-use validity::Proof;
+use validity::Validity;
 
 mod pending;
 pub(crate) mod store_clock;
 pub(crate) mod validity;
 
-pub(crate) use pending::{Asked, PendingClaim};
+pub(crate) use pending::{ClaimAnswer, PendingClaim};
 
 pub(crate) struct HeldLease {
     key: Arc<str>,
     kept_alive: bool,
     lease: Lease,
-    proof: Arc<Proof>,
+    validity: Arc<Validity>,
     /// An operator wants the run cancelled.
     cancelled: Arc<Flag>,
     /// The record as it was written last: while nothing changes it, an extension needs no look.
@@ -46,16 +46,17 @@ impl HeldLease {
     fn new(server: &Server, key: Arc<str>, kept_alive: bool, lease: Lease, answer: Answer<Verdict>) -> Self {
         // A store whose clock went back would grant more.
         let remaining = lease.until.since(answer.now).min(lease.ttl);
-        let proof = Arc::new(Proof::new(&server.time, kept_alive, margin(lease.ttl), answer.sent, remaining));
-        Self { key, kept_alive, lease, proof, cancelled: Arc::default(), cached: answer.written }
+        let validity =
+            Arc::new(Validity::new(&server.time, kept_alive, margin(lease.ttl), answer.sent, remaining));
+        Self { key, kept_alive, lease, validity, cancelled: Arc::default(), cached: answer.written }
     }
 
     pub(crate) fn run_ref(&self) -> RunRef {
         RunRef { tick: self.lease.tick, fence: self.lease.fence, attempt: self.lease.attempt }
     }
 
-    pub(crate) fn proof(&self) -> &Arc<Proof> {
-        &self.proof
+    pub(crate) fn validity(&self) -> &Arc<Validity> {
+        &self.validity
     }
 
     pub(crate) fn cancelled(&self) -> &Arc<Flag> {
@@ -68,7 +69,7 @@ impl HeldLease {
     }
 
     /// Extends the lease every third of its ttl until something happens, which is returned, or until the lease is lost.
-    /// A failed extension is tried again until the proof runs out. What the run says of itself goes along.
+    /// A failed extension is tried again until the validity runs out. What the run says of itself goes along.
     pub(crate) async fn keep_alive<T>(
         &mut self,
         server: &Server,
@@ -79,18 +80,18 @@ impl HeldLease {
         let mut due = self.next_extension();
         let mut backoff = Backoff::new();
         loop {
-            let look = self.proof.deadline().min(Instant::now() + LOOK);
+            let look = self.validity.deadline().min(Instant::now() + LOOK);
             let wake = if self.kept_alive { look.min(due) } else { look };
             tokio::select! {
                 happened = &mut until => return Some(happened),
                 () = tokio::time::sleep_until(wake) => {}
-                () = self.proof.in_doubt() => due = Instant::now(),
+                () = self.validity.in_doubt() => due = Instant::now(),
             }
-            if self.proof.is_lost() {
-                self.proof.lose();
+            if self.validity.is_lost() {
+                self.validity.lose();
                 return None;
             }
-            if self.proof.is_doubtful() {
+            if self.validity.is_doubtful() {
                 due = Instant::now();
             }
             if !self.kept_alive || Instant::now() < due {
@@ -112,7 +113,7 @@ impl HeldLease {
                         let key = &*self.key;
                         tracing::warn!(target: "jobs", key, by = &*by, "[{key}] the lease was broken by {by}");
                     }
-                    self.proof.lose();
+                    self.validity.lose();
                     return None;
                 }
                 Err(_) => Instant::now() + backoff.next().min(self.lease.ttl / 20),
@@ -122,8 +123,8 @@ impl HeldLease {
 
     /// A third of the ttl after the last confirmation; sooner for a lease that was won again with little left.
     fn next_extension(&self) -> Instant {
-        let confirmed = self.proof.confirmed_at();
-        confirmed + (self.lease.ttl / 3).min(self.proof.deadline().duration_since(confirmed) / 2)
+        let confirmed = self.validity.confirmed_at();
+        confirmed + (self.lease.ttl / 3).min(self.validity.deadline().duration_since(confirmed) / 2)
     }
 
     /// These missed ticks were reported: the store need not keep them any longer.
@@ -137,10 +138,10 @@ impl HeldLease {
         let key = &*self.key;
         // An extension without an answer may have been applied: then the record is another one. And after a suspend the time
         // since the last answer is not known.
-        let cached = self.cached.take().filter(|_| !self.proof.is_doubtful());
+        let cached = self.cached.take().filter(|_| !self.validity.is_doubtful());
         let extending = requests.extend(key, &self.lease, cached.as_ref());
         // However many requests it takes: at the deadline the holder has to know.
-        let Ok(answer) = tokio::time::timeout_at(self.proof.deadline(), extending).await else {
+        let Ok(answer) = tokio::time::timeout_at(self.validity.deadline(), extending).await else {
             let (kind, location) = (StoreErrorKind::TimedOut, server.store.location());
             return Err(StoreError::new(kind, "extend", location, "no answer before the lease may end"));
         };
@@ -156,7 +157,7 @@ impl HeldLease {
         };
         self.cached = answer.written;
         self.lease.until = until;
-        self.proof.confirm(answer.sent, until.since(answer.now).min(self.lease.ttl));
+        self.validity.confirm(answer.sent, until.since(answer.now).min(self.lease.ttl));
         Ok(Extended::Kept { cancelled_by })
     }
 
@@ -166,7 +167,7 @@ impl HeldLease {
         self.lease.ttl = ttl;
         // A lease that ended earlier than its holder knows must not be restored after its successor.
         self.lease.until = self.lease.until.min(server.time.now().plus(ttl));
-        self.proof.set_ttl(server.time.moment(), margin(ttl), ttl);
+        self.validity.set_ttl(server.time.read_clocks(), margin(ttl), ttl);
     }
 
     /// Ends a lease under which nothing was started, beside everything else.

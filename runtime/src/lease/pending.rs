@@ -25,7 +25,7 @@ pub(crate) struct PendingClaim {
 }
 
 /// What the store has decided.
-pub(crate) enum Asked {
+pub(crate) enum ClaimAnswer {
     /// The key is held, and this is how.
     Won(HeldLease, Won),
     /// It was won, and the answer came too late to rely on it. The lease is given back.
@@ -57,13 +57,13 @@ impl PendingClaim {
     }
 
     /// Asks the store. After an error it can be asked again.
-    pub(crate) async fn ask(&mut self) -> Result<Asked, StoreError> {
+    pub(crate) async fn ask(&mut self) -> Result<ClaimAnswer, StoreError> {
         let is_new = std::mem::replace(&mut self.is_new, false);
         let requests = self.server.requests(request_timeout(self.claim.ttl));
         let mut answer = requests.claim(&self.key, &self.claim, is_new, &mut self.outstanding).await?;
         self.other_schedule = answer.reply.other_schedule.take();
         let ClaimReply::Won(won) = &answer.reply.decision else {
-            return Ok(Asked::Refused(answer.reply, answer.now));
+            return Ok(ClaimAnswer::Refused(answer.reply, answer.now));
         };
         let won = won.clone();
         let lease = won.lease.clone();
@@ -71,7 +71,7 @@ impl PendingClaim {
         // What was sent before expects another record. One that expects none can still land after a quick release of a
         // manual lock: it holds the key for a ttl, and starts nothing.
         self.outstanding = Outstanding::default();
-        Ok(if held.proof().is_lost() { Asked::TooLate(held) } else { Asked::Won(held, won) })
+        Ok(if held.validity().is_lost() { ClaimAnswer::TooLate(held) } else { ClaimAnswer::Won(held, won) })
     }
 }
 

@@ -11,43 +11,43 @@ use crate::util::clock::Clock;
 
 /// An estimate of the store's time: one reply's time plus what has passed since on this server's steady
 /// clock. A wall clock that is wrong, or is set while the server runs, changes nothing.
-pub(crate) struct StoreTime {
+pub(crate) struct StoreClock {
     wall: Arc<dyn Clock>,
     anchor: Mutex<Anchor>,
     steps: watch::Sender<u64>,
-    leaps: Arc<Leaps>,
+    forward_jumps: Arc<ForwardJumps>,
 }
 
 /// Notices that the store's clock is far ahead of where it should be: this machine may have been paused, with both of its
 /// clocks. What was known before has to be confirmed.
 #[derive(Default)]
-pub(crate) struct Leaps(Mutex<Option<Leap>>);
+pub(crate) struct ForwardJumps(Mutex<Option<ForwardJump>>);
 
 /// The request whose answer showed it.
 #[derive(Clone, Copy)]
-struct Leap {
+struct ForwardJump {
     sent: Instant,
     received: Instant,
 }
 
-impl Leaps {
+impl ForwardJumps {
     /// Whether what a request confirmed is in doubt: the pause may have been after it was applied. The answer that showed the
     /// pause is newer than it.
-    pub(crate) fn put_in_doubt(&self, sent: Instant) -> bool {
-        self.last().is_some_and(|leap| leap.received > sent && leap.sent != sent)
+    pub(crate) fn makes_doubtful(&self, sent: Instant) -> bool {
+        self.last().is_some_and(|jump| jump.received > sent && jump.sent != sent)
     }
 
-    fn note(&self, leap: Leap) {
-        *self.last() = Some(leap);
+    fn note(&self, jump: ForwardJump) {
+        *self.last() = Some(jump);
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<Leap>> {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<ForwardJump>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A store's clock that is this much ahead of the estimate, beyond what the way of a reply explains, has leapt.
-const LEAP: Duration = Duration::from_millis(200);
+const FORWARD_JUMP: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy)]
 struct Anchor {
@@ -58,7 +58,7 @@ struct Anchor {
 
 /// Both of this machine's clocks, read together. Taken before a request, so that a suspend during it shows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReading {
     pub(crate) steady: Instant,
     pub(crate) wall: Timestamp,
 }
@@ -69,11 +69,11 @@ const STEP: Duration = Duration::from_millis(50);
 /// How fast two clocks may drift apart: one part in this many.
 const DRIFT: u32 = 5_000;
 
-impl StoreTime {
+impl StoreClock {
     /// Begins with the wall clock's word, until the store's first reply.
     pub(crate) fn new(wall: Arc<dyn Clock>) -> Self {
         let anchor = Anchor { instant: Instant::now(), time: wall.now(), error: Duration::from_secs(3600) };
-        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0), leaps: Arc::default() }
+        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0), forward_jumps: Arc::default() }
     }
 
     /// What the store's clock shows now, as far as is known.
@@ -93,12 +93,12 @@ impl StoreTime {
     }
 
     /// When the store's clock was last found far ahead.
-    pub(crate) fn leaps(&self) -> &Arc<Leaps> {
-        &self.leaps
+    pub(crate) fn forward_jumps(&self) -> &Arc<ForwardJumps> {
+        &self.forward_jumps
     }
 
-    pub(crate) fn moment(&self) -> Moment {
-        Moment { steady: Instant::now(), wall: self.wall.now() }
+    pub(crate) fn read_clocks(&self) -> ClockReading {
+        ClockReading { steady: Instant::now(), wall: self.wall.now() }
     }
 
     /// Learns from a reply: it was decided at `time`, somewhere between `sent` and now.
@@ -116,8 +116,8 @@ impl StoreTime {
         let doubt = anchor.error + age / DRIFT;
         let apart = time.since(known).max(known.since(time));
         let wrong = apart > doubt + error + STEP;
-        if time.since(known) > doubt + error + LEAP {
-            self.leaps.note(Leap { sent, received });
+        if time.since(known) > doubt + error + FORWARD_JUMP {
+            self.forward_jumps.note(ForwardJump { sent, received });
         }
         let better = wrong || error <= doubt;
         if better {

@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::event::{Event, Events};
 
 /// Called on the application's runtime, one event after the other.
-pub(crate) struct Hook(pub(crate) Box<dyn Fn(&Event) + Send + Sync>);
+pub(crate) struct EventHook(pub(crate) Box<dyn Fn(&Event) + Send + Sync>);
 
-impl Hook {
+impl EventHook {
     /// A hook that panics is called again for the next event, and one that is slow loses events: neither hurts a
     /// run.
     pub(crate) async fn listen(self, mut events: Events) {

@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 use super::Server;
 use crate::observe::event::EventKind;
-use crate::util::tasks::Place;
-use crate::util::watched::{Flag, Watched};
+use crate::util::spawner::Spawner;
+use crate::util::watched::{Flag, WatchedNumber};
 
 /// Small tasks that are sent to the application's runtime, one at a time. While one is not polled, the server must claim
 /// nothing: it could not start what it wins, and would only keep other servers from it.
 pub(crate) struct Application {
     /// Where jobs run.
-    runtime: Place,
-    answered: Arc<Watched>,
+    runtime: Spawner,
+    answered: Arc<WatchedNumber>,
     /// A probe was dropped without a poll: the runtime has ended.
     ended: Arc<Flag>,
     probe: Mutex<Probe>,
@@ -24,7 +24,7 @@ pub(crate) struct Application {
 /// The task of a probe.
 struct Unanswered {
     number: i64,
-    answered: Arc<Watched>,
+    answered: Arc<WatchedNumber>,
     ended: Arc<Flag>,
 }
 
@@ -48,7 +48,7 @@ struct Probe {
 const BLOCKED_AFTER: Duration = Duration::from_secs(1);
 
 impl Application {
-    pub(crate) fn new(runtime: Place) -> Self {
+    pub(crate) fn new(runtime: Spawner) -> Self {
         Self { runtime, answered: Arc::default(), ended: Arc::default(), probe: Mutex::default() }
     }
 

@@ -15,7 +15,7 @@ use super::thread::Plan;
 use crate::job::Job;
 use crate::job::parameters::States;
 use crate::observe::event::Event;
-use crate::observe::hook::Hook;
+use crate::observe::hook::EventHook;
 use crate::store::{REMEMBERED, Store};
 use crate::util::clock::{Clock, SystemClock};
 
@@ -46,7 +46,7 @@ pub struct Builder {
     operates_only: bool,
     clock: Arc<dyn Clock>,
     remember: usize,
-    hooks: Vec<Hook>,
+    hooks: Vec<EventHook>,
 }
 
 /// Begins to say how the jobs are started. [`start_all`](crate::start_all) is the shortest form.
@@ -186,7 +186,7 @@ impl Builder {
     /// Calls a function for every event on this server: to count, to alert. It is called on the application's runtime,
     /// beside the jobs, and should be quick; [`Jobs::events`] is for what waits.
     pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        self.hooks.push(Hook(Box::new(hook)));
+        self.hooks.push(EventHook(Box::new(hook)));
         self
     }
 

@@ -19,12 +19,12 @@ use crate::job::Job;
 use crate::job::parameters::States;
 use crate::locks;
 use crate::observe::diagnosis;
-use crate::observe::hook::Hook;
+use crate::observe::hook::EventHook;
 use crate::tick::clock_watch::watch_clock;
 use crate::tick::scheduler;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Clock;
-use crate::util::tasks::Place;
+use crate::util::spawner::Spawner;
 
 pub(crate) struct Plan {
     pub(crate) jobs: Checked,
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) start_degraded: bool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) remember: usize,
-    pub(crate) hooks: Vec<Hook>,
+    pub(crate) hooks: Vec<EventHook>,
 }
 
 /// How long an unreachable store is tried at start.
@@ -85,8 +85,8 @@ async fn host(plan: Plan, ready: oneshot::Sender<Ready>) -> Closed {
         clock: plan.clock,
         jobs: plan.jobs.jobs,
         states: plan.states,
-        host: Place::runtime(handle.clone()),
-        app: Place::runtime(plan.app),
+        host: Spawner::Runtime(handle.clone()),
+        app: Spawner::Runtime(plan.app),
         max_concurrent: plan.max_concurrent,
         remember: plan.remember,
     }));

@@ -34,6 +34,7 @@ mod clock;
 mod fleet;
 mod intercept;
 mod link;
+mod process;
 mod server;
 #[cfg(any(test, feature = "store-testing"))]
 pub mod store;
@@ -41,6 +42,7 @@ pub mod store;
 pub use clock::TestClock;
 pub use fleet::{Fleet, FleetBuilder};
 pub use intercept::{Hook, Hooked, Intercept, Request};
+pub(crate) use process::SimulatedProcess;
 pub use server::TestServer;
 
 /// Makes [`assert_locked`](crate::assert_locked) pass on this thread until the returned value is dropped, for a unit test

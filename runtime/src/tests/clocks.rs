@@ -1,6 +1,6 @@
 use super::*;
-use crate::lease::store_clock::StoreTime;
-use crate::lease::validity::Proof;
+use crate::lease::store_clock::StoreClock;
+use crate::lease::validity::Validity;
 
 /// Two jobs on a server whose clock is fast: the first teaches it the time, the second must profit.
 async fn ticks_of_the_second_job(fast_by_secs: i64) -> Vec<u64> {
@@ -26,7 +26,7 @@ async fn what_one_claim_teaches_about_the_clock_serves_every_job() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_reply_after_a_quick_one_is_no_step_of_the_clock() {
     let clock = TestClock::new();
-    let time = StoreTime::new(clock.clone());
+    let time = StoreClock::new(clock.clone());
     let (slow_sent, slow_time) = (Instant::now(), clock.now());
     tokio::time::sleep(Duration::from_millis(4800)).await;
     time.learn(Instant::now(), clock.now());
@@ -85,16 +85,16 @@ async fn a_grace_beyond_the_calendar_and_a_correction_do_not_end_a_job() {
 #[tokio::test(start_paused = true)]
 async fn pause_that_an_earlier_request_shows_puts_a_later_confirmation_in_doubt() {
     let clock = TestClock::new();
-    let time = StoreTime::new(clock.clone());
+    let time = StoreClock::new(clock.clone());
     time.learn(Instant::now(), clock.now());
     seconds(1).await;
     let look_sent = Instant::now();
     tokio::time::sleep(Duration::from_millis(10)).await;
-    let (extension_sent, ttl) = (time.moment(), Duration::from_secs(30));
+    let (extension_sent, ttl) = (time.read_clocks(), Duration::from_secs(30));
     time.learn(extension_sent.steady, clock.now());
-    let proof = Proof::new(&time, true, ttl / 10, extension_sent, ttl);
+    let validity = Validity::new(&time, true, ttl / 10, extension_sent, ttl);
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert!(proof.is_certain());
+    assert!(validity.is_certain());
     time.learn(look_sent, clock.now().plus(Duration::from_secs(60)));
-    assert!(proof.is_doubtful(), "its lease has ended a while ago");
+    assert!(validity.is_doubtful(), "its lease has ended a while ago");
 }

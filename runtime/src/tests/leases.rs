@@ -205,8 +205,8 @@ async fn a_shutdown_cancels_what_does_not_end_within_the_grace() {
 async fn a_run_that_finds_its_lease_gone_by_itself_is_told_too() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let (stage, here) = (Arc::<Stage>::default(), tokio::runtime::Handle::current());
-    let host = Place::staged(here, stage.clone());
+    let process = SimulatedProcess::on_current_runtime();
+    let host = Spawner::Simulated(process.clone());
     let server = Arc::new(Server::new(Setup { host, ..setup("server", &link, clock) }));
     let told = Arc::new(AtomicBool::new(false));
     let learns = told.clone();
@@ -224,10 +224,10 @@ async fn a_run_that_finds_its_lease_gone_by_itself_is_told_too() {
     });
     schedule(&server, busy);
     seconds(3605).await;
-    stage.stop();
+    process.stop();
     seconds(60).await;
     assert!(!told.load(Ordering::SeqCst), "nobody is there to tell it");
-    stage.go_on();
+    process.resume();
     seconds(1).await;
     assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);
     assert!(told.load(Ordering::SeqCst));

@@ -36,9 +36,9 @@ impl Starts {
     }
 }
 
-/// A server whose application polls nothing while the stage is stopped.
-fn server_on(app: &Arc<Stage>, name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
-    let app = Place::staged(tokio::runtime::Handle::current(), app.clone());
+/// A server whose application polls nothing while the process is stopped.
+fn server_on(app: &Arc<SimulatedProcess>, name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
+    let app = Spawner::Simulated(app.clone());
     Arc::new(Server::new(Setup { app, ..setup(name, link, clock) }))
 }
 
@@ -96,7 +96,7 @@ async fn among_many_that_are_due_together_no_more_run_than_may() {
 async fn none_of_many_is_claimed_while_the_application_is_blocked_and_all_run_afterwards() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = Arc::<Stage>::default();
+    let app = SimulatedProcess::on_current_runtime();
     let server = server_on(&app, "server", &link, clock);
     let starts = Starts::default();
     schedule_all(&server, starts.jobs());
@@ -105,7 +105,7 @@ async fn none_of_many_is_claimed_while_the_application_is_blocked_and_all_run_af
     seconds(1800 + 300).await;
     assert_eq!(starts.seen(), (0, 0));
     assert!(histories(&link).await.iter().all(|history| history.current.is_none()), "no key is held");
-    app.go_on();
+    app.resume();
     seconds(3600).await;
     assert_eq!(starts.seen(), (JOBS, 1), "the next tick of each");
 }
@@ -114,7 +114,7 @@ async fn none_of_many_is_claimed_while_the_application_is_blocked_and_all_run_af
 async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = Arc::<Stage>::default();
+    let app = SimulatedProcess::on_current_runtime();
     let server = server_on(&app, "server", &link, clock.clone());
     let starts = Starts::default();
     let noted = starts.0.clone();
@@ -133,7 +133,7 @@ async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
     seconds(300).await;
     let held = |history: &History| history.current.as_ref().is_some_and(|run| run.until > clock.now());
     assert!(histories(&link).await.iter().all(held), "ten times their ttl later");
-    app.go_on();
+    app.resume();
     seconds(1).await;
     for history in histories(&link).await {
         assert_eq!(history.runs.iter().map(|run| run.outcome).collect::<Vec<_>>(), [RunOutcome::Succeeded]);
@@ -144,7 +144,7 @@ async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
 async fn many_that_others_won_are_dealt_with_while_the_application_is_blocked() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = Arc::<Stage>::default();
+    let app = SimulatedProcess::on_current_runtime();
     app.stop();
     let blocked = server_on(&app, "blocked", &link, clock.clone());
     let starts = Starts::default();

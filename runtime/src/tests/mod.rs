@@ -11,14 +11,14 @@ use super::job::parameters::States;
 use super::tick::clock_watch::watch_clock;
 use super::tick::scheduler;
 use super::util::clock::Clock;
-use super::util::tasks::{Place, Stage};
+use super::util::spawner::Spawner;
 use super::{Run, Timestamp};
 use crate::history::{History, RunOutcome};
 use crate::job::{Job, JobBuilder};
 use crate::server::{Server, Setup};
 use crate::store::memory::MemoryStore;
 use crate::store::{FenceChange, REMEMBERED, Store, StoreError, StoreErrorKind, Swap, Topic, decide};
-use crate::testing::{Hook, Hooked, Intercept, Request};
+use crate::testing::{Hook, Hooked, Intercept, Request, SimulatedProcess};
 
 mod clocks;
 mod given_back;
@@ -221,7 +221,7 @@ fn server_with(name: &str, link: &Link, clock: Arc<TestClock>, max_concurrent: O
 }
 
 fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> Setup {
-    let here = Place::runtime(tokio::runtime::Handle::current());
+    let here = Spawner::Runtime(tokio::runtime::Handle::current());
     Setup {
         id: name.to_owned(),
         store: link.seen_by(name),

@@ -103,7 +103,7 @@ async fn a_server_whose_application_runtime_has_ended_leaves_ticks_to_others() {
     let link = Link::new(clock.clone());
     let gone =
         std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().handle().clone()).join().unwrap();
-    let app = Place::runtime(gone);
+    let app = Spawner::Runtime(gone);
     let dead = Arc::new(Server::new(Setup { app, ..setup("dead", &link, clock.clone()) }));
     let runs = Runs::default();
     schedule(&dead, runs.noting(job("60s", 30)));
@@ -198,7 +198,7 @@ async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after
     let link = Link::new(clock.clone());
     // One thread for the run, and one on which the application still answers.
     let app = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let place = Place::runtime(app.handle().clone());
+    let place = Spawner::Runtime(app.handle().clone());
     let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
     let (started, has_started) = std::sync::mpsc::channel();
     let (let_go, wait) = std::sync::mpsc::channel::<()>();
@@ -234,7 +234,7 @@ async fn run_that_blocks_in_one_poll_for_longer_than_its_ttl_is_told_once() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let app = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let place = Place::runtime(app.handle().clone());
+    let place = Spawner::Runtime(app.handle().clone());
     let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
     let mut events = server.events.subscribe(server.time.now());
     let (started, has_started) = std::sync::mpsc::channel();

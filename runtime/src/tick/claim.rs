@@ -9,7 +9,7 @@ use super::report;
 use super::waiting::Waiting;
 use crate::Timestamp;
 use crate::job::Job;
-use crate::lease::{Asked, HeldLease, PendingClaim};
+use crate::lease::{ClaimAnswer, HeldLease, PendingClaim};
 use crate::observe::event::SkipReason;
 use crate::observe::log;
 use crate::server::{Server, Slot};
@@ -70,12 +70,12 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
         what: What::Tick(tick_claim(job, ask)),
         remember: server.remember,
     };
-    let mut pending = PendingClaim::new(server, job.home(server).key(), job.policy.keep_alive, claim);
+    let mut pending = PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim);
     let mut waiting = Waiting::new(job, ask);
     // Why a lease that was won is not used yet.
     let mut unused: Option<StoreError> = None;
     loop {
-        let released = job.here.released.get();
+        let released = job.activity.released.get();
         // A busy server does not claim: it leaves the tick to the others. Nor is a place kept while waiting.
         let slot = match server.free_slot() {
             Some(slot) => Some(slot),
@@ -107,23 +107,23 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
             server.health.job_answered(&job.policy.key);
         }
         let pause = match asked {
-            Ok(Asked::Won(lease, _)) if server.stop.is_raised() => {
+            Ok(ClaimAnswer::Won(lease, _)) if server.stop.is_raised() => {
                 lease.give_up(server);
                 return Err(SkipReason::Stopping.into());
             }
             // A run here has lost its lease while the claim was under way.
-            Ok(Asked::Won(lease, _)) if job.here.has_astray_run() => {
+            Ok(ClaimAnswer::Won(lease, _)) if job.activity.has_unleased_run() => {
                 lease.give_up(server);
                 return Err(SkipReason::StillRunning.into());
             }
-            Ok(Asked::Won(lease, Won { missed, usual, .. })) => {
+            Ok(ClaimAnswer::Won(lease, Won { missed, usual, .. })) => {
                 return Ok(Win { lease, slot, missed, usual });
             }
-            Ok(Asked::TooLate(lease)) => {
+            Ok(ClaimAnswer::TooLate(lease)) => {
                 lease.give_up(server);
                 return Err(SkipReason::WonTooLate.into());
             }
-            Ok(Asked::Refused(Verdict { decision, unfinished, .. }, now)) => {
+            Ok(ClaimAnswer::Refused(Verdict { decision, unfinished, .. }, now)) => {
                 let wait = match &decision {
                     ClaimReply::Early(wait) if *wait <= WORTH_WAITING => {
                         log::early(server, job, ask.tick, *wait);

@@ -13,14 +13,14 @@ const SUSPICIOUS: Duration = Duration::from_millis(250);
 /// asks the store what time it is. (Otherwise every announcement asks.)
 pub(crate) async fn watch_clock(server: Arc<Server>) {
     let _never_silently = NeverSilently(server.clone());
-    let mut seen = server.time.moment();
+    let mut seen = server.time.read_clocks();
     let mut jumped = false;
     loop {
         tokio::time::sleep(COMPARE).await;
         if !server.jobs.is_empty() {
             server.app.send_probe();
         }
-        let now = server.time.moment();
+        let now = server.time.read_clocks();
         let (steady, shown) = (now.steady.duration_since(seen.steady), now.wall.since(seen.wall));
         jumped |= shown.abs_diff(steady) > SUSPICIOUS || now.wall < seen.wall;
         seen = now;

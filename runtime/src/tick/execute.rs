@@ -21,9 +21,9 @@ use crate::job::outcome::{cut, describe_error};
 use crate::job::parameters::States;
 use crate::job::registry::JobFuture;
 use crate::job::run::Run;
-use crate::job::{Astray, Job};
+use crate::job::{Job, UnleasedRun};
 use crate::lease::HeldLease;
-use crate::lease::validity::Proof;
+use crate::lease::validity::Validity;
 use crate::observe::event::EventKind;
 use crate::server::Server;
 use crate::store::Ending;
@@ -44,7 +44,7 @@ pub(crate) struct Execution<'a> {
     server: &'a Server,
     job: &'a Arc<Job>,
     run: Run,
-    proof: Arc<Proof>,
+    validity: Arc<Validity>,
     /// An operator wants it cancelled.
     cancelled: Arc<Flag>,
     /// How long the job usually takes, if that is known.
@@ -69,8 +69,8 @@ impl<'a> Execution<'a> {
         lease: &HeldLease,
         usual: Option<Duration>,
     ) -> (Self, Try) {
-        let (proof, cancelled) = (lease.proof().clone(), lease.cancelled().clone());
-        let execution = Self { server, job, run: run.clone(), proof, cancelled, usual };
+        let (validity, cancelled) = (lease.validity().clone(), lease.cancelled().clone());
+        let execution = Self { server, job, run: run.clone(), validity, cancelled, usual };
         let first_try = execution.start_try(run);
         (execution, first_try)
     }
@@ -78,7 +78,7 @@ impl<'a> Execution<'a> {
     /// Spawns one try of the job's function on the application's runtime.
     fn start_try(&self, run: &Run) -> Try {
         let (job, states, polls) = (self.job.clone(), self.server.states.clone(), Arc::<Polls>::default());
-        let under_lease = under_lease(job, run.clone(), states, self.proof.clone(), polls.clone());
+        let under_lease = under_lease(job, run.clone(), states, self.validity.clone(), polls.clone());
         Try { task: self.server.app.spawn(under_lease), polls }
     }
 
@@ -116,7 +116,7 @@ impl<'a> Execution<'a> {
             let (stopped_by, (outcome, error)) = tried;
             let retry = run.retry() + 1;
             let failed = matches!(outcome, RunOutcome::Failed | RunOutcome::Panicked);
-            if !failed || retry > self.job.policy.retries || self.proof.is_lost() {
+            if !failed || retry > self.job.policy.retries || self.validity.is_lost() {
                 return self.ending(outcome, error, failed_tries);
             }
             if let Some(stopped_by) = stopped_by {
@@ -130,7 +130,7 @@ impl<'a> Execution<'a> {
             }
             let stopped_by = tokio::select! {
                 biased;
-                () = self.proof.lost() => Some(RunOutcome::LeaseLost),
+                () = self.validity.lost() => Some(RunOutcome::LeaseLost),
                 // The tries that are left are for another server.
                 () = self.server.stop.raised() => Some(RunOutcome::Cancelled),
                 () = self.cancelled.raised() => Some(RunOutcome::Cancelled),
@@ -177,7 +177,7 @@ impl<'a> Execution<'a> {
                     }
                     return (None, (outcome, error));
                 }
-                () = self.proof.lost(), if astray.is_none() => RunOutcome::LeaseLost,
+                () = self.validity.lost(), if astray.is_none() => RunOutcome::LeaseLost,
                 () = self.server.cancel_runs.raised() => RunOutcome::Cancelled,
                 () = self.cancelled.raised() => RunOutcome::Cancelled,
                 () = &mut timeout => RunOutcome::TimedOut,
@@ -186,7 +186,7 @@ impl<'a> Execution<'a> {
             };
             run.cancel();
             if stopped_by == RunOutcome::LeaseLost {
-                astray = Some(Astray::new(self.job));
+                astray = Some(UnleasedRun::new(self.job));
                 if self.job.policy.on_lost == OnLost::Continue {
                     continue;
                 }
@@ -197,13 +197,13 @@ impl<'a> Execution<'a> {
     }
 
     /// Waits until a cancelled try is gone. One that blocks may outlive its lease.
-    async fn gone(&self, mut task: Task, polls: &Polls, mut astray: Option<Astray<'_>>) -> Ended {
+    async fn gone(&self, mut task: Task, polls: &Polls, mut astray: Option<UnleasedRun<'_>>) -> Ended {
         let mut blocked = pin!(self.tell_blocked(polls));
         loop {
             tokio::select! {
                 ended = &mut task => return ended,
                 never = &mut blocked => match never {},
-                () = self.proof.lost(), if astray.is_none() => astray = Some(Astray::new(self.job)),
+                () = self.validity.lost(), if astray.is_none() => astray = Some(UnleasedRun::new(self.job)),
             }
         }
     }
@@ -251,14 +251,14 @@ async fn under_lease(
     job: Arc<Job>,
     run: Run,
     states: Arc<States>,
-    proof: Arc<Proof>,
+    validity: Arc<Validity>,
     polls: Arc<Polls>,
 ) -> Option<Result<(), String>> {
     let keeps_on = job.policy.on_lost == OnLost::Continue;
     let mut future: Option<JobFuture> = None;
     let ended = poll_fn(move |polling| {
         if !(keeps_on && future.is_some()) {
-            match proof.poll_valid(polling) {
+            match validity.poll_valid(polling) {
                 Poll::Ready(true) => {}
                 Poll::Ready(false) => {
                     polls.revoke();

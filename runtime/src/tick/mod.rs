@@ -59,7 +59,7 @@ pub(crate) async fn run_tick(
 pub(crate) async fn run_under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win) -> Outcome {
     let Win { mut lease, slot, missed, usual } = win;
     let id = lease.run_ref();
-    let run = Run::new(job.home(server).clone(), id);
+    let run = Run::new(job.run_context(server).clone(), id);
     let (execution, first_try) = Execution::start(server, job, &run, &lease, usual);
     let in_progress = server.running.enter(job, id.fence);
     report::missed(server, job, &missed);
@@ -83,7 +83,7 @@ pub(crate) async fn run_under_lease(server: &Arc<Server>, job: &Arc<Job>, win: W
     }
     // The job's future is gone and keep-alive has ended: now, and not before, the lease can go.
     lease.release(server, Some(&run), &ending).await;
-    job.here.released.count_up();
+    job.activity.released.count_up();
     drop(in_progress);
     if record.outcome == RunOutcome::NotStarted {
         return Outcome::Skipped(SkipReason::ApplicationBlocked);

@@ -46,7 +46,7 @@ pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipR
 
 /// A tick was not started within its grace; told once, however often that is found.
 pub(crate) fn overdue(server: &Server, job: &Job, tick: Timestamp) {
-    if job.here.overdue.swap(tick.as_micros(), Ordering::SeqCst) != tick.as_micros() {
+    if job.activity.overdue.swap(tick.as_micros(), Ordering::SeqCst) != tick.as_micros() {
         server.tell(Some(job), EventKind::Overdue { tick });
     }
 }
@@ -69,7 +69,7 @@ pub(crate) fn missed(server: &Server, job: &Job, gaps: &[Gap]) {
 
 /// Another server follows another schedule; told once for each.
 pub(crate) fn other_schedule(server: &Server, job: &Job, other: &Registered) {
-    let mut told = job.here.other_schedule.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = job.activity.other_schedule.lock().unwrap_or_else(PoisonError::into_inner);
     if *told != other.schedule {
         told.clone_from(&other.schedule);
         drop(told);

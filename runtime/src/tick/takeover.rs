@@ -14,14 +14,14 @@ use crate::store::Unfinished;
 /// Asks for the tick when the lease that it is under should have ended: it was extended, released, or is free to
 /// take. At most one question per ttl, and one of these per job and server.
 pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfinished) {
-    let mut next = job.here.watch.begin(unfinished);
+    let mut next = job.activity.watch.begin(unfinished);
     while let Some(Unfinished { tick, remaining }) = next {
         let ttl = job.policy.ttl;
         tokio::select! {
             () = tokio::time::sleep(remaining.unwrap_or(ttl).min(ttl) + slack(ttl)) => {}
             () = server.stop.raised() => return,
         }
-        job.here.watch.asks();
+        job.activity.watch.asks();
         tokio::select! {
             () = server.application_answers() => {}
             () = server.stop.raised() => return,
@@ -31,7 +31,7 @@ pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfin
         if server.stop.is_raised() {
             return;
         }
-        next = still.or_else(|| job.here.watch.end());
+        next = still.or_else(|| job.activity.watch.end());
     }
 }
 

@@ -66,7 +66,7 @@ impl Agenda {
         let entry = &mut self.entries[index];
         let policy = &entry.job.policy;
         let Planned { previous, tick, next } = newest_due(policy, entry.planned.take()?, now)?;
-        entry.job.here.newest.set(tick.as_micros());
+        entry.job.activity.newest.set(tick.as_micros());
         self.taken.push((index, next, tick));
         let ask = Ask { tick, previous, grace: policy.grace_before(tick, next), purpose: Purpose::Due };
         Some(Due { index, job: entry.job.clone(), ask })

@@ -57,7 +57,7 @@ impl<'a> Waiting<'a> {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.is_pointless(server) => {}
-                () = self.job.here.released.exceeds(released) => {}
+                () = self.job.activity.released.exceeds(released) => {}
             }
         })
         .await;
@@ -87,11 +87,11 @@ impl<'a> Waiting<'a> {
             return Some(SkipReason::Stopping);
         }
         // First, since it is what `is_pointless` resolves for: whoever waits on must not be woken for it again.
-        let newest = Timestamp::from_micros(self.job.here.newest.get());
+        let newest = Timestamp::from_micros(self.job.activity.newest.get());
         if newest > self.ask.tick && self.ask.purpose == Purpose::Due {
             return Some(SkipReason::Superseded(newest));
         }
-        self.job.here.has_astray_run().then_some(SkipReason::StillRunning)
+        self.job.activity.has_unleased_run().then_some(SkipReason::StillRunning)
     }
 
     /// How long until the holder may be gone; `None` if this tick does not wait for it.

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 pub(crate) mod backoff;
 pub mod clock;
 pub(crate) mod duration;
-pub(crate) mod tasks;
+pub(crate) mod spawner;
 pub(crate) mod token;
 pub(crate) mod watched;
 

@@ -6,12 +6,12 @@ use tokio::sync::Notify;
 
 /// A number that can be waited for.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedNumber {
     number: AtomicI64,
     changed: Notify,
 }
 
-impl Watched {
+impl WatchedNumber {
     pub(crate) fn get(&self) -> i64 {
         self.number.load(Ordering::SeqCst)
     }
@@ -29,7 +29,7 @@ impl Watched {
     /// Resolves when the number is greater than this.
     pub(crate) async fn exceeds(&self, bound: i64) {
         loop {
-            // Asked for before the look: it hears of a change from here on, even before it is first polled.
+            // Created before the number is read: it is notified of a change from here on, even before it is first polled.
             let changed = self.changed.notified();
             if self.get() > bound {
                 return;
@@ -41,7 +41,7 @@ impl Watched {
 
 /// Something that is raised once.
 #[derive(Debug, Default)]
-pub(crate) struct Flag(Watched);
+pub(crate) struct Flag(WatchedNumber);
 
 impl Flag {
     pub(crate) fn raise(&self) {
