@@ -9,7 +9,7 @@ use std::time::Duration;
 use singleton_jobs_policy::{Missed, OnCrash, OnLost, Overlap, Policy, Schedule, ScheduleError};
 
 use crate::server::Server;
-use crate::tick::takeover::Watch;
+use crate::tick::takeover::TakeoverWaiter;
 use crate::util::watched::WatchedNumber;
 use crate::{Run, Timestamp};
 use outcome::IntoOutcome;
@@ -65,8 +65,8 @@ pub(crate) struct JobActivity {
     /// How many runs go on although their lease is lost: because they block, or were told to. The store would let this
     /// server in beside them.
     unleased: AtomicUsize,
-    /// Whether somebody waits for the end of a run, to take its tick over.
-    pub(crate) watch: Watch,
+    /// The task that waits to take over a tick.
+    pub(crate) takeover: TakeoverWaiter,
     /// The last tick that was said to be overdue, in microseconds.
     pub(crate) overdue: AtomicI64,
     /// The last schedule of another server that was told of.

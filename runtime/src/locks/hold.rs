@@ -13,11 +13,11 @@ use super::held_here::Counted;
 use crate::fleet::Kind;
 use crate::history::RunOutcome;
 use crate::job::run::{Run, RunContext};
+use crate::lease::HeldLease;
 use crate::lease::validity::Validity;
-use crate::lease::{Extended, HeldLease};
 use crate::observe::event::EventKind;
 use crate::server::Server;
-use crate::store::Ending;
+use crate::store::{Ending, ExtendReply};
 use crate::util::watched::Flag;
 
 /// What a guard wants done. If it goes without a word, the lock is released.
@@ -165,7 +165,9 @@ impl Holding {
             self.lease.set_ttl(&self.server, ttl);
         }
         match self.lease.extend(&self.server).await {
-            Ok(Extended::Kept { .. }) if !self.lease.validity().is_lost() => Ok(()),
+            Ok(ExtendReply::Kept { .. } | ExtendReply::Restored(_)) if !self.lease.validity().is_lost() => {
+                Ok(())
+            }
             Ok(_) => {
                 self.lost();
                 Err(LockError::lost(&self.key))

@@ -12,10 +12,9 @@ use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::lease::{ClaimAnswer, PendingClaim};
 use crate::store::{
-    Claim, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind, Verdict, What, Won,
+    Claim, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind, Verdict, What,
 };
-use crate::tick::claim::Win;
-use crate::tick::{Outcome, run_under_lease};
+use crate::tick::{TickOutcome, run_under_lease};
 use crate::util::backoff::Backoff;
 use crate::util::token::token;
 
@@ -93,18 +92,17 @@ async fn claim_and_run(
         }
         let (lease, late) = match pending.ask().await {
             // A run here has lost its lease while the claim was under way.
-            Ok(ClaimAnswer::Won(lease, _)) if job.activity.has_unleased_run() => {
+            Ok(ClaimAnswer::Won(lease)) if job.activity.has_unleased_run() => {
                 lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.remember)).await;
                 return Ok(Some(held_here(server)));
             }
-            Ok(ClaimAnswer::Won(lease, Won { usual, .. })) if !server.stop.is_raised() => {
-                let win = Win { lease, slot, missed: Vec::new(), usual };
-                return match run_under_lease(server, job, win).await {
-                    Outcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
-                    Outcome::Skipped(_) | Outcome::NotDue => Err(not_polled(server)),
+            Ok(ClaimAnswer::Won(lease)) if !server.stop.is_raised() => {
+                return match run_under_lease(server, job, lease, slot).await {
+                    TickOutcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
+                    TickOutcome::Skipped(_) | TickOutcome::NotDue => Err(not_polled(server)),
                 };
             }
-            Ok(ClaimAnswer::Won(lease, _)) => (lease, false),
+            Ok(ClaimAnswer::Won(lease)) => (lease, false),
             Ok(ClaimAnswer::TooLate(lease)) => (lease, true),
             Ok(ClaimAnswer::Refused(Verdict { decision, .. }, _)) => {
                 return match decision {

@@ -109,11 +109,11 @@ impl<'a> Claiming<'a> {
         self.backoff.reset();
         let ends = self.server.cancel_runs.is_raised();
         let decision = match asked {
-            ClaimAnswer::Won(lease, _) if !ends => {
+            ClaimAnswer::Won(lease) if !ends => {
                 self.line.set_holder(None);
                 return Next::decided(Decision::Won(lease));
             }
-            ClaimAnswer::Won(lease, _) | ClaimAnswer::TooLate(lease) => return self.unused(lease),
+            ClaimAnswer::Won(lease) | ClaimAnswer::TooLate(lease) => return self.unused(lease),
             ClaimAnswer::Refused(Verdict { decision, .. }, _) => decision,
         };
         match decision {

@@ -1,46 +1,47 @@
-//! For how long a claim is worth repeating.
+//! For how long a tick is claimed, and what the claim waits for meanwhile.
 
 use std::time::Duration;
 
 use singleton_jobs_policy::timing::slack;
 use singleton_jobs_policy::{Missed, Overlap};
 
-use super::claim::{Ask, Purpose};
 use super::report;
 use crate::Timestamp;
 use crate::fleet::Holder;
 use crate::job::Job;
 use crate::observe::event::SkipReason;
 use crate::server::{Server, Slot};
-use crate::store::StoreError;
+use crate::store::{StoreError, TickClaim};
 use crate::util::backoff::Backoff;
 
-/// A store that refuses will not change its mind in a moment.
+/// The shortest pause after the store refused a claim: the cause of a refusal rarely goes away by itself.
 const AFTER_A_REFUSAL: Duration = Duration::from_secs(15);
 
-/// One claim that may have to wait.
-pub(crate) struct Waiting<'a> {
+/// The time in which a tick may start.
+pub(crate) struct ClaimWindow<'a> {
     job: &'a Job,
-    ask: Ask,
+    tick: Timestamp,
+    takes_over: bool,
+    /// The end of the tick's grace.
     in_time: Timestamp,
-    pub(crate) backoff: Backoff,
+    backoff: Backoff,
 }
 
-impl<'a> Waiting<'a> {
-    pub(crate) fn new(job: &'a Job, ask: Ask) -> Self {
-        let in_time = ask.tick.plus(job.policy.delay_of(ask.tick)).plus(ask.grace);
-        Self { job, ask, in_time, backoff: Backoff::new() }
+impl<'a> ClaimWindow<'a> {
+    pub(crate) fn new(job: &'a Job, claim: &TickClaim) -> Self {
+        let &TickClaim { tick, delay, grace, only_takes_over: takes_over, .. } = claim;
+        Self { job, tick, takes_over, in_time: tick.plus(delay).plus(grace), backoff: Backoff::new() }
     }
 
-    /// A missed tick that runs once, and one that is taken over, may start at any time.
-    pub(crate) fn last_start(&self) -> Option<Timestamp> {
-        let bounded = self.ask.purpose == Purpose::Due && self.job.policy.missed == Missed::Skip;
+    /// The latest start; `None` for a missed tick that runs once and for a takeover, which may start at any time.
+    fn last_start(&self) -> Option<Timestamp> {
+        let bounded = !self.takes_over && self.job.policy.missed == Missed::Skip;
         bounded.then_some(self.in_time)
     }
 
-    /// A place among the runs, if one comes free before that is pointless.
-    pub(crate) async fn for_a_slot(&self, server: &Server) -> Option<Slot> {
-        // Boxed, like every wait here: a claim that need not wait stays small.
+    /// Waits for a free slot; `None` if none became free in time.
+    pub(crate) async fn wait_for_slot(&self, server: &Server) -> Option<Slot> {
+        // Boxed, like every wait here: the future of a claim that need not wait stays small.
         Box::pin(async {
             tokio::select! {
                 biased;
@@ -51,7 +52,7 @@ impl<'a> Waiting<'a> {
         .await
     }
 
-    /// Lets so much time pass, or less: until a run has ended here, or until there is a reason to stop.
+    /// Pauses until the time has passed, a run has ended on this server, or there is a reason to stop.
     pub(crate) async fn pause(&self, server: &Server, pause: Duration, released: i64) {
         Box::pin(async {
             tokio::select! {
@@ -63,8 +64,8 @@ impl<'a> Waiting<'a> {
         .await;
     }
 
-    /// Waits until the application could start what is won, or until there is a reason to stop.
-    pub(crate) async fn for_the_application(&self, server: &Server) {
+    /// Waits until the application's runtime polls tasks, or until there is a reason to stop.
+    pub(crate) async fn wait_for_application(&self, server: &Server) {
         Box::pin(async {
             tokio::select! {
                 () = server.application_answers() => {}
@@ -78,7 +79,7 @@ impl<'a> Waiting<'a> {
     async fn is_pointless(&self, server: &Server) {
         tokio::select! {
             () = server.stop.raised() => {}
-            () = self.job.superseded(self.ask.tick), if self.ask.purpose == Purpose::Due => {}
+            () = self.job.superseded(self.tick), if !self.takes_over => {}
         }
     }
 
@@ -86,19 +87,19 @@ impl<'a> Waiting<'a> {
         if server.stop.is_raised() {
             return Some(SkipReason::Stopping);
         }
-        // First, since it is what `is_pointless` resolves for: whoever waits on must not be woken for it again.
+        // Checked first, since `is_pointless` resolves for it: a claim that waits on would be woken for it again.
         let newest = Timestamp::from_micros(self.job.activity.newest.get());
-        if newest > self.ask.tick && self.ask.purpose == Purpose::Due {
+        if newest > self.tick && !self.takes_over {
             return Some(SkipReason::Superseded(newest));
         }
         self.job.activity.has_unleased_run().then_some(SkipReason::StillRunning)
     }
 
-    /// How long until the holder may be gone; `None` if this tick does not wait for it.
+    /// The time until the holder may be gone; `None` if this tick does not wait for it.
     ///
-    /// A run that ends on this server is noticed at once. Of others only the end of the lease is known; servers
-    /// that take a tick over come first then.
-    pub(crate) fn time_to_wait_for(&self, holder: &Holder, now: Timestamp) -> Option<Duration> {
+    /// A run that ends on this server is noticed at once. Of other servers' runs only the end of the lease is known;
+    /// servers that take a tick over come first then.
+    pub(crate) fn wait_for_holder(&self, holder: &Holder, now: Timestamp) -> Option<Duration> {
         let missed = self.last_start().is_none() && now > self.in_time;
         if !missed && self.job.policy.overlap == Overlap::Skip {
             return None;
@@ -107,13 +108,13 @@ impl<'a> Waiting<'a> {
         let wait = holder.remaining.unwrap_or(ttl).min(ttl) + 2 * slack(ttl);
         match self.last_start() {
             None => Some(wait),
-            // One last question while the tick can still start.
+            // One last claim while the tick can still start.
             Some(last) => Some(wait.min(last.minus(slack(ttl)).since(now))).filter(|wait| !wait.is_zero()),
         }
     }
 
-    /// How long to wait for a run of this server's own that has lost its lease; `None` if this tick does not wait.
-    pub(crate) fn time_for_own_run(&self, server: &Server) -> Option<Duration> {
+    /// The time to wait for a run on this server that has lost its lease; `None` if this tick does not wait for it.
+    pub(crate) fn wait_for_own_run(&self, server: &Server) -> Option<Duration> {
         match self.last_start() {
             None => Some(self.job.policy.ttl),
             Some(_) if self.job.policy.overlap == Overlap::Skip => None,
@@ -121,7 +122,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// How long until the store is asked again; `None` if that would be too late.
+    /// The pause before the store is asked again; `None` if that would be too late.
     pub(crate) fn pause_after(&mut self, server: &Server, error: &StoreError) -> Option<Duration> {
         let soon = error.kind().may_pass_soon();
         let pause = if soon { self.backoff.next() } else { self.backoff.next().max(AFTER_A_REFUSAL) };
@@ -129,8 +130,8 @@ impl<'a> Waiting<'a> {
         match self.last_start() {
             Some(last) => Some(pause).filter(|pause| soon && now.plus(*pause) < last),
             None => {
-                if self.ask.purpose == Purpose::Due && now > self.in_time {
-                    report::overdue(server, self.job, self.ask.tick);
+                if !self.takes_over && now > self.in_time {
+                    report::overdue(server, self.job, self.tick);
                 }
                 Some(pause)
             }
