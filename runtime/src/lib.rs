@@ -98,6 +98,7 @@ pub use server::handle::{Closed, Jobs};
 pub use server::manual_run::RunNow;
 pub use singleton_jobs_macros::{locked, singleton_job};
 pub use singleton_jobs_policy::Timestamp;
+pub use tokio_util::sync::CancellationToken;
 pub use util::clock;
 pub use util::duration::IntoDuration;
 

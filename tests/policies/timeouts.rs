@@ -45,7 +45,7 @@ async fn a_run_past_its_timeout_is_on_record_and_its_key_is_free() {
     assert!(history.current.is_none(), "released once it was gone");
     assert_eq!(history.runs[0].outcome, RunOutcome::TimedOut);
     assert_eq!(history.runs[0].duration(), secs(10));
-    assert_eq!(heard.count(|kind| matches!(kind, EventKind::TimedOut(_))), 1);
+    assert_eq!(heard.count(|kind| matches!(kind, EventKind::TimedOut { .. })), 1);
     fleet.run_for(secs(60)).await;
     assert_eq!(notes.ticks(), [60, 120], "the next tick found the key free");
 }

@@ -133,7 +133,7 @@ async fn status_and_error_outside_the_encoding_neither_lose_the_lease_nor_repeat
             let [begun, ended] = counts.clone();
             async move {
                 begun.fetch_add(1, Ordering::SeqCst);
-                run.status(FOREIGN);
+                run.set_status(FOREIGN);
                 // Longer than the lease: only keep-alives that carry the text bring it here.
                 tokio::time::sleep(Duration::from_millis(1_500)).await;
                 ended.fetch_add(1, Ordering::SeqCst);

@@ -290,7 +290,7 @@
 //! timed out, panicked and crashed; cancelled and lost runs are only `runs`. Mean and longest are taken over successful
 //! runs, from claim to release by the store's clock: a run that fails after a second does not make the next look slow.
 //!
-//! **Progress.** [`Run::progress`](crate::Run::progress) and [`Run::status`](crate::Run::status) cost no trip to the store:
+//! **Progress.** [`Run::set_progress`](crate::Run::set_progress) and [`Run::set_status`](crate::Run::set_status) cost no trip to the store:
 //! they travel with the keep-alive, ttl/3 later at most, and with the run's record. With `keep_alive = false` only with
 //! the record.
 //!

@@ -83,7 +83,7 @@ impl HeldLease {
 
     /// The record of the run under this lease.
     pub(crate) fn record(&self, run: &Run, ended: Timestamp, ending: &Ending) -> RunRecord {
-        RunRecord { progress: run.said(), ..RunRecord::of(&self.lease, ended, ending) }
+        RunRecord { progress: run.progress(), ..RunRecord::of(&self.lease, ended, ending) }
     }
 
     /// Extends the lease every third of its ttl until a future completes, whose output is returned, or until the lease is
@@ -115,7 +115,7 @@ impl HeldLease {
             if !self.kept_alive || Instant::now() < due {
                 continue;
             }
-            self.lease.progress = run.and_then(Run::said);
+            self.lease.progress = run.and_then(Run::progress);
             due = match self.extend(server).await {
                 Ok(ExtendReply::Kept { cancelled_by, .. }) => {
                     if let Some(by) = cancelled_by.filter(|_| !self.cancel_requested.is_raised()) {
@@ -203,7 +203,7 @@ impl HeldLease {
 
     /// Releases the lease and records its run. Only for a run whose future is gone.
     pub(crate) async fn release(mut self, server: &Server, run: Option<&Run>, ending: &Ending) {
-        self.lease.progress = run.and_then(Run::said);
+        self.lease.progress = run.and_then(Run::progress);
         let reply = self.end(server, ending, RELEASE_FOR).await;
         let key = &*self.key;
         match reply {
@@ -229,7 +229,7 @@ impl HeldLease {
         run: Option<&Run>,
         ending: &Ending,
     ) -> Result<bool, StoreError> {
-        self.lease.progress = run.and_then(Run::said);
+        self.lease.progress = run.and_then(Run::progress);
         let reply = self.end(server, ending, self.lease.ttl).await?;
         Ok(reply != ReleaseReply::NotHeld)
     }

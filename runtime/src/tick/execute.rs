@@ -10,14 +10,15 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::sleep;
 
 use super::poll_tracker::PollTracker;
-use super::retry;
 use super::try_task::{Call, TryResult, TryTask};
-use crate::history::{FailedTry, RunOutcome};
+use super::{report, retry};
+use crate::history::{FailedTry, RunOutcome, RunRecord};
 use crate::job::run::Run;
 use crate::job::{Job, UnleasedRun};
 use crate::lease::HeldLease;
 use crate::lease::validity::Validity;
 use crate::observe::event::EventKind;
+use crate::observe::log;
 use crate::server::Server;
 use crate::store::Ending;
 use crate::util::watched::Flag;
@@ -38,6 +39,7 @@ pub(crate) struct Execution<'a> {
     cancel_requested: Arc<Flag>,
     /// The mean duration of the job's successful runs, if it is known.
     usual_duration: Option<Duration>,
+    span: tracing::Span,
 }
 
 impl<'a> Execution<'a> {
@@ -49,6 +51,7 @@ impl<'a> Execution<'a> {
             validity: lease.validity().clone(),
             cancel_requested: lease.cancel_requested().clone(),
             usual_duration: lease.usual_duration(),
+            span: log::run_span(run),
         }
     }
 
@@ -61,6 +64,7 @@ impl<'a> Execution<'a> {
             states: self.server.states.clone(),
             validity: self.validity.clone(),
             polls: polls.clone(),
+            span: self.span.clone(),
         };
         TryTask { handle: self.server.app.spawn(call.poll_under_lease()), polls }
     }
@@ -73,6 +77,12 @@ impl<'a> Execution<'a> {
         let id = self.run.id();
         self.emit(if id.attempt == 1 { EventKind::Started(id) } else { EventKind::TakenOver(id) });
         self.watch_tries(first_try).await
+    }
+
+    /// Reports the end of the run.
+    pub(crate) fn report_end(&self, record: &RunRecord) {
+        log::close_run_span(&self.span, record);
+        report::ended(self.server, self.job, self.run.id(), record);
     }
 
     /// Waits for the first poll of the job's function. A try that has not begun in time is revoked: a server whose

@@ -81,7 +81,7 @@ pub(crate) async fn run_under_lease(
     let lease_lost = record.outcome == RunOutcome::LeaseLost;
     if lease_lost {
         // Reported before the release: the store is probably unreachable, and the release waits for it.
-        report::ended(server, job, run.id(), &record);
+        execution.report_end(&record);
     }
     // The job's future is gone and the keep-alive has ended. The lease must not be released before that.
     lease.release(server, Some(&run), &ending).await;
@@ -91,7 +91,7 @@ pub(crate) async fn run_under_lease(
         return TickOutcome::Skipped(SkipReason::ApplicationBlocked);
     }
     if !lease_lost {
-        report::ended(server, job, run.id(), &record);
+        execution.report_end(&record);
     }
     TickOutcome::Ran(record)
 }

@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use singleton_jobs_policy::OnLost;
 use tokio::task::{JoinError, JoinHandle};
+use tracing::Span;
 
 use super::poll_tracker::PollTracker;
 use crate::history::RunOutcome;
@@ -59,6 +60,8 @@ pub(crate) struct Call {
     pub(crate) states: Arc<States>,
     pub(crate) validity: Arc<Validity>,
     pub(crate) polls: Arc<PollTracker>,
+    /// The span of the run, in which the function executes.
+    pub(crate) span: Span,
 }
 
 impl Call {
@@ -66,7 +69,7 @@ impl Call {
     /// its lease expired when it continues, before it could be notified: the function must not even continue to its
     /// next `await`.
     pub(crate) async fn poll_under_lease(self) -> TryResult {
-        let Self { job, run, states, validity, polls } = self;
+        let Self { job, run, states, validity, polls, span } = self;
         let ignores_loss = job.policy.on_lost == OnLost::Continue;
         let mut future: Option<JobFuture> = None;
         let returned = poll_fn(move |polling| {
@@ -82,6 +85,7 @@ impl Call {
             }
             let Some(_poll) = polls.begin() else { return Poll::Ready(None) };
             let _current = current::enter(&run);
+            let _in_span = span.enter();
             future.get_or_insert_with(|| (job.call)(&run, &states)).as_mut().poll(polling).map(Some)
         })
         .await;
