@@ -12,7 +12,7 @@ pub struct Policy {
     pub ttl: Duration,
     /// When the job is due; `None` runs only by hand.
     pub schedule: Option<Schedule>,
-    /// Cancels a run that takes longer.
+    /// Cancels a run that takes longer, with all its tries. A run that blocks and returns later counts as timed out.
     pub timeout: Option<Duration>,
     /// How often a failed run is tried again under the same lease.
     pub retries: u32,

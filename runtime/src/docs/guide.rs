@@ -69,7 +69,7 @@
 //! | policy | what it does |
 //! |---|---|
 //! | `ttl` | The lease ends so long after the last keep-alive, and keep-alives come every ttl/3. A dead server's key is blocked until then. |
-//! | `timeout` | Over the whole run: all tries, and the pauses between them. At its end the function is dropped at its `await`. Finished: not tried again, not taken over. A takeover has its own. |
+//! | `timeout` | Over the whole run: all tries, and the pauses between them. At its end the function is dropped at its `await`; one that blocks and returns later is recorded as timed out, whatever it returned. Finished: not tried again, not taken over. A takeover has its own. |
 //! | `retries`, `retry_delay` | A try that fails or panics is repeated by the same server, under the same lease and fence; [`Run::retry`](crate::Run::retry) counts. One run, one record, with the last 10 failed tries. A takeover has all its retries again. |
 //! | `overlap` | `"skip"`: a tick that is due while the key is held is skipped. `"queue"`: it waits within its grace, until a newer tick is due. One tick waits, never two. |
 //! | `missed` | `"run_once"`: a tick may start after its grace, until the next one is due, if the store knew the job with this schedule before it. `Run::tick` is the original one. Older ones are only counted. |

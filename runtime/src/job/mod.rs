@@ -164,7 +164,10 @@ impl JobBuilder {
         self
     }
 
-    /// Cancels a run that takes longer.
+    /// Cancels a run that takes longer, with all its tries.
+    ///
+    /// The function is dropped at its next `await`. One that blocks until it returns is recorded as timed out, too,
+    /// whatever it returned: run blocking code with `tokio::task::spawn_blocking`.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.policy.timeout = Some(timeout);
         self

@@ -76,7 +76,8 @@ pub enum EventKind {
         /// The time until the retry.
         pause: Duration,
     },
-    /// A run took longer than its timeout.
+    /// A run took longer than its timeout. It was cancelled, or it
+    /// [returned too late](EventKind::ReturnedAfterTimeout).
     TimedOut {
         /// The run.
         run: RunRef,
@@ -149,6 +150,10 @@ pub enum EventKind {
     /// A run has been in one poll for longer than its ttl: code without an `await`. It keeps its lease, so no other
     /// server runs the job; move such code to `tokio::task::spawn_blocking`. Reported once per run.
     RunBlocked(RunRef),
+    /// A run could not be cancelled at its timeout, because its code did not reach an `await`, and returned later. It
+    /// is recorded as [timed out](EventKind::TimedOut), whatever it returned; move blocking code to
+    /// `tokio::task::spawn_blocking`.
+    ReturnedAfterTimeout(RunRef),
     /// A manual lock, a slot or a leadership could no longer be proved, and its holder was notified.
     LockLost {
         /// The fence of its lease.

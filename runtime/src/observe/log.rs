@@ -157,6 +157,15 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
             "[{key}] has not reached an `await` for longer than its ttl; it keeps its lease, and no other server runs the \
              job: move blocking code to `tokio::task::spawn_blocking`"
         ),
+        EventKind::ReturnedAfterTimeout(run) => run!(
+            warn,
+            server,
+            key,
+            run,
+            "returned_after_timeout",
+            "[{key}] could not be cancelled at its timeout, because it did not reach an `await` in time; what it returned is \
+             ignored: move blocking code to `tokio::task::spawn_blocking`"
+        ),
         EventKind::Retrying { run, retry, error, pause } => run!(
             warn,
             server,
@@ -220,7 +229,7 @@ fn ended(server: &Server, key: &str, kind: &EventKind) {
             run,
             "timed_out",
             took_ms = millis(*took),
-            "[{key}] took longer than its timeout and was cancelled"
+            "[{key}] took longer than its timeout"
         ),
         EventKind::Cancelled { run, took } => run!(
             warn,

@@ -29,6 +29,7 @@ mod many;
 mod records;
 mod requests;
 mod scheduling;
+mod spans;
 mod stopping;
 mod trouble;
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use singleton_jobs_policy::OnLost;
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::poll_tracker::PollTracker;
 use super::try_task::{Call, TryResult, TryTask};
 use super::{report, retry};
 use crate::history::{FailedTry, RunOutcome, RunRecord};
+use crate::job::outcome::cut;
 use crate::job::run::Run;
 use crate::job::{Job, UnleasedRun};
 use crate::lease::HeldLease;
@@ -100,13 +101,22 @@ impl<'a> Execution<'a> {
     }
 
     async fn watch_tries(&self, first_try: TryTask) -> Ending {
+        let begun = Instant::now();
         let mut timeout = pin!(sleep_or_never(self.job.policy.timeout));
         let mut overrun = pin!(self.report_overrun());
         let mut failed_tries = Vec::new();
         let (mut run, mut this_try) = (self.run.clone(), first_try);
         loop {
-            let TryResult { outcome, error, stopped_by } =
+            let left = self.job.policy.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            let TryResult { outcome, error, stopped_by, returned_after } =
                 self.watch_try(&run, this_try, timeout.as_mut(), overrun.as_mut()).await;
+            if returned_after.zip(left).is_some_and(|(took, left)| took > left) {
+                // It could not be cancelled at its timeout. What it returned does not count: a caller who sets a timeout
+                // relies on it.
+                run.cancel();
+                self.emit(EventKind::ReturnedAfterTimeout(self.run.id()));
+                return self.ending(RunOutcome::TimedOut, Some(returned_after_timeout(error)), failed_tries);
+            }
             let retry = run.retry() + 1;
             let failed = matches!(outcome, RunOutcome::Failed | RunOutcome::Panicked);
             if !failed || retry > self.job.policy.retries || self.validity.is_lost() {
@@ -240,5 +250,14 @@ async fn sleep_or_never(duration: Option<Duration>) {
     match duration {
         Some(duration) => sleep(duration).await,
         None => std::future::pending().await,
+    }
+}
+
+fn returned_after_timeout(error: Option<String>) -> String {
+    let remedy = "returned after its timeout, because it did not reach an `await` in time; move blocking code to \
+                  `tokio::task::spawn_blocking`";
+    match error {
+        None => remedy.to_owned(),
+        Some(error) => cut(&format!("{remedy}. Its own error: {error}")),
     }
 }

@@ -5,14 +5,16 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use singleton_jobs_policy::OnLost;
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
 use tracing::Span;
 
 use super::poll_tracker::PollTracker;
 use crate::history::RunOutcome;
-use crate::job::outcome::{cut, describe_error};
+use crate::job::outcome::{BoxError, cut, describe_error};
 use crate::job::parameters::States;
 use crate::job::registry::JobFuture;
 use crate::job::run::Run;
@@ -32,11 +34,19 @@ pub(crate) struct TryResult {
     pub(crate) error: Option<String>,
     /// Why the try was cancelled, if it was. It may have returned all the same.
     pub(crate) stopped_by: Option<RunOutcome>,
+    /// How long after its first poll the function returned, if it did.
+    pub(crate) returned_after: Option<Duration>,
 }
 
 impl TryResult {
     fn new(outcome: RunOutcome, error: Option<String>) -> Self {
-        Self { outcome, error, stopped_by: None }
+        Self { outcome, error, stopped_by: None, returned_after: None }
+    }
+
+    fn returned(result: Result<(), BoxError>, after: Duration) -> Self {
+        let error = result.err().map(|error| describe_error(error.as_ref()));
+        let outcome = if error.is_none() { RunOutcome::Succeeded } else { RunOutcome::Failed };
+        Self { returned_after: Some(after), ..Self::new(outcome, error) }
     }
 
     /// The result of a task. A function that was cancelled may panic when it is dropped: that is recorded as its error,
@@ -71,7 +81,7 @@ impl Call {
     pub(crate) async fn poll_under_lease(self) -> TryResult {
         let Self { job, run, states, validity, polls, span } = self;
         let ignores_loss = job.policy.on_lost == OnLost::Continue;
-        let mut future: Option<JobFuture> = None;
+        let mut future: Option<(JobFuture, Instant)> = None;
         let returned = poll_fn(move |polling| {
             if !(ignores_loss && future.is_some()) {
                 match validity.poll_valid(polling) {
@@ -86,12 +96,15 @@ impl Call {
             let Some(_poll) = polls.begin() else { return Poll::Ready(None) };
             let _current = current::enter(&run);
             let _in_span = span.enter();
-            future.get_or_insert_with(|| (job.call)(&run, &states)).as_mut().poll(polling).map(Some)
+            let (future, begun) = future.get_or_insert_with(|| {
+                let begun = Instant::now();
+                ((job.call)(&run, &states), begun)
+            });
+            future.as_mut().poll(polling).map(|result| Some((result, begun.elapsed())))
         })
         .await;
         match returned {
-            Some(Ok(())) => TryResult::new(RunOutcome::Succeeded, None),
-            Some(Err(error)) => TryResult::new(RunOutcome::Failed, Some(describe_error(error.as_ref()))),
+            Some((result, after)) => TryResult::returned(result, after),
             None => TryResult::new(RunOutcome::LeaseLost, None),
         }
     }
