@@ -97,7 +97,7 @@ pub use server::error::{JobProblem, StartError};
 pub use server::handle::{Closed, Jobs};
 pub use server::manual_run::RunNow;
 pub use singleton_jobs_macros::{locked, singleton_job};
-pub use singleton_jobs_policy::Timestamp;
+pub use singleton_jobs_policy::{ParseTimestampError, Timestamp, jiff};
 pub use tokio_util::sync::CancellationToken;
 pub use util::clock;
 pub use util::duration::IntoDuration;

@@ -75,7 +75,7 @@ impl Cron {
         let mut back = Duration::from_secs(1);
         let mut none_after = instant;
         let mut newest = loop {
-            let earlier = instant.minus(back);
+            let earlier = instant - back;
             if let Some(tick) = due_after(earlier) {
                 break tick;
             }
@@ -87,7 +87,7 @@ impl Cron {
         };
         while let Some(tick) = due_after(newest) {
             newest = tick;
-            let middle = newest.plus(none_after.since(newest) / 2);
+            let middle = newest + none_after.since(newest) / 2;
             match due_after(middle) {
                 Some(tick) => newest = tick,
                 None => none_after = middle,

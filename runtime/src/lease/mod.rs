@@ -188,7 +188,7 @@ impl HeldLease {
     pub(crate) fn set_ttl(&mut self, server: &Server, ttl: Duration) {
         self.lease.ttl = ttl;
         // A lease that ended earlier than its holder knows must not be restored after its successor.
-        self.lease.until = self.lease.until.min(server.time.now().plus(ttl));
+        self.lease.until = self.lease.until.min(server.time.now() + ttl);
         self.validity.set_ttl(server.time.read_clocks(), margin(ttl), ttl);
     }
 

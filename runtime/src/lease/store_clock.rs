@@ -79,7 +79,7 @@ impl StoreClock {
     /// What the store's clock shows now, as far as is known.
     pub(crate) fn now(&self) -> Timestamp {
         let anchor = self.anchor();
-        anchor.time.plus(anchor.instant.elapsed())
+        anchor.time + anchor.instant.elapsed()
     }
 
     /// When the store's clock will show this time.
@@ -112,7 +112,7 @@ impl StoreClock {
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
         // A slow reply may be older than the one that is known.
         let age = fresh.instant.duration_since(anchor.instant);
-        let known = anchor.time.plus(age).minus(anchor.instant.duration_since(fresh.instant));
+        let known = anchor.time + age - anchor.instant.duration_since(fresh.instant);
         let doubt = anchor.error + age / DRIFT;
         let apart = time.since(known).max(known.since(time));
         let wrong = apart > doubt + error + STEP;

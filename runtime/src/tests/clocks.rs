@@ -95,6 +95,6 @@ async fn pause_that_an_earlier_request_shows_puts_a_later_confirmation_in_doubt(
     let validity = Validity::new(&time, true, ttl / 10, extension_sent, ttl);
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert!(validity.is_certain());
-    time.learn(look_sent, clock.now().plus(Duration::from_secs(60)));
+    time.learn(look_sent, clock.now() + Duration::from_secs(60));
     assert!(validity.is_doubtful(), "its lease has ended a while ago");
 }

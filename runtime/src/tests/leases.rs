@@ -32,9 +32,9 @@ async fn a_run_whose_lease_cannot_be_extended_is_told_before_the_lease_expires()
     link.cut.store(true, Ordering::SeqCst);
     seconds(60).await;
     let told = stopped.lock().unwrap().expect("the run was told");
-    let expiry = NOON.plus(Duration::from_secs(3600 + 30));
+    let expiry = NOON + Duration::from_secs(3600 + 30);
     assert!(told < expiry, "told at {told}, and the lease lasts until {expiry}");
-    assert!(told > expiry.minus(Duration::from_secs(5)), "not before it had to be: {told}");
+    assert!(told > expiry - Duration::from_secs(5), "not before it had to be: {told}");
     link.cut.store(false, Ordering::SeqCst);
     seconds(10).await;
     assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);

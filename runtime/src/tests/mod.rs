@@ -60,7 +60,7 @@ impl TestClock {
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        let true_time = NOON.plus(self.begun.elapsed());
+        let true_time = NOON + self.begun.elapsed();
         Timestamp::from_micros(true_time.as_micros() + self.skew_micros.load(Ordering::SeqCst))
     }
 }

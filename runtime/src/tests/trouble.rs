@@ -91,7 +91,7 @@ async fn a_suspend_between_an_extension_and_its_reply_is_noticed() {
         store_clock.step_secs(300);
     }));
     seconds(30).await;
-    let woken = NOON.plus(Duration::from_secs(3600 + 300));
+    let woken = NOON + Duration::from_secs(3600 + 300);
     let after = steps.lock().unwrap().iter().filter(|step| **step > woken).count();
     assert_eq!(after, 0, "steps under a lease that had expired");
     assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);

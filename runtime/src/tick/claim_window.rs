@@ -30,7 +30,7 @@ pub(crate) struct ClaimWindow<'a> {
 impl<'a> ClaimWindow<'a> {
     pub(crate) fn new(job: &'a Job, claim: &TickClaim) -> Self {
         let &TickClaim { tick, delay, grace, only_takes_over: takes_over, .. } = claim;
-        Self { job, tick, takes_over, in_time: tick.plus(delay).plus(grace), backoff: Backoff::new() }
+        Self { job, tick, takes_over, in_time: tick + delay + grace, backoff: Backoff::new() }
     }
 
     /// The latest start; `None` for a missed tick that runs once and for a takeover, which may start at any time.
@@ -109,7 +109,7 @@ impl<'a> ClaimWindow<'a> {
         match self.last_start() {
             None => Some(wait),
             // One last claim while the tick can still start.
-            Some(last) => Some(wait.min(last.minus(slack(ttl)).since(now))).filter(|wait| !wait.is_zero()),
+            Some(last) => Some(wait.min((last - slack(ttl)).since(now))).filter(|wait| !wait.is_zero()),
         }
     }
 
@@ -128,7 +128,7 @@ impl<'a> ClaimWindow<'a> {
         let pause = if soon { self.backoff.next() } else { self.backoff.next().max(AFTER_A_REFUSAL) };
         let now = server.time.now();
         match self.last_start() {
-            Some(last) => Some(pause).filter(|pause| soon && now.plus(*pause) < last),
+            Some(last) => Some(pause).filter(|pause| soon && now + *pause < last),
             None => {
                 if !self.takes_over && now > self.in_time {
                     report::overdue(server, self.job, self.tick);

@@ -82,7 +82,7 @@ impl Timetable {
         let Some(PlannedTick { tick: planned, .. }) = entry.planned else { return };
         let policy = &entry.job.policy;
         let latest_start = policy.grace_of(planned) + policy.jitter.unwrap_or_default();
-        self.plan(index, now.minus(latest_start).min(planned.minus(JUST_BEFORE)));
+        self.plan(index, (now - latest_start).min(planned - JUST_BEFORE));
     }
 
     pub(crate) fn plan_all_again(&mut self, now: Timestamp) {
@@ -114,13 +114,13 @@ impl Timetable {
 
 impl TimetableJob {
     fn due(&self) -> Option<Timestamp> {
-        self.planned.map(|PlannedTick { tick, .. }| tick.plus(self.job.policy.delay_of(tick)))
+        self.planned.map(|PlannedTick { tick, .. }| tick + self.job.policy.delay_of(tick))
     }
 }
 
 impl PlannedTick {
     fn at(tick: Timestamp, previous: Option<Timestamp>, schedule: &Schedule) -> Self {
-        let previous = previous.or_else(|| schedule.newest_at(tick.minus(JUST_BEFORE)));
+        let previous = previous.or_else(|| schedule.newest_at(tick - JUST_BEFORE));
         Self { previous, tick, next: schedule.next_after(tick) }
     }
 }
@@ -130,7 +130,7 @@ impl PlannedTick {
 fn first_tick(policy: &Policy, now: Timestamp) -> Option<Timestamp> {
     let schedule = policy.schedule.as_ref()?;
     let may_have_to_run = |tick: Timestamp| {
-        let in_time = tick.plus(policy.delay_of(tick)).plus(policy.grace_of(tick));
+        let in_time = tick + policy.delay_of(tick) + policy.grace_of(tick);
         in_time >= now || policy.missed == Missed::RunOnce || policy.on_crash == OnCrash::Retry
     };
     schedule.newest_at(now).filter(|tick| may_have_to_run(*tick)).or_else(|| schedule.next_after(now))
@@ -143,9 +143,9 @@ fn newest_due(policy: &Policy, planned: PlannedTick, now: Timestamp) -> Option<P
     }
     let schedule = policy.schedule.as_ref()?;
     let mut newest = schedule.newest_at(now);
-    if newest.is_some_and(|tick| tick.plus(policy.delay_of(tick)) > now) {
+    if newest.is_some_and(|tick| tick + policy.delay_of(tick) > now) {
         // Its jitter is not over. Its predecessor is due, since a jitter is shorter than the gap between ticks.
-        newest = newest.and_then(|tick| schedule.newest_at(tick.minus(JUST_BEFORE)));
+        newest = newest.and_then(|tick| schedule.newest_at(tick - JUST_BEFORE));
     }
     let newest = newest.map_or(planned.tick, |newest| newest.max(planned.tick));
     Some(PlannedTick::at(newest, None, schedule))
