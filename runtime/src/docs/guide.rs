@@ -251,8 +251,8 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! let job = || {
-//!     let job = Job::new("close-books").every("0 * * * *").unwrap();
-//!     job.ttl(Duration::from_secs(30)).retry_on_crash(1).run(|_| tokio::time::sleep(Duration::from_secs(300)))
+//!     let job = Job::builder("close-books").every("0 * * * *").ttl("30s").retry_on_crash(1);
+//!     job.run(|_| tokio::time::sleep(Duration::from_secs(300))).build().unwrap()
 //! };
 //! let fleet = Fleet::of(2).job(job).start().await.unwrap();
 //! fleet.run_for(Duration::from_secs(3600 + 35)).await; // kept alive after 10, 20 and 30 s

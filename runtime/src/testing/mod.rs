@@ -17,10 +17,11 @@
 //!     let imported = imported.clone();
 //!     move || {
 //!         let imported = imported.clone();
-//!         Job::new("import").every("0 * * * *").unwrap().run(move |_| {
+//!         let job = Job::builder("import").every("0 * * * *").run(move |_| {
 //!             *imported.lock().unwrap() += 1;
 //!             async {}
-//!         })
+//!         });
+//!         job.build().unwrap()
 //!     }
 //! };
 //!

@@ -8,7 +8,8 @@ async fn ticks_of_the_second_job(fast_by_secs: i64) -> Vec<u64> {
     link.latency = Duration::from_millis(2);
     let server = server("fast", &link, TestClock::skewed_by_secs(fast_by_secs));
     let runs = Runs::default();
-    let teacher = Job::new("teacher").every("60s").unwrap().ttl(Duration::from_secs(30)).run(|_| async {});
+    let teacher =
+        Job::builder("teacher").every("60s").ttl(Duration::from_secs(30)).run(|_| async {}).build().unwrap();
     schedule_all(&server, vec![teacher, runs.noting(job("30m", 30))]);
     seconds(1806).await;
     server.stop.raise();
@@ -16,7 +17,7 @@ async fn ticks_of_the_second_job(fast_by_secs: i64) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_one_claim_teaches_about_the_clock_serves_every_job() {
+async fn clock_correction_learned_from_one_claim_applies_to_every_job() {
     for _ in 0..20 {
         assert_eq!(ticks_of_the_second_job(50 * 60).await, [1800]);
         assert_eq!(ticks_of_the_second_job(170 * 60).await, [1800]);
@@ -24,7 +25,7 @@ async fn what_one_claim_teaches_about_the_clock_serves_every_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reply_after_a_quick_one_is_no_step_of_the_clock() {
+async fn slow_reply_after_a_quick_one_does_not_step_the_clock() {
     let clock = TestClock::new();
     let time = StoreClock::new(clock.clone());
     let (slow_sent, slow_time) = (Instant::now(), clock.now());
@@ -36,7 +37,7 @@ async fn a_slow_reply_after_a_quick_one_is_no_step_of_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_jump_the_store_is_asked_until_it_answers() {
+async fn store_is_asked_until_it_answers_after_the_wall_clock_jumps() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("sleeper", &link, clock.clone());
@@ -51,7 +52,7 @@ async fn after_a_jump_the_store_is_asked_until_it_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_corrected_clock_does_not_set_off_a_storm_of_claims() {
+async fn clock_corrections_do_not_multiply_claims() {
     let clock = TestClock::new();
     let mut link = Link::new(clock.clone());
     link.latency = Duration::from_millis(2);
@@ -68,7 +69,7 @@ async fn a_corrected_clock_does_not_set_off_a_storm_of_claims() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grace_beyond_the_calendar_and_a_correction_do_not_end_a_job() {
+async fn job_with_a_grace_beyond_the_calendar_still_runs_after_a_clock_correction() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
@@ -83,7 +84,7 @@ async fn a_grace_beyond_the_calendar_and_a_correction_do_not_end_a_job() {
 /// A look is on its way over one connection when an extension is sent, and answered, over another one. Then the machine is
 /// paused with both of its clocks; the look is answered when it goes on.
 #[tokio::test(start_paused = true)]
-async fn pause_that_an_earlier_request_shows_puts_a_later_confirmation_in_doubt() {
+async fn pause_shown_by_an_earlier_request_makes_a_later_confirmation_doubtful() {
     let clock = TestClock::new();
     let time = StoreClock::new(clock.clone());
     time.learn(Instant::now(), clock.now());

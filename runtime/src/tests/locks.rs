@@ -12,7 +12,7 @@ fn asked(link: &Link) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_costs_one_question() {
+async fn free_lock_is_acquired_with_one_request() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("one", &link, clock);
@@ -27,7 +27,7 @@ async fn a_free_lock_costs_one_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_waiters_in_each_of_ten_processes_ask_about_once_per_process_and_handover() {
+async fn ten_waiters_in_each_of_ten_processes_send_about_one_claim_per_process_and_handover() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let servers: Vec<_> = (0..10).map(|n| server(&format!("s{n}"), &link, clock.clone())).collect();
@@ -60,7 +60,7 @@ async fn ten_waiters_in_each_of_ten_processes_ask_about_once_per_process_and_han
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_asks_every_one_to_two_seconds_beside_listening() {
+async fn subscribed_waiter_also_polls_every_one_to_two_seconds() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let (one, other) = (server("one", &link, clock.clone()), server("other", &link, clock));
@@ -105,7 +105,7 @@ async fn shortened_unnoticed(link: &Link, clock: &Arc<TestClock>) -> crate::lock
 /// An extension that shortens a lock is applied, and its answer is lost. Then the machine sleeps for longer than the new ttl
 /// and for less than the old one; meanwhile another server has had the lock, and given it back.
 #[tokio::test(start_paused = true)]
-async fn lock_that_was_shortened_unnoticed_does_not_come_back_after_its_successor() {
+async fn lock_whose_shorter_ttl_was_applied_without_an_answer_is_not_restored_after_its_successor() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());
     let link = Link::new(store_clock.clone());
     let first = shortened_unnoticed(&link, &clock).await;
@@ -123,7 +123,7 @@ async fn lock_that_was_shortened_unnoticed_does_not_come_back_after_its_successo
 
 /// The same, and an operator breaks the lock.
 #[tokio::test(start_paused = true)]
-async fn lock_that_was_shortened_unnoticed_and_broken_does_not_come_back() {
+async fn broken_lock_whose_shorter_ttl_was_applied_without_an_answer_is_not_restored() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());
     let link = Link::new(store_clock.clone());
     let first = shortened_unnoticed(&link, &clock).await;

@@ -10,11 +10,13 @@ const JOBS: usize = 600;
 fn jobs(run: impl Fn(Run) + Clone + Send + Sync + 'static) -> Vec<Job> {
     let job = |n| {
         let run = run.clone();
-        let job = Job::new(format!("job-{n}")).every("1h").unwrap().ttl(Duration::from_secs(30));
+        let job = Job::builder(format!("job-{n}")).every("1h").ttl(Duration::from_secs(30));
         job.run(move |of| {
             run(of);
             std::future::ready(())
         })
+        .build()
+        .unwrap()
     };
     (0..JOBS).map(job).collect()
 }
@@ -64,19 +66,19 @@ async fn each_starts_once(link: Link, clock: Arc<TestClock>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_that_are_due_together_each_starts_once() {
+async fn each_of_many_jobs_due_together_starts_once() {
     let clock = TestClock::new();
     each_starts_once(Link::new(clock.clone()), clock).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_that_are_due_together_each_starts_once_on_a_store_that_is_far_away() {
+async fn each_of_many_jobs_due_together_starts_once_on_a_distant_store() {
     let clock = TestClock::new();
     each_starts_once(Link { latency: Duration::from_millis(20), ..Link::new(clock.clone()) }, clock).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn among_many_that_are_due_together_no_more_run_than_may() {
+async fn many_jobs_due_together_respect_max_concurrent() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server_with("server", &link, clock, Some(7));
@@ -93,7 +95,7 @@ async fn among_many_that_are_due_together_no_more_run_than_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn none_of_many_is_claimed_while_the_application_is_blocked_and_all_run_afterwards() {
+async fn many_jobs_are_claimed_only_after_the_application_is_no_longer_blocked() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let app = SimulatedProcess::on_current_runtime();
@@ -111,7 +113,7 @@ async fn none_of_many_is_claimed_while_the_application_is_blocked_and_all_run_af
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
+async fn leases_of_many_runs_are_kept_while_they_block_the_application() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let app = SimulatedProcess::on_current_runtime();
@@ -120,11 +122,13 @@ async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
     let noted = starts.0.clone();
     let job = |n| {
         let noted = noted.clone();
-        let job = Job::new(format!("job-{n}")).every("1h").unwrap().ttl(Duration::from_secs(30));
+        let job = Job::builder(format!("job-{n}")).every("1h").ttl(Duration::from_secs(30));
         job.run(move |run| {
             *noted.lock().unwrap().entry(run.key().to_owned()).or_default() += 1;
             seconds(60)
         })
+        .build()
+        .unwrap()
     };
     schedule_all(&server, (0..JOBS).map(job).collect());
     seconds(3601).await;
@@ -141,7 +145,7 @@ async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_that_others_won_are_dealt_with_while_the_application_is_blocked() {
+async fn many_ticks_that_other_servers_won_are_decided_while_the_application_is_blocked() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let app = SimulatedProcess::on_current_runtime();
@@ -156,13 +160,13 @@ async fn many_that_others_won_are_dealt_with_while_the_application_is_blocked() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_defect_in_one_claim_ends_the_scheduler_and_not_the_runs_that_had_begun() {
+async fn panic_in_one_claim_ends_the_scheduler_but_not_runs_in_progress() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
     let starts = Starts::default();
     let mut jobs = starts.jobs();
-    jobs.push(Job::new("defect").every("1h").unwrap().run(|_| std::future::ready(())));
+    jobs.push(Job::builder("defect").every("1h").run(|_| std::future::ready(())).build().unwrap());
     schedule_all(&server, jobs);
     seconds(3700).await;
     assert!(server.failed.is_raised(), "loudly");

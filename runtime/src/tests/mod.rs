@@ -21,7 +21,8 @@ use crate::store::{FenceChange, REMEMBERED, Store, StoreError, StoreErrorKind, S
 use crate::testing::{Hook, Hooked, Intercept, Request, SimulatedProcess};
 
 mod clocks;
-mod given_back;
+mod dropped_claims;
+mod failures;
 mod health;
 mod leases;
 mod locks;
@@ -31,7 +32,6 @@ mod requests;
 mod scheduling;
 mod spans;
 mod stopping;
-mod trouble;
 
 /// Noon of some day; a multiple of every interval used here.
 const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
@@ -254,7 +254,7 @@ fn schedule_all(server: &Arc<Server>, jobs: Vec<Job>) {
 }
 
 fn job(every: &str, ttl_secs: u64) -> JobBuilder {
-    Job::new("job").every(every).unwrap().ttl(Duration::from_secs(ttl_secs))
+    Job::builder("job").every(every).ttl(Duration::from_secs(ttl_secs))
 }
 
 /// Every run that began: its server and tick.
@@ -273,6 +273,8 @@ impl Runs {
             runs.note(&run);
             std::future::ready(())
         })
+        // Some tests use settings beyond the rules.
+        .build_unchecked()
     }
 
     /// The ticks that ran, as seconds after noon.

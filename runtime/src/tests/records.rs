@@ -20,14 +20,14 @@ async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Ser
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_win_that_was_not_heard_of_takes_no_more_than_its_place_on_record() {
+async fn won_tick_whose_answer_was_lost_keeps_history_within_its_limit() {
     let unheard = |_: &Arc<Server>, link: &Link| link.swap_replies_lost.store(true, Ordering::SeqCst);
     assert_eq!(kept_beside_one_that_did_not_start(150, unheard).await, 121);
     assert_eq!(kept_beside_one_that_did_not_start(50, unheard).await, 50);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nor_does_a_win_that_comes_after_the_shutdown_began() {
+async fn tick_won_during_shutdown_keeps_history_within_its_limit() {
     let stopping = |server: &Arc<Server>, _: &Link| {
         let server = server.clone();
         tokio::spawn(async move {
@@ -39,9 +39,9 @@ async fn nor_does_a_win_that_comes_after_the_shutdown_began() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nor_does_one_by_hand() {
+async fn manual_run_won_during_shutdown_keeps_history_within_its_limit() {
     let by_hand = |server: &Arc<Server>, _: &Link| {
-        let (server, job) = (server.clone(), Arc::new(job("60s", 30).run(|_| async {})));
+        let (server, job) = (server.clone(), Arc::new(job("60s", 30).run(|_| async {}).build().unwrap()));
         tokio::spawn(async move {
             let run = crate::server::manual_run::run_here(&server, &job);
             let _refused = tokio::join!(run, async {

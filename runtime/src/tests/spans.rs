@@ -105,11 +105,14 @@ async fn job_function_executes_in_the_span_of_its_run() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
-    let logs = job("60s", 30).run(|_| async {
-        tracing::info!("before the await");
-        seconds(1).await;
-        tracing::info!("after the await");
-    });
+    let logs = job("60s", 30)
+        .run(|_| async {
+            tracing::info!("before the await");
+            seconds(1).await;
+            tracing::info!("after the await");
+        })
+        .build()
+        .unwrap();
     schedule(&server, logs);
     seconds(65).await;
     let trace = recorder.0.lock().unwrap();
@@ -160,24 +163,32 @@ fn run_out_of_cheese() {
 #[tokio::test(start_paused = true)]
 async fn every_outcome_is_closed_with_its_duration_as_a_number() {
     let nothing = async |_: &Link, _: &Server| {};
-    let succeeds = job("1h", 30).run(|_| async { seconds(10).await });
+    let succeeds = job("1h", 30).run(|_| async { seconds(10).await }).build().unwrap();
     assert_took_ms("succeeded", succeeds, 10_000, nothing).await;
-    let fails = job("1h", 30).run(|_| async {
-        seconds(10).await;
-        Err::<(), _>("no luck")
-    });
+    let fails = job("1h", 30)
+        .run(|_| async {
+            seconds(10).await;
+            Err::<(), _>("no luck")
+        })
+        .build()
+        .unwrap();
     assert_took_ms("failed", fails, 10_000, nothing).await;
-    let panics = job("1h", 30).run(|_| async {
-        seconds(10).await;
-        run_out_of_cheese();
-    });
+    let panics = job("1h", 30)
+        .run(|_| async {
+            seconds(10).await;
+            run_out_of_cheese();
+        })
+        .build()
+        .unwrap();
     assert_took_ms("panicked", panics, 10_000, nothing).await;
-    let endless = || job("1h", 30).timeout(Duration::from_secs(20)).run(|_| std::future::pending::<()>());
+    let endless = || {
+        job("1h", 30).timeout(Duration::from_secs(20)).run(|_| std::future::pending::<()>()).build().unwrap()
+    };
     assert_took_ms("timed_out", endless(), 20_000, nothing).await;
     let cancels = async |_: &Link, server: &Server| server.cancel_runs.raise();
     assert_took_ms("cancelled", endless(), 1_000, cancels).await;
     let cuts = async |link: &Link, _: &Server| link.cut.store(true, Ordering::SeqCst);
-    let endless = job("1h", 30).run(|_| std::future::pending::<()>());
+    let endless = job("1h", 30).run(|_| std::future::pending::<()>()).build().unwrap();
     assert_took_ms("lease_lost", endless, 27_000, cuts).await;
 }
 
@@ -186,7 +197,11 @@ async fn record_of_blocking(blocks: Duration, timeout: Duration) -> (RunOutcome,
     let (recorder, _guard) = Recorder::start();
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let blocking = job("24h", 30).timeout(timeout).run(move |_| async move { std::thread::sleep(blocks) });
+    let blocking = job("24h", 30)
+        .timeout(timeout)
+        .run(move |_| async move { std::thread::sleep(blocks) })
+        .build()
+        .unwrap();
     let setup = Setup { jobs: vec![blocking], ..setup("server", &link, clock) };
     let server = Arc::new(Server::new(setup));
     let job = server.jobs["job"].clone();

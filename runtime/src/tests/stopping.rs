@@ -20,7 +20,7 @@ fn applications() -> [Spawner; 2] {
 fn server_with_application(app: Spawner) -> Arc<Server> {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let jobs = vec![job("24h", 30).retry_on_crash(1).run(|_| std::future::ready(()))];
+    let jobs = vec![job("24h", 30).retry_on_crash(1).run(|_| std::future::ready(())).build().unwrap()];
     Arc::new(Server::new(Setup { jobs, app, ..setup("server", &link, clock) }))
 }
 
@@ -74,9 +74,9 @@ async fn shutdown_does_not_wait_for_a_queued_tick_that_waits_for_the_application
     let waiting = Arc::new(Server::new(Setup { app, ..setup("waiting", &link, clock.clone()) }));
     let queued = job("1h", 30).overlap(crate::schedule::Overlap::Queue).grace(Duration::from_secs(3000));
     let other = server("other", &link, clock);
-    schedule(&other, queued.clone().run(|_| seconds(5000)));
+    schedule(&other, queued.clone().run(|_| seconds(5000)).build().unwrap());
     seconds(3601).await;
-    schedule(&waiting, queued.run(|_| std::future::ready(())));
+    schedule(&waiting, queued.run(|_| std::future::ready(())).build().unwrap());
     seconds(3600).await;
     process.stop();
     seconds(60).await;

@@ -15,22 +15,22 @@ impl std::fmt::Display for Unspeakable {
 impl std::error::Error for Unspeakable {}
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_panics_when_printed_hurts_only_its_own_run() {
+async fn error_that_panics_when_displayed_affects_only_its_own_run() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
-    schedule(&server, job("60s", 30).run(|_| async { Err::<(), _>(Unspeakable) }));
+    schedule(&server, job("60s", 30).run(|_| async { Err::<(), _>(Unspeakable) }).build().unwrap());
     seconds(125).await;
     assert!(!server.failed.is_raised());
     assert_eq!(outcomes(&link).await, [RunOutcome::Panicked, RunOutcome::Panicked]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_won_again_with_little_time_left_is_extended_at_once() {
+async fn lease_won_again_with_little_time_left_is_extended_at_once() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
-    schedule(&server, job("1h", 60).run(|_| async { seconds(30).await }));
+    schedule(&server, job("1h", 60).run(|_| async { seconds(30).await }).build().unwrap());
     seconds(3599).await;
     link.replies_lost.store(true, Ordering::SeqCst);
     seconds(46).await;
@@ -40,12 +40,12 @@ async fn a_lease_won_again_with_little_time_left_is_extended_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_goes_on_without_its_lease_still_obeys_its_timeout() {
+async fn run_that_continues_without_its_lease_is_cancelled_at_its_timeout() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
     let endless = job("1h", 30).on_lost(OnLost::Continue).timeout(Duration::from_secs(100));
-    schedule(&server, endless.run(|_| std::future::pending::<()>()));
+    schedule(&server, endless.run(|_| std::future::pending::<()>()).build().unwrap());
     seconds(3601).await;
     link.cut.store(true, Ordering::SeqCst);
     seconds(60).await;
@@ -55,12 +55,12 @@ async fn a_run_that_goes_on_without_its_lease_still_obeys_its_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_goes_on_without_its_lease_still_obeys_a_shutdown() {
+async fn run_that_continues_without_its_lease_is_cancelled_by_a_shutdown() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
     let endless = job("1h", 30).keep_alive(false).on_lost(OnLost::Continue);
-    schedule(&server, endless.run(|_| std::future::pending::<()>()));
+    schedule(&server, endless.run(|_| std::future::pending::<()>()).build().unwrap());
     seconds(3660).await;
     server.stop.raise();
     let finished = crate::server::thread::finish(&server, Duration::from_secs(25));
@@ -69,21 +69,24 @@ async fn a_run_that_goes_on_without_its_lease_still_obeys_a_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspend_between_an_extension_and_its_reply_is_noticed() {
+async fn suspend_between_an_extension_and_its_reply_is_noticed() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());
     let link = Link::new(store_clock.clone());
     let server = server("server", &link, clock.clone());
     let steps = Arc::new(Mutex::new(Vec::new()));
     let (noted, shown) = (steps.clone(), store_clock.clone());
-    let stepping = job("1h", 30).run(move |_| {
-        let (noted, shown) = (noted.clone(), shown.clone());
-        async move {
-            while noted.lock().unwrap().len() < 100_000 {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                noted.lock().unwrap().push(shown.now());
+    let stepping = job("1h", 30)
+        .run(move |_| {
+            let (noted, shown) = (noted.clone(), shown.clone());
+            async move {
+                while noted.lock().unwrap().len() < 100_000 {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    noted.lock().unwrap().push(shown.now());
+                }
             }
-        }
-    });
+        })
+        .build()
+        .unwrap();
     schedule(&server, stepping);
     seconds(3602).await;
     *link.on_extension.lock().unwrap() = Some(Box::new(move || {
@@ -98,7 +101,7 @@ async fn a_suspend_between_an_extension_and_its_reply_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_whose_application_runtime_has_ended_leaves_ticks_to_others() {
+async fn server_whose_application_runtime_has_ended_leaves_ticks_to_other_servers() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let gone =
@@ -116,11 +119,11 @@ async fn a_server_whose_application_runtime_has_ended_leaves_ticks_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopping_server_does_not_claim_when_a_place_comes_free() {
+async fn stopping_server_does_not_claim_when_a_slot_becomes_free() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let busy = server_with("busy", &link, clock, Some(1));
-    let long = Job::new("long").every("60s").unwrap().run(|_| async { seconds(50).await });
+    let long = Job::builder("long").every("60s").run(|_| async { seconds(50).await }).build().unwrap();
     let waiting = job("60s", 60).jitter(Duration::from_secs(2)).grace(Duration::from_secs(59));
     schedule_all(&busy, vec![long, Runs::default().noting(waiting)]);
     seconds(65).await;
@@ -131,7 +134,7 @@ async fn a_stopping_server_does_not_claim_when_a_place_comes_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_do_not_pile_up_while_the_store_is_away() {
+async fn claims_do_not_accumulate_while_the_store_is_unreachable() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
@@ -151,24 +154,24 @@ async fn claims_do_not_pile_up_while_the_store_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_cannot_be_read_does_not_take_other_jobs_places() {
+async fn unreadable_key_does_not_take_slots_from_other_jobs() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server_with("server", &link, clock, Some(1));
     let runs = Runs::default();
-    let damaged = Job::new("damaged").every("60s").unwrap().run(|_| async {});
+    let damaged = Job::builder("damaged").every("60s").run(|_| async {}).build().unwrap();
     schedule_all(&server, vec![damaged, runs.noting(job("60s", 20))]);
     seconds(301).await;
     assert_eq!(runs.ticks(), [60, 120, 180, 240, 300]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn key_that_cannot_be_read_is_told_by_its_ticks_and_makes_the_server_not_ready() {
+async fn unreadable_key_is_reported_by_its_ticks_and_makes_the_server_unready() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
     let mut events = server.events.subscribe(server.time.now());
-    let damaged = Job::new("damaged").every("60s").unwrap().run(|_| async {});
+    let damaged = Job::builder("damaged").every("60s").run(|_| async {}).build().unwrap();
     schedule_all(&server, vec![damaged, Runs::default().noting(job("60s", 20))]);
     let (mut health, mut unreadable) = (0, 0);
     for _ in 0..600 {
@@ -193,7 +196,7 @@ async fn key_that_cannot_be_read_is_told_by_its_ticks_and_makes_the_server_not_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after_its_timeout() {
+async fn server_does_not_claim_a_job_whose_blocked_run_loses_its_lease_after_its_timeout() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     // One thread for the run, and one on which the application still answers.
@@ -203,13 +206,17 @@ async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after
     let (started, has_started) = std::sync::mpsc::channel();
     let (let_go, wait) = std::sync::mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
-    let blocks = job("60s", 30).timeout(Duration::from_secs(10)).run(move |_| {
-        let (started, wait) = (started.clone(), wait.clone());
-        async move {
-            started.send(()).unwrap();
-            let _until_it_is_let_go = wait.lock().unwrap().recv();
-        }
-    });
+    let blocks = job("60s", 30)
+        .timeout(Duration::from_secs(10))
+        .run(move |_| {
+            let (started, wait) = (started.clone(), wait.clone());
+            async move {
+                started.send(()).unwrap();
+                let _until_it_is_let_go = wait.lock().unwrap().recv();
+            }
+        })
+        .build()
+        .unwrap();
     schedule(&server, blocks);
     seconds(60).await;
     // While something blocks, the paused clock stands still, and the application's threads can answer.
@@ -230,7 +237,7 @@ async fn a_server_does_not_claim_beside_a_blocked_run_that_loses_its_lease_after
 }
 
 #[tokio::test(start_paused = true)]
-async fn run_that_blocks_in_one_poll_for_longer_than_its_ttl_is_told_once() {
+async fn run_that_blocks_in_one_poll_for_longer_than_its_ttl_is_reported_once() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let app = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
@@ -240,13 +247,16 @@ async fn run_that_blocks_in_one_poll_for_longer_than_its_ttl_is_told_once() {
     let (started, has_started) = std::sync::mpsc::channel();
     let (let_go, wait) = std::sync::mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
-    let blocks = job("1h", 30).run(move |_| {
-        let (started, wait) = (started.clone(), wait.clone());
-        async move {
-            started.send(()).unwrap();
-            let _until_it_is_let_go = wait.lock().unwrap().recv();
-        }
-    });
+    let blocks = job("1h", 30)
+        .run(move |_| {
+            let (started, wait) = (started.clone(), wait.clone());
+            async move {
+                started.send(()).unwrap();
+                let _until_it_is_let_go = wait.lock().unwrap().recv();
+            }
+        })
+        .build()
+        .unwrap();
     schedule(&server, blocks);
     seconds(3600).await;
     tokio::task::spawn_blocking(move || has_started.recv().unwrap()).await.unwrap();
