@@ -60,7 +60,7 @@ impl std::error::Error for ScheduleError {}
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Where the search for a first tick begins when a schedule is checked: fixed, so that a program that
+/// The instant from which the first tick is searched when a schedule is checked. It is fixed, so that a program that
 /// compiles today compiles tomorrow.
 const REFERENCE: Timestamp = Timestamp::from_micros(1_704_067_200_000_000);
 
@@ -134,18 +134,18 @@ impl Schedule {
         &self.text
     }
 
-    /// The same, to be kept.
+    /// The schedule as it is shown, as a shared string.
     pub fn text(&self) -> Arc<str> {
         self.text.clone()
     }
 
-    /// The same time zone with another text, for a schedule that configuration overrides.
+    /// Parses another text in the same time zone, for a schedule that configuration overrides.
     pub fn overridden(&self, text: &str) -> Result<Self, ScheduleError> {
         Self::parse(text, self.tz.as_deref().filter(|_| is_cron(text)))
     }
 }
 
-/// Four words and more are cron, and its mistakes are told as such; `1 day 2 hours` is not.
+/// Four words and more are cron, and mistakes in them are reported as such; `1 day 2 hours` is an interval.
 fn is_cron(text: &str) -> bool {
     let words = text.split_whitespace().count();
     text.trim_start().starts_with('@') || words >= 4 && parse_duration(text).is_err()

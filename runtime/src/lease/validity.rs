@@ -1,4 +1,4 @@
-//! What a holder can prove about its lease, without asking the store.
+//! How long a lease is valid, as its holder knows without asking the store.
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -13,12 +13,12 @@ use crate::util::clock::Clock;
 use crate::util::lock;
 use crate::util::watched::Flag;
 
-/// How long a lease can be relied on, counted from before its last confirmation was asked for, with a
-/// margin taken off: whoever trusts it stops before the store lets anybody else in.
+/// How long a holder can rely on its lease: from before the request of the last confirmation was sent, less a margin. A
+/// holder that relies on it stops before the store grants the key to another one.
 pub(crate) struct Validity {
     wall: Arc<dyn Clock>,
     forward_jumps: Arc<ForwardJumps>,
-    /// Whether somebody will ask the store when the lease is in doubt.
+    /// Whether a keep-alive asks the store when the lease is doubtful.
     kept_alive: bool,
     confirmed: Mutex<Confirmation>,
     lost: Flag,
@@ -62,18 +62,18 @@ impl Validity {
         }
     }
 
-    /// The store said, to a request sent then, that the lease lasts so much longer.
+    /// The store confirmed, to a request sent then, that the lease lasts this much longer.
     pub(crate) fn confirm(&self, sent: ClockReading, remaining: Duration) {
         let mut confirmed = lock(&self.confirmed);
         let margin = confirmed.margin;
-        // Not the later of both: what the store says last counts, also if it is less.
+        // Not the later of both: the last confirmation counts, even if it is shorter.
         let deadline = sent.steady + remaining.saturating_sub(margin);
         *confirmed = Confirmation { at: sent.steady, wall: sent.wall, deadline, margin };
         drop(confirmed);
         self.wake();
     }
 
-    /// The next extension asks for another ttl, which may be shorter, and counts even if its answer is lost.
+    /// The next extension has another ttl, which may be shorter, and may be applied even if its answer is lost.
     pub(crate) fn set_ttl(&self, now: ClockReading, margin: Duration, ttl: Duration) {
         let mut confirmed = lock(&self.confirmed);
         let deadline = now.steady + ttl.saturating_sub(margin);
@@ -90,17 +90,17 @@ impl Validity {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        // To look at the wall clock, too, takes twice as long, and says nothing of a lease that is kept alive.
+        // Reading the wall clock, too, takes twice as long, and does not decide for a lease that is kept alive.
         self.is_over(self.deadline(), Instant::now())
             || (!self.kept_alive && self.certainty() == Certainty::Lost)
     }
 
-    /// Neither lost nor in doubt.
+    /// Neither lost nor doubtful.
     pub(crate) fn is_certain(&self) -> bool {
         self.certainty() == Certainty::Certain
     }
 
-    /// The machine may have slept through the lease, and only the store can tell.
+    /// The machine may have been suspended for longer than the lease: only the store knows.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.certainty() == Certainty::Doubtful
     }
@@ -117,7 +117,7 @@ impl Validity {
         }
         // The steady clock stands still in a suspended machine, and the wall clock does not.
         let passed = self.wall.now().since(confirmed.wall);
-        // In a paused virtual machine both do, and only the store's clock shows it.
+        // In a paused virtual machine both stand still, and only the store's clock shows it.
         let slept = passed > now.duration_since(confirmed.at) + confirmed.margin
             || self.forward_jumps.makes_doubtful(confirmed.at);
         match (slept, self.kept_alive) {
@@ -132,17 +132,17 @@ impl Validity {
         self.wake();
     }
 
-    /// Resolves when the lease is known to be lost.
+    /// Waits until the lease is known to be lost.
     pub(crate) async fn lost(&self) {
         self.lost.raised().await;
     }
 
-    /// Resolves when a run waits for the lease to be confirmed.
+    /// Waits until a run waits for the lease to be confirmed.
     pub(crate) async fn in_doubt(&self) {
         self.doubt.notified().await;
     }
 
-    /// Before each poll of a job: `Ready(true)` to go on, `Ready(false)` to stop for good.
+    /// Checks the lease before each poll of a job: `Ready(true)` to poll it, `Ready(false)` to stop for good.
     pub(crate) fn poll_valid(&self, context: &Context<'_>) -> Poll<bool> {
         match self.certainty() {
             Certainty::Certain => Poll::Ready(true),
@@ -150,7 +150,7 @@ impl Validity {
             Certainty::Doubtful => {
                 *lock(&self.waiting) = Some(context.waker().clone());
                 self.doubt.notify_one();
-                // Whoever decided between the two looks found nobody to wake.
+                // If the lease was lost between the two checks, no waker was registered yet.
                 if self.lost.is_raised() { Poll::Ready(false) } else { Poll::Pending }
             }
         }

@@ -40,6 +40,7 @@ pub(crate) struct DueTick {
     pub(crate) claim: TickClaim,
 }
 
+/// The resolution of a timestamp.
 const JUST_BEFORE: Duration = Duration::from_micros(1);
 
 impl Timetable {

@@ -1,4 +1,4 @@
-//! What is looked at more often than it is waited for: a look takes no lock.
+//! Values that can be waited for, and that are read without a lock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -26,7 +26,7 @@ impl WatchedNumber {
         self.changed.notify_waiters();
     }
 
-    /// Resolves when the number is greater than this.
+    /// Waits until the number is greater than this.
     pub(crate) async fn exceeds(&self, bound: i64) {
         loop {
             // Created before the number is read: it is notified of a change from here on, even before it is first polled.
@@ -39,7 +39,7 @@ impl WatchedNumber {
     }
 }
 
-/// Something that is raised once.
+/// A flag that is raised once.
 #[derive(Debug, Default)]
 pub(crate) struct Flag(WatchedNumber);
 
@@ -52,7 +52,7 @@ impl Flag {
         self.0.get() > 0
     }
 
-    /// Resolves when the flag is up.
+    /// Waits until the flag is raised.
     pub(crate) async fn raised(&self) {
         self.0.exceeds(0).await;
     }
