@@ -7,8 +7,8 @@ use crate::{Timestamp, parse_duration};
 
 /// When a job is due: cron with 5 or 6 fields, a nickname such as `@hourly`, or an interval such as `10m`.
 ///
-/// Pure arithmetic: the same text gives the same instants on every server. Intervals are aligned to 1970,
-/// so they too need no common start.
+/// The same text gives the same instants on every server. Intervals are counted from 1970, so they need no common
+/// start.
 ///
 /// ```
 /// # use singleton_jobs_policy::{Schedule, Timestamp};
@@ -31,7 +31,7 @@ enum Kind {
     Cron(Box<Cron>),
 }
 
-/// Why a text is not a schedule.
+/// A text that is not a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleError {
     argument: &'static str,
@@ -65,7 +65,7 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
 const REFERENCE: Timestamp = Timestamp::from_micros(1_704_067_200_000_000);
 
 impl Schedule {
-    /// The schedule that [`text`](Self::text) shows.
+    /// Parses the result of [`text`](Self::text).
     pub fn from_text(text: &str) -> Option<Self> {
         match text.strip_prefix("every ") {
             Some(interval) => Self::parse(interval, None).ok(),
@@ -73,7 +73,7 @@ impl Schedule {
         }
     }
 
-    /// Reads a schedule; cron is in UTC unless an IANA time zone is given.
+    /// Parses a schedule. Cron is in UTC unless an IANA time zone is given.
     pub fn parse(text: &str, tz: Option<&str>) -> Result<Self, ScheduleError> {
         let kind = if is_cron(text) {
             Kind::Cron(Box::new(Cron::parse(text, tz.unwrap_or("UTC"))?))
@@ -137,6 +137,15 @@ impl Schedule {
     /// The schedule as it is shown, as a shared string.
     pub fn text(&self) -> Arc<str> {
         self.text.clone()
+    }
+
+    /// The wall-clock time of a tick in the schedule's time zone, as in `2026-07-01T03:00:00+02:00[Europe/Berlin]`;
+    /// `None` for an interval and in UTC.
+    pub fn local_time(&self, tick: Timestamp) -> Option<String> {
+        match &self.kind {
+            Kind::Cron(cron) if self.tz.as_deref().is_some_and(|tz| tz != "UTC") => cron.local_time(tick),
+            _ => None,
+        }
     }
 
     /// Parses another text in the same time zone, for a schedule that configuration overrides.

@@ -210,9 +210,11 @@ fn introduce_job(server: &Server, job: &Job) {
             tracing::info!(target: "jobs", key, place, about, "[{key}] has no schedule; it runs only by hand");
         }
         Some(schedule) => {
-            let next =
-                schedule.next_after(server.time.now()).map(|next| next.to_string()).unwrap_or_default();
-            tracing::info!(target: "jobs", key, place, about, "[{key}] {schedule}, next at {next}");
+            let next = schedule.next_after(server.time.now());
+            let local = next.and_then(|next| schedule.local_time(next));
+            let local = local.map(|local| format!(" ({local})")).unwrap_or_default();
+            let next = next.map(|next| next.to_string()).unwrap_or_default();
+            tracing::info!(target: "jobs", key, place, about, "[{key}] {schedule}, next at {next}{local}");
         }
     }
 }

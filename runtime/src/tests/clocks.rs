@@ -64,7 +64,7 @@ async fn clock_corrections_do_not_multiply_claims() {
         seconds(61).await;
         server.time.wake_sleepers();
     }
-    let claims = link.questions();
+    let claims = link.claim_requests();
     assert!(claims < 300, "{claims} claims for 60 ticks and 60 corrections");
 }
 
@@ -82,7 +82,7 @@ async fn job_with_a_grace_beyond_the_calendar_still_runs_after_a_clock_correctio
 }
 
 /// A look is on its way over one connection when an extension is sent, and answered, over another one. Then the machine is
-/// paused with both of its clocks; the look is answered when it goes on.
+/// paused with both of its clocks; the look is answered when it continues.
 #[tokio::test(start_paused = true)]
 async fn pause_shown_by_an_earlier_request_makes_a_later_confirmation_doubtful() {
     let clock = TestClock::new();

@@ -18,7 +18,7 @@ impl Hook for Delayed {
         let delayed = match request {
             Request::Swap(_, swap) if swap.change.fence == FenceChange::Next => {
                 self.0.lock().unwrap().push(swap.clone());
-                Err(Line::error(StoreErrorKind::Unreachable, "on its way"))
+                Err(ServerLink::error(StoreErrorKind::Unreachable, "on its way"))
             }
             _ => Ok(()),
         };

@@ -111,7 +111,7 @@ async fn server_whose_application_runtime_has_ended_leaves_ticks_to_other_server
     let runs = Runs::default();
     schedule(&dead, runs.noting(job("60s", 30)));
     seconds(61).await;
-    assert!(dead.failed.is_raised(), "it says that it cannot go on");
+    assert!(dead.failed.is_raised(), "it reports that it has failed");
     dead.stop.raise(); // as the host does then
     schedule(&server("healthy", &link, clock), runs.noting(job("60s", 30)));
     seconds(300).await;
@@ -127,10 +127,10 @@ async fn stopping_server_does_not_claim_when_a_slot_becomes_free() {
     let waiting = job("60s", 60).jitter(Duration::from_secs(2)).grace(Duration::from_secs(59));
     schedule_all(&busy, vec![long, Runs::default().noting(waiting)]);
     seconds(65).await;
-    let before = link.questions();
+    let before = link.claim_requests();
     busy.stop.raise();
     crate::server::thread::finish(&busy, Duration::from_secs(100)).await;
-    assert_eq!(link.questions(), before);
+    assert_eq!(link.claim_requests(), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,10 +142,10 @@ async fn claims_do_not_accumulate_while_the_store_is_unreachable() {
     schedule(&server, runs.noting(job("1s", 30).grace(Duration::from_secs(3600))));
     link.cut.store(true, Ordering::SeqCst);
     seconds(600).await;
-    // The newest claim, and what earlier ones may have won and give back.
-    let asking = link.questions();
+    // The newest claim, and the releases of what earlier ones may have won.
+    let asking = link.claim_requests();
     seconds(10).await;
-    let asking = link.questions() - asking;
+    let asking = link.claim_requests() - asking;
     assert!(asking <= 100, "{asking} claims in ten seconds of one job");
     assert!(server.ticks.len() <= 40, "{} tasks of one job", server.ticks.len());
     link.cut.store(false, Ordering::SeqCst);
@@ -204,7 +204,7 @@ async fn server_does_not_claim_a_job_whose_blocked_run_loses_its_lease_after_its
     let place = Spawner::Runtime(app.handle().clone());
     let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
     let (started, has_started) = std::sync::mpsc::channel();
-    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    let (release, wait) = std::sync::mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
     let blocks = job("60s", 30)
         .timeout(Duration::from_secs(10))
@@ -212,7 +212,7 @@ async fn server_does_not_claim_a_job_whose_blocked_run_loses_its_lease_after_its
             let (started, wait) = (started.clone(), wait.clone());
             async move {
                 started.send(()).unwrap();
-                let _until_it_is_let_go = wait.lock().unwrap().recv();
+                let _until_it_is_released = wait.lock().unwrap().recv();
             }
         })
         .build()
@@ -225,14 +225,14 @@ async fn server_does_not_claim_a_job_whose_blocked_run_loses_its_lease_after_its
     link.cut.store(true, Ordering::SeqCst);
     seconds(35).await;
     link.cut.store(false, Ordering::SeqCst);
-    let before = link.questions();
+    let before = link.claim_requests();
     for _ in 0..2 {
         seconds(4).await;
         tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(200))).await.unwrap();
         seconds(56).await;
     }
-    assert_eq!(link.questions(), before, "it is past its timeout and its lease, but goes on");
-    drop(let_go);
+    assert_eq!(link.claim_requests(), before, "it is past its timeout and its lease, but still in progress");
+    drop(release);
     app.shutdown_background();
 }
 
@@ -245,14 +245,14 @@ async fn run_that_blocks_in_one_poll_for_longer_than_its_ttl_is_reported_once() 
     let server = Arc::new(Server::new(Setup { app: place, ..setup("server", &link, clock) }));
     let mut events = server.events.subscribe(server.time.now());
     let (started, has_started) = std::sync::mpsc::channel();
-    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    let (release, wait) = std::sync::mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
     let blocks = job("1h", 30)
         .run(move |_| {
             let (started, wait) = (started.clone(), wait.clone());
             async move {
                 started.send(()).unwrap();
-                let _until_it_is_let_go = wait.lock().unwrap().recv();
+                let _until_it_is_released = wait.lock().unwrap().recv();
             }
         })
         .build()
@@ -260,18 +260,18 @@ async fn run_that_blocks_in_one_poll_for_longer_than_its_ttl_is_reported_once() 
     schedule(&server, blocks);
     seconds(3600).await;
     tokio::task::spawn_blocking(move || has_started.recv().unwrap()).await.unwrap();
-    let mut told = async |secs| {
+    let mut reported = async |secs| {
         let until = Instant::now() + Duration::from_secs(secs);
-        let mut told = 0;
+        let mut reported = 0;
         while let Ok(Some(event)) = tokio::time::timeout_at(until, events.next()).await {
-            told += usize::from(matches!(event.kind, EventKind::RunBlocked(_)));
+            reported += usize::from(matches!(event.kind, EventKind::RunBlocked(_)));
         }
-        told
+        reported
     };
-    assert_eq!(told(25).await, 0, "not before its ttl is over");
-    assert_eq!(told(40).await, 1);
-    assert_eq!(told(600).await, 0, "and not again");
+    assert_eq!(reported(25).await, 0, "not before its ttl is over");
+    assert_eq!(reported(40).await, 1);
+    assert_eq!(reported(600).await, 0, "and not again");
     assert!(link.history("job").await.current.is_some(), "it keeps its lease");
-    drop(let_go);
+    drop(release);
     app.shutdown_background();
 }

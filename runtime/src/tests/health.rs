@@ -1,4 +1,4 @@
-//! A step that the store refused, and then does again, leaves no trouble behind.
+//! A server is ready again when a request that the store had refused succeeds.
 
 use super::*;
 use crate::Health;
@@ -10,7 +10,7 @@ struct RefusesOnce(fn(Request<'_>) -> bool, AtomicBool);
 impl Hook for RefusesOnce {
     fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
         let refuses = (self.0)(request) && !self.1.swap(true, Ordering::SeqCst);
-        let refused = refuses.then(|| Line::error(StoreErrorKind::Refused, "no permission"));
+        let refused = refuses.then(|| ServerLink::error(StoreErrorKind::Refused, "no permission"));
         Box::pin(std::future::ready(refused.map_or(Ok(()), Err)))
     }
 }

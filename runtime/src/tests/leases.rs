@@ -34,10 +34,10 @@ async fn run_whose_lease_cannot_be_extended_is_cancelled_before_the_lease_expire
     seconds(3601).await;
     link.cut.store(true, Ordering::SeqCst);
     seconds(60).await;
-    let told = stopped.lock().unwrap().expect("the run was told");
+    let notified = stopped.lock().unwrap().expect("the run was notified");
     let expiry = NOON + Duration::from_secs(3600 + 30);
-    assert!(told < expiry, "told at {told}, and the lease lasts until {expiry}");
-    assert!(told > expiry - Duration::from_secs(5), "not before it had to be: {told}");
+    assert!(notified < expiry, "notified at {notified}, and the lease lasts until {expiry}");
+    assert!(notified > expiry - Duration::from_secs(5), "not before it had to be: {notified}");
     link.cut.store(false, Ordering::SeqCst);
     seconds(10).await;
     assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);
@@ -73,23 +73,23 @@ async fn run_with_on_lost_continue_is_notified_and_continues() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
-    let told = Arc::new(AtomicBool::new(false));
-    let was_told = told.clone();
+    let notified = Arc::new(AtomicBool::new(false));
+    let was_notified = notified.clone();
     let stubborn = job("1h", 30)
         .keep_alive(false)
         .on_lost(crate::schedule::OnLost::Continue)
         .run(move |run: Run| {
-            let was_told = was_told.clone();
+            let was_notified = was_notified.clone();
             async move {
                 seconds(60).await;
-                was_told.store(run.is_cancelled(), Ordering::SeqCst);
+                was_notified.store(run.is_cancelled(), Ordering::SeqCst);
             }
         })
         .build()
         .unwrap();
     schedule(&server, stubborn);
     seconds(3700).await;
-    assert!(told.load(Ordering::SeqCst));
+    assert!(notified.load(Ordering::SeqCst));
     assert_eq!(outcomes(&link).await, [RunOutcome::Succeeded]);
 }
 
@@ -114,7 +114,7 @@ async fn run_waits_after_a_suspend_until_the_store_has_confirmed_its_lease() {
         .unwrap();
     schedule(&server, busy);
     seconds(3602).await;
-    // The machine sleeps through its lease: everybody's clock moves on, its steady clock does not.
+    // The machine is suspended for longer than its lease: all wall clocks advance, its steady clock does not.
     clock.step_secs(300);
     store_clock.step_secs(300);
     let before = polls.load(Ordering::SeqCst);
@@ -215,12 +215,12 @@ async fn shutdown_cancels_runs_that_do_not_end_within_the_grace() {
     server.stop.raise();
     let begun = Instant::now();
     crate::server::thread::finish(&server, Duration::from_secs(25)).await;
-    assert!(polite.load(Ordering::SeqCst), "the run was told at once that the server stops");
+    assert!(polite.load(Ordering::SeqCst), "the run was notified at once that the server stops");
     assert_eq!(begun.elapsed().as_secs(), 25);
     assert_eq!(outcomes(&link).await, [RunOutcome::Cancelled]);
 }
 
-/// The scheduler's thread and the application's are two: the job can be the first to wake.
+/// The scheduler and the application have separate threads: the job can continue first.
 #[tokio::test(start_paused = true)]
 async fn run_that_finds_its_own_lease_expired_is_cancelled() {
     let clock = TestClock::new();
@@ -228,8 +228,8 @@ async fn run_that_finds_its_own_lease_expired_is_cancelled() {
     let process = SimulatedProcess::on_current_runtime();
     let host = Spawner::Simulated(process.clone());
     let server = Arc::new(Server::new(Setup { host, ..setup("server", &link, clock) }));
-    let told = Arc::new(AtomicBool::new(false));
-    let learns = told.clone();
+    let notified = Arc::new(AtomicBool::new(false));
+    let learns = notified.clone();
     let busy = job("1h", 30)
         .run(move |run: Run| {
             let learns = learns.clone();
@@ -249,20 +249,20 @@ async fn run_that_finds_its_own_lease_expired_is_cancelled() {
     seconds(3605).await;
     process.stop();
     seconds(60).await;
-    assert!(!told.load(Ordering::SeqCst), "nobody is there to tell it");
+    assert!(!notified.load(Ordering::SeqCst), "its server is stopped and cannot notify it");
     process.resume();
     seconds(1).await;
     assert_eq!(outcomes(&link).await, [RunOutcome::LeaseLost]);
-    assert!(told.load(Ordering::SeqCst));
+    assert!(notified.load(Ordering::SeqCst));
 }
 
 /// When the store's clock showed that a run was cancelled.
-type Told = Arc<Mutex<Option<Timestamp>>>;
+type CancelledAt = Arc<Mutex<Option<Timestamp>>>;
 
 /// A run that never ends, and notes when it is cancelled.
-fn endless(ttl_secs: u64, store_clock: &Arc<TestClock>) -> (Job, Told) {
-    let told = Told::default();
-    let (when, clock) = (told.clone(), store_clock.clone());
+fn endless(ttl_secs: u64, store_clock: &Arc<TestClock>) -> (Job, CancelledAt) {
+    let notified = CancelledAt::default();
+    let (when, clock) = (notified.clone(), store_clock.clone());
     let job = job("1h", ttl_secs)
         .run(move |run: Run| {
             let (when, clock) = (when.clone(), clock.clone());
@@ -274,7 +274,7 @@ fn endless(ttl_secs: u64, store_clock: &Arc<TestClock>) -> (Job, Told) {
         })
         .build()
         .unwrap();
-    (job, told)
+    (job, notified)
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,7 +282,7 @@ async fn run_after_a_suspend_shorter_than_its_ttl_ends_before_its_lease() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());
     let link = Link::new(store_clock.clone());
     let server = server("server", &link, clock.clone());
-    let (job, told) = endless(60, &store_clock);
+    let (job, notified) = endless(60, &store_clock);
     schedule(&server, job);
     seconds(3605).await;
     clock.step_secs(50);
@@ -291,8 +291,8 @@ async fn run_after_a_suspend_shorter_than_its_ttl_ends_before_its_lease() {
     link.cut.store(true, Ordering::SeqCst);
     let until = link.history("job").await.current.expect("a run").until;
     seconds(120).await;
-    let told = told.lock().unwrap().expect("the run was cancelled");
-    assert!(told < until, "cancelled at {told}, and the lease lasted until {until}");
+    let notified = notified.lock().unwrap().expect("the run was cancelled");
+    assert!(notified < until, "cancelled at {notified}, and the lease lasted until {until}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,7 +300,7 @@ async fn run_whose_machine_was_paused_with_both_clocks_ends_before_its_lease() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());
     let link = Link::new(store_clock.clone());
     let server = server("server", &link, clock.clone());
-    let (job, told) = endless(60, &store_clock);
+    let (job, notified) = endless(60, &store_clock);
     schedule(&server, job);
     seconds(3605).await;
     store_clock.step_secs(40);
@@ -309,8 +309,8 @@ async fn run_whose_machine_was_paused_with_both_clocks_ends_before_its_lease() {
     link.cut.store(true, Ordering::SeqCst);
     let until = link.history("job").await.current.expect("a run").until;
     seconds(120).await;
-    let told = told.lock().unwrap().expect("the run was cancelled");
-    assert!(told < until, "cancelled at {told}, and the lease lasted until {until}");
+    let notified = notified.lock().unwrap().expect("the run was cancelled");
+    assert!(notified < until, "cancelled at {notified}, and the lease lasted until {until}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,14 +318,14 @@ async fn repeatedly_refused_extension_ends_before_its_lease() {
     let clock = TestClock::new();
     let link = Link { latency: Duration::from_secs(3), ..Link::new(clock.clone()) };
     let server = server("server", &link, clock.clone());
-    let (job, told) = endless(30, &clock);
+    let (job, notified) = endless(30, &clock);
     schedule(&server, job);
     seconds(3608).await;
     let until = link.history("job").await.current.expect("a run").until;
     link.contended.store(true, Ordering::SeqCst);
     seconds(120).await;
-    let told = told.lock().unwrap().expect("the run was cancelled");
-    assert!(told < until, "cancelled at {told}, and the lease lasted until {until}");
+    let notified = notified.lock().unwrap().expect("the run was cancelled");
+    assert!(notified < until, "cancelled at {notified}, and the lease lasted until {until}");
 }
 
 #[tokio::test(start_paused = true)]

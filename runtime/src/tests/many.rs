@@ -1,4 +1,4 @@
-//! Ticks that are due together, in groups and beyond.
+//! Many ticks that are due together.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ fn jobs(run: impl Fn(Run) + Clone + Send + Sync + 'static) -> Vec<Job> {
     (0..JOBS).map(job).collect()
 }
 
-/// How often each job began.
+/// The number of starts of each job.
 #[derive(Clone, Default)]
 struct Starts(Arc<Mutex<HashMap<String, usize>>>);
 
@@ -31,7 +31,7 @@ impl Starts {
         jobs(move |run| *starts.lock().unwrap().entry(run.key().to_owned()).or_default() += 1)
     }
 
-    /// How many jobs began, and how often those did that began most often.
+    /// The number of jobs that started, and the largest number of starts of one job.
     fn seen(&self) -> (usize, usize) {
         let starts = self.0.lock().unwrap();
         (starts.len(), starts.values().copied().max().unwrap_or_default())

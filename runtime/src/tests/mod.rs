@@ -23,6 +23,7 @@ use crate::testing::{Hook, Hooked, Intercept, Request, SimulatedProcess};
 mod clocks;
 mod dropped_claims;
 mod failures;
+mod front_page;
 mod health;
 mod leases;
 mod locks;
@@ -33,10 +34,10 @@ mod scheduling;
 mod spans;
 mod stopping;
 
-/// Noon of some day; a multiple of every interval used here.
+/// Noon of some day: a multiple of every interval used here.
 const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
 
-/// Shows noon when the test begins, and can be set.
+/// A clock that shows noon when the test begins, and can be set.
 struct TestClock {
     begun: Instant,
     skew_micros: AtomicI64,
@@ -79,22 +80,22 @@ struct Link {
     latency: Duration,
     /// Whether another program changes each record just before it is swapped.
     contended: Arc<AtomicBool>,
-    /// After the next extension was applied, before its reply arrives.
-    on_extension: Arc<Mutex<Option<Happening>>>,
+    /// Called after the next extension was applied, before its reply arrives.
+    on_extension: Arc<Mutex<Option<Callback>>>,
     /// Every look at a key, and every swap that would win one.
-    claims: Arc<Mutex<Vec<Question>>>,
+    claims: Arc<Mutex<Vec<ClaimRequest>>>,
     extensions: Arc<AtomicUsize>,
     announcements: Arc<AtomicUsize>,
 }
 
 /// A request of a claim.
-struct Question {
+struct ClaimRequest {
     server: String,
     /// The token that the key would be won with; `None` for a look.
     token: Option<Arc<str>>,
 }
 
-type Happening = Box<dyn FnOnce() + Send>;
+type Callback = Box<dyn FnOnce() + Send>;
 
 impl Link {
     fn new(clock: Arc<TestClock>) -> Self {
@@ -116,7 +117,7 @@ impl Link {
 
     /// The store as this server sees it.
     fn seen_by(&self, server: &str) -> Arc<dyn Store> {
-        let hook = Line { link: self.clone(), server: server.to_owned() };
+        let hook = ServerLink { link: self.clone(), server: server.to_owned() };
         Arc::new(Intercept::new(Arc::new(self.store.clone()), hook))
     }
 
@@ -125,24 +126,24 @@ impl Link {
         decide::history(&look, self.store.records(key).await.unwrap())
     }
 
-    /// How many requests of claims were sent.
-    fn questions(&self) -> usize {
+    /// The number of requests that were sent for claims.
+    fn claim_requests(&self) -> usize {
         self.claims.lock().unwrap().len()
     }
 
     /// The tokens of the swaps among them.
     fn tokens(&self) -> Vec<Arc<str>> {
-        self.claims.lock().unwrap().iter().filter_map(|question| question.token.clone()).collect()
+        self.claims.lock().unwrap().iter().filter_map(|request| request.token.clone()).collect()
     }
 }
 
 /// The link of one server.
-struct Line {
+struct ServerLink {
     link: Link,
     server: String,
 }
 
-impl Line {
+impl ServerLink {
     fn note(&self, request: Request<'_>) {
         let token = match request {
             Request::Look("#ping") => return,
@@ -160,7 +161,7 @@ impl Line {
             }
             _ => return,
         };
-        self.link.claims.lock().unwrap().push(Question { server: self.server.clone(), token });
+        self.link.claims.lock().unwrap().push(ClaimRequest { server: self.server.clone(), token });
     }
 
     fn error(kind: StoreErrorKind, cause: &str) -> StoreError {
@@ -168,7 +169,7 @@ impl Line {
     }
 }
 
-impl Hook for Line {
+impl Hook for ServerLink {
     fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
         self.note(request);
         let is_noon = self.link.clock.now() == NOON;
@@ -205,9 +206,9 @@ impl Hook for Line {
         if let Request::Swap(_, Swap { change, .. }) = request
             && change.grants_lease
             && change.fence != FenceChange::Next
-            && let Some(happens) = self.link.on_extension.lock().unwrap().take()
+            && let Some(callback) = self.link.on_extension.lock().unwrap().take()
         {
-            happens();
+            callback();
         }
         Box::pin(std::future::ready(lost.map_or(Ok(()), Err)))
     }
@@ -236,7 +237,7 @@ fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> Setup {
     }
 }
 
-/// Schedules a job on a server, as the host does.
+/// Schedules a job on a server, as the scheduler's thread does.
 fn schedule(server: &Arc<Server>, job: Job) {
     schedule_all(server, vec![job]);
 }
@@ -257,7 +258,7 @@ fn job(every: &str, ttl_secs: u64) -> JobBuilder {
     Job::builder("job").every(every).ttl(Duration::from_secs(ttl_secs))
 }
 
-/// Every run that began: its server and tick.
+/// The server and tick of every run that started.
 #[derive(Clone, Default)]
 struct Runs(Arc<Mutex<Vec<(String, Timestamp)>>>);
 

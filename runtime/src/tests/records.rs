@@ -1,8 +1,8 @@
-//! What stays on record.
+//! The limit on the number of recorded runs.
 
 use super::*;
 
-/// How many runs are on record after 120 that ended and one that never began.
+/// The number of recorded runs after 120 that ended and one that never started.
 async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Server>, &Link)) -> usize {
     let clock = TestClock::new();
     let link = Link { latency: Duration::from_millis(10), ..Link::new(clock.clone()) };
@@ -21,9 +21,9 @@ async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Ser
 
 #[tokio::test(start_paused = true)]
 async fn won_tick_whose_answer_was_lost_keeps_history_within_its_limit() {
-    let unheard = |_: &Arc<Server>, link: &Link| link.swap_replies_lost.store(true, Ordering::SeqCst);
-    assert_eq!(kept_beside_one_that_did_not_start(150, unheard).await, 121);
-    assert_eq!(kept_beside_one_that_did_not_start(50, unheard).await, 50);
+    let reply_lost = |_: &Arc<Server>, link: &Link| link.swap_replies_lost.store(true, Ordering::SeqCst);
+    assert_eq!(kept_beside_one_that_did_not_start(150, reply_lost).await, 121);
+    assert_eq!(kept_beside_one_that_did_not_start(50, reply_lost).await, 50);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! How often the store is asked.
+//! The number of requests to the store.
 
 use super::*;
 use crate::schedule::Overlap;
@@ -6,7 +6,7 @@ use crate::server::heartbeat;
 
 const TTL: u64 = 30;
 
-/// How often the server that does not run it asks about a job, in the 20 minutes after its first tick.
+/// The number of claims of a job, in the 20 minutes after its first tick, by the server that does not run it.
 async fn claims_while_another_server_runs(waiting: JobBuilder, from_secs: u64) -> usize {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());

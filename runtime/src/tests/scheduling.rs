@@ -21,7 +21,7 @@ async fn fast_clock_neither_starts_runs_early_nor_skips_later_ticks() {
     let fast = server("fast", &link, TestClock::skewed_by_secs(3600));
     let runs = Runs::default();
     schedule(&fast, runs.noting(job("60s", 30)));
-    // Its first claim comes an hour early and teaches it the time.
+    // Its first claim comes an hour early, and the answer corrects its clock.
     seconds(601).await;
     assert_eq!(runs.ticks(), [60, 120, 180, 240, 300, 360, 420, 480, 540, 600]);
 }
@@ -100,9 +100,9 @@ async fn claim_that_cannot_reach_the_store_is_repeated_within_the_grace() {
     schedule(&server, runs.noting(job("60s", 30)));
     seconds(1).await;
     link.cut.store(true, Ordering::SeqCst);
-    let before = link.questions();
+    let before = link.claim_requests();
     seconds(69).await;
-    assert!(link.questions() > before + 3, "it kept asking");
+    assert!(link.claim_requests() > before + 3, "it kept asking");
     link.cut.store(false, Ordering::SeqCst);
     seconds(10).await;
     assert_eq!(runs.ticks(), [60]);
@@ -115,12 +115,12 @@ async fn store_unreachable_past_the_grace_skips_the_tick_and_leaves_no_lock() {
     let server = server("server", &link, clock);
     let runs = Runs::default();
     schedule(&server, runs.noting(job("60s", 20)));
-    // Swaps arrive, their replies do not: the claim wins, and its server is not told.
+    // Swaps arrive, their replies do not: the claim wins, and its server does not receive the answer.
     link.swap_replies_lost.store(true, Ordering::SeqCst);
     seconds(85).await;
     link.swap_replies_lost.store(false, Ordering::SeqCst);
     seconds(50).await;
-    assert_eq!(runs.ticks(), [120], "the tick that was won unheard is never started late");
+    assert_eq!(runs.ticks(), [120], "the tick whose answer was lost is never started late");
     assert_eq!(outcomes(&link).await, [RunOutcome::NotStarted, RunOutcome::Succeeded]);
 }
 

@@ -1,4 +1,4 @@
-//! A shutdown, and the end of a server that failed, wait for nothing that the application would have to do.
+//! A shutdown, and the end of a server that failed, do not wait for a blocked application.
 
 use super::*;
 use crate::Closed;
@@ -24,7 +24,7 @@ fn server_with_application(app: Spawner) -> Arc<Server> {
     Arc::new(Server::new(Setup { jobs, app, ..setup("server", &link, clock) }))
 }
 
-/// Serves until the server is stopped, or has failed, and must be at its end soon after that.
+/// Serves until the server is stopped or has failed, and checks that it ends soon after that.
 async fn ends_soon(server: &Arc<Server>) -> Closed {
     let serving = tokio::spawn({
         let server = server.clone();
