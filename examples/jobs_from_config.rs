@@ -50,12 +50,13 @@ fn read_jobs(config: &str, ran: &Ran) -> anyhow::Result<Vec<Job>> {
 
 fn read_job(line: &str, ran: &Ran) -> anyhow::Result<Job> {
     let (key, schedule) = line.split_once('=').context("expected `key = schedule`")?;
-    let job = Job::new(key.trim()).every(schedule.trim())?.ttl(Duration::from_secs(10));
+    let job = Job::builder(key.trim()).every(schedule.trim()).ttl("10s");
     let ran = ran.clone();
-    Ok(job.run(move |run| {
+    let job = job.run(move |run| {
         let ran = ran.clone();
         async move { ran.send(run.key().to_owned()) } // fetch the feed
-    }))
+    });
+    Ok(job.build()?)
 }
 
 #[tokio::main]

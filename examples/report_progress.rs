@@ -18,12 +18,12 @@ const PAGES: u64 = 8;
 async fn rebuild_search(run: Run) {
     let pages = SHELVES.into_iter().flat_map(|shelf| (1..=PAGES).map(move |page| (shelf, page)));
     for ((shelf, page), done) in pages.zip(0..) {
-        run.progress(done, total());
-        run.status(format!("page {page} of {shelf}"));
+        run.set_progress(done, total());
+        run.set_status(format!("page {page} of {shelf}"));
         sleep(Duration::from_millis(150)).await; // index it
     }
-    run.progress(total(), total());
-    run.status("all shelves");
+    run.set_progress(total(), total());
+    run.set_status("all shelves");
 }
 
 fn total() -> u64 {

@@ -339,11 +339,11 @@ impl Bench {
             let mut server = jobs::builder().without_annotated().store(store);
             for number in 0..JOBS {
                 let runs = runs.clone();
-                let job = jobs::Job::new(format!("tick-{number}")).every("1s").expect("a schedule");
-                server = server.job(job.run(move |_| {
+                let job = jobs::Job::builder(format!("tick-{number}")).every("1s").run(move |_| {
                     runs.fetch_add(1, Ordering::Relaxed);
                     std::future::ready(())
-                }));
+                });
+                server = server.job(job.build().expect("a schedule"));
             }
             servers.push(server.start_all().await.expect("it starts"));
         }

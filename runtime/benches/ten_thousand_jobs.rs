@@ -75,11 +75,11 @@ async fn start(
     let mut builder = jobs::builder().without_annotated().store(MemoryStore::named(name));
     for n in 0..JOBS {
         let note = note.clone();
-        let job = Job::new(format!("job-{n}")).every(every).expect("a good schedule").run(move |run| {
+        let job = Job::builder(format!("job-{n}")).every(every).run(move |run| {
             note(run.tick().expect("a tick"));
             std::future::ready(())
         });
-        builder = builder.job(job);
+        builder = builder.job(job.build().expect("a good schedule"));
     }
     builder.start_all().await.expect("the jobs start")
 }

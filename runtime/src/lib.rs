@@ -60,9 +60,10 @@
 //! # Following a tick through the source
 //!
 //! [`singleton_job`] → `job/registry.rs` → `tick/timetable.rs` → `tick/scheduler.rs` → `tick/mod.rs`, the page that shows a
-//! whole tick → `tick/claim.rs` → `lease/pending.rs` → `store/requests` (look, decide, swap; the rules are pure functions in
-//! [`store::decide`]) → `tick/execute.rs` under the lease that `lease/mod.rs` keeps alive → release and record, again by
-//! `store/requests`.
+//! whole tick → `tick/claim.rs` → `lease/pending.rs` → `store/requests/mod.rs` (look, decide, swap; the rules are pure
+//! functions in [`store::decide`]) → `tick/execute.rs` → `tick/try_task.rs`, which polls the function, while
+//! `lease/mod.rs` keeps the lease alive and at the end releases it and records the run, again by
+//! `store/requests/mod.rs` → `tick/report.rs` → `observe/log.rs`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -97,7 +98,7 @@ pub use server::error::{JobProblem, OperateError, StartError};
 pub use server::handle::{Closed, Jobs};
 pub use server::manual_run::RunNow;
 pub use singleton_jobs_macros::{locked, singleton_job};
-pub use singleton_jobs_policy::Timestamp;
+pub use singleton_jobs_policy::{ParseTimestampError, Timestamp, jiff};
 pub use tokio_util::sync::CancellationToken;
 pub use util::clock;
 pub use util::duration::IntoDuration;

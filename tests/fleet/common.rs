@@ -23,7 +23,7 @@ pub fn secs(secs: u64) -> Duration {
 pub const AGES: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 pub fn job(every: &str, ttl_secs: u64) -> JobBuilder {
-    Job::new("job").every(every).unwrap().ttl(secs(ttl_secs))
+    Job::builder("job").every(every).ttl(secs(ttl_secs))
 }
 
 /// The start of a function of a job.
@@ -63,14 +63,17 @@ impl Notes {
         let notes = self.clone();
         move || {
             let (notes, function) = (notes.clone(), function.clone());
-            plan.clone().run(move |run| {
-                let going_on = notes.started(&run);
-                let future = function(run);
-                async move {
-                    let _going_on = going_on;
-                    future.await
-                }
-            })
+            plan.clone()
+                .run(move |run| {
+                    let going_on = notes.started(&run);
+                    let future = function(run);
+                    async move {
+                        let _going_on = going_on;
+                        future.await
+                    }
+                })
+                .build()
+                .unwrap()
         }
     }
 

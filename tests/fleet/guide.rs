@@ -19,7 +19,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 fn hourly() -> jobs::JobBuilder {
-    Job::new(KEY).every("0 * * * *").unwrap().ttl(TTL)
+    Job::builder(KEY).every("0 * * * *").ttl(TTL)
 }
 
 /// The runs, oldest first.
@@ -33,7 +33,7 @@ async fn outcomes(fleet: &Fleet) -> Vec<(u32, RunOutcome)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_a_deploy_cancels_is_taken_over_within_ttl_and_slack() {
-    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(600)));
+    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(600))).build().unwrap();
     let mut fleet = Fleet::of(3).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(60)).await;
     let running = fleet.running(KEY).await.unwrap().server_id().to_owned();
@@ -47,7 +47,7 @@ async fn a_tick_that_a_deploy_cancels_is_taken_over_within_ttl_and_slack() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_a_deploy_cancels_is_taken_over_at_once_by_a_server_that_starts() {
-    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(600)));
+    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(600))).build().unwrap();
     let mut fleet = Fleet::of(1).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(60)).await;
     fleet.shut_down(0).await;
@@ -59,10 +59,14 @@ async fn a_tick_that_a_deploy_cancels_is_taken_over_at_once_by_a_server_that_sta
 #[tokio::test(start_paused = true)]
 async fn no_retry_begins_during_a_shutdown() {
     let job = || {
-        hourly().retries(9, seconds(1)).run(|_| async {
-            sleep(seconds(10)).await;
-            Err::<(), _>("no")
-        })
+        hourly()
+            .retries(9, seconds(1))
+            .run(|_| async {
+                sleep(seconds(10)).await;
+                Err::<(), _>("no")
+            })
+            .build()
+            .unwrap()
     };
     let mut fleet = Fleet::of(1).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(5)).await;
@@ -73,7 +77,7 @@ async fn no_retry_begins_during_a_shutdown() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queued_tick_starts_at_once_on_the_server_of_the_last_run() {
-    let job = || hourly().overlap(Overlap::Queue).run(|_| sleep(HOUR + seconds(100)));
+    let job = || hourly().overlap(Overlap::Queue).run(|_| sleep(HOUR + seconds(100))).build().unwrap();
     let fleet = Fleet::of(5).job(job).start().await.unwrap();
     fleet.run_for(2 * HOUR + seconds(200)).await;
     let (first, second) = (runs(&fleet).await.remove(0), fleet.history(KEY).await.current.unwrap());
@@ -82,7 +86,7 @@ async fn a_queued_tick_starts_at_once_on_the_server_of_the_last_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queued_tick_starts_elsewhere_within_a_ttl() {
-    let job = || hourly().overlap(Overlap::Queue).run(|_| sleep(HOUR + seconds(100)));
+    let job = || hourly().overlap(Overlap::Queue).run(|_| sleep(HOUR + seconds(100))).build().unwrap();
     let mut fleet = Fleet::of(1).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(1)).await;
     fleet.add_server().await.unwrap();
@@ -97,7 +101,14 @@ async fn a_queued_tick_starts_elsewhere_within_a_ttl() {
 
 #[tokio::test(start_paused = true)]
 async fn a_takeover_comes_before_a_tick_that_waits() {
-    let job = || hourly().overlap(Overlap::Queue).retry_on_crash(1).run(|_| sleep(HOUR + seconds(100)));
+    let job = || {
+        hourly()
+            .overlap(Overlap::Queue)
+            .retry_on_crash(1)
+            .run(|_| sleep(HOUR + seconds(100)))
+            .build()
+            .unwrap()
+    };
     let fleet = Fleet::of(3).job(job).start().await.unwrap();
     fleet.run_for(2 * HOUR + seconds(60)).await;
     fleet.running(KEY).await.unwrap().crash();
@@ -110,7 +121,7 @@ async fn a_takeover_comes_before_a_tick_that_waits() {
 #[tokio::test(start_paused = true)]
 async fn outage_that_ends_before_the_next_tick_skips_no_tick_with_run_once() {
     for (missed, expected) in [(Missed::RunOnce, 1), (Missed::Skip, 0)] {
-        let fleet = Fleet::of(3).job(move || hourly().missed(missed).run(|_| async {}));
+        let fleet = Fleet::of(3).job(move || hourly().missed(missed).run(|_| async {}).build().unwrap());
         let fleet = fleet.start().await.unwrap();
         fleet.run_for(HOUR + seconds(60)).await;
         let before = runs(&fleet).await.len();
@@ -124,7 +135,7 @@ async fn outage_that_ends_before_the_next_tick_skips_no_tick_with_run_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_whose_end_is_not_reported_within_its_lease_is_taken_over() {
-    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(20)));
+    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(20))).build().unwrap();
     let fleet = Fleet::of(2).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(15)).await;
     let cut_off = fleet.running(KEY).await.unwrap();
@@ -137,7 +148,8 @@ async fn a_run_whose_end_is_not_reported_within_its_lease_is_taken_over() {
 
 #[tokio::test(start_paused = true)]
 async fn wiped_store_learns_of_a_run_again_and_forgets_a_pause() {
-    let fleet = Fleet::of(3).job(|| hourly().run(|_| sleep(seconds(120)))).start().await.unwrap();
+    let fleet =
+        Fleet::of(3).job(|| hourly().run(|_| sleep(seconds(120))).build().unwrap()).start().await.unwrap();
     fleet.run_for(HOUR + seconds(60)).await;
     fleet.server(0).pause(KEY).await.unwrap();
     let before = fleet.history(KEY).await.current.unwrap();
@@ -150,7 +162,7 @@ async fn wiped_store_learns_of_a_run_again_and_forgets_a_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn tick_beyond_its_grace_does_not_run_after_a_wipe() {
-    let job = || hourly().missed(Missed::RunOnce).run(|_| async {});
+    let job = || hourly().missed(Missed::RunOnce).run(|_| async {}).build().unwrap();
     let mut fleet = Fleet::of(1).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(600)).await;
     fleet.wipe(KEY);
@@ -161,7 +173,8 @@ async fn tick_beyond_its_grace_does_not_run_after_a_wipe() {
 
 #[tokio::test(start_paused = true)]
 async fn when_the_stores_clock_jumps_ahead_a_run_is_cancelled_at_its_next_keep_alive() {
-    let fleet = Fleet::of(2).job(|| hourly().run(|_| sleep(seconds(600)))).start().await.unwrap();
+    let fleet =
+        Fleet::of(2).job(|| hourly().run(|_| sleep(seconds(600))).build().unwrap()).start().await.unwrap();
     fleet.run_for(HOUR + seconds(60)).await;
     fleet.clock().step(120_000);
     fleet.run_for(TTL / 3).await;
@@ -170,7 +183,7 @@ async fn when_the_stores_clock_jumps_ahead_a_run_is_cancelled_at_its_next_keep_a
 
 #[tokio::test(start_paused = true)]
 async fn pause_postpones_a_takeover_until_the_resume() {
-    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(600)));
+    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(600))).build().unwrap();
     let fleet = Fleet::of(2).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(60)).await;
     let crashed = fleet.running(KEY).await.unwrap();
@@ -186,7 +199,7 @@ async fn pause_postpones_a_takeover_until_the_resume() {
 
 #[tokio::test(start_paused = true)]
 async fn ticks_before_and_during_a_pause_are_not_run_after_it() {
-    let job = || hourly().missed(Missed::RunOnce).run(|_| async {});
+    let job = || hourly().missed(Missed::RunOnce).run(|_| async {}).build().unwrap();
     let mut fleet = Fleet::of(1).job(job).start().await.unwrap();
     fleet.run_for(HOUR + seconds(60)).await;
     fleet.server(0).pause(KEY).await.unwrap();
@@ -200,7 +213,7 @@ async fn ticks_before_and_during_a_pause_are_not_run_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn manual_run_is_not_taken_over_and_keeps_no_tick() {
-    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(60)));
+    let job = || hourly().retry_on_crash(1).run(|_| sleep(seconds(60))).build().unwrap();
     let fleet = Fleet::of(2).job(job).start().await.unwrap();
     let by_hand = fleet.server(0).run_now(KEY);
     assert!(tokio::time::timeout(seconds(10), by_hand).await.is_err());
@@ -215,7 +228,14 @@ async fn manual_run_is_not_taken_over_and_keeps_no_tick() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_continues_without_a_lease_keeps_its_server_from_claiming() {
-    let job = || hourly().keep_alive(false).on_lost(OnLost::Continue).run(|_| sleep(HOUR + seconds(60)));
+    let job = || {
+        hourly()
+            .keep_alive(false)
+            .on_lost(OnLost::Continue)
+            .run(|_| sleep(HOUR + seconds(60)))
+            .build()
+            .unwrap()
+    };
     let fleet = Fleet::of(1).job(job).start().await.unwrap();
     let mut events = fleet.server(0).events();
     fleet.run_for(2 * HOUR + seconds(30)).await;

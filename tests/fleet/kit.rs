@@ -153,8 +153,8 @@ async fn a_step_of_the_stores_clock_is_followed() {
 #[tokio::test(start_paused = true)]
 async fn a_busy_server_leaves_its_tick_to_another() {
     let notes = Notes::new();
-    let long = jobs::JobBuilder::clone(&jobs::Job::new("long").every("1h").unwrap());
-    let long = move || long.clone().run(|_| tokio::time::sleep(secs(600)));
+    let long = jobs::JobBuilder::clone(&jobs::Job::builder("long").every("1h"));
+    let long = move || long.clone().run(|_| tokio::time::sleep(secs(600))).build().unwrap();
     let short = notes.lasting(job("1h", 30).jitter(secs(5)), 5);
     let fleet = Fleet::of(2).max_concurrent(1).job(long).job(short).start().await.unwrap();
     fleet.run_for(secs(HOUR + 60)).await;

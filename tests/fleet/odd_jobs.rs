@@ -213,11 +213,15 @@ async fn a_job_that_panics_on_every_server_stops_none_of_them() {
 /// In real time: a thread that blocks cannot be paused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_that_blocks_past_its_timeout_keeps_its_lease_until_it_ends() {
-    let blocking = Job::new("job").timeout(Duration::from_millis(50)).run(|_| async {
-        std::thread::sleep(Duration::from_millis(400));
-        tokio::task::yield_now().await;
-        std::future::pending::<()>().await;
-    });
+    let blocking = Job::builder("job")
+        .timeout(Duration::from_millis(50))
+        .run(|_| async {
+            std::thread::sleep(Duration::from_millis(400));
+            tokio::task::yield_now().await;
+            std::future::pending::<()>().await;
+        })
+        .build()
+        .unwrap();
     let builder = jobs::builder().without_annotated().store(MemoryStore::named("blocks")).job(blocking);
     let jobs = Arc::new(builder.start_all().await.unwrap());
     let asking = jobs.clone();

@@ -13,15 +13,19 @@ use super::kit::{fleet, secs};
 #[tokio::test(start_paused = true)]
 async fn in_a_job_it_is_the_schedulers_own() {
     let locking = || {
-        Job::new("job").every("60s").unwrap().run(|_| async {
-            let run = Run::current().expect("in a run");
-            let guard = jobs::lock("k").acquire().await?;
-            assert_eq!(guard.server(), run.server());
-            jobs::semaphore("s", 1)
-                .run(|inner| async move { assert_eq!(inner.server(), run.server()) })
-                .await?;
-            Ok::<_, LockError>(())
-        })
+        Job::builder("job")
+            .every("60s")
+            .run(|_| async {
+                let run = Run::current().expect("in a run");
+                let guard = jobs::lock("k").acquire().await?;
+                assert_eq!(guard.server(), run.server());
+                jobs::semaphore("s", 1)
+                    .run(|inner| async move { assert_eq!(inner.server(), run.server()) })
+                    .await?;
+                Ok::<_, LockError>(())
+            })
+            .build()
+            .unwrap()
     };
     let fleet = Fleet::of(3).job(locking).start().await.unwrap();
     fleet.run_for(secs(610)).await;

@@ -15,7 +15,7 @@ pub fn millis(millis: u64) -> Duration {
 
 /// Servers that have a job, because a fleet needs one, which runs only by hand.
 pub fn servers(count: usize) -> FleetBuilder {
-    Fleet::of(count).job(|| Job::new("idle").run(|_| async {}))
+    Fleet::of(count).job(|| Job::builder("idle").run(|_| async {}).build().unwrap())
 }
 
 pub async fn fleet(count: usize) -> Fleet {

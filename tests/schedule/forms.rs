@@ -246,3 +246,17 @@ fn an_override_keeps_the_zone_and_an_interval_has_none() {
     let error = berlin.overridden("0 25 * * *").unwrap_err();
     assert_eq!(error.to_string(), "invalid `every` \"0 25 * * *\": hour 25 is out of range 0–23");
 }
+
+#[test]
+fn local_time_of_a_tick_is_shown_in_the_zone_of_its_schedule() {
+    let tick: Timestamp = "2026-07-01T01:00:00Z".parse().unwrap();
+    let berlin = Schedule::parse("0 3 * * *", Some("Europe/Berlin")).unwrap();
+    assert_eq!(berlin.local_time(tick).as_deref(), Some("2026-07-01T03:00:00+02:00[Europe/Berlin]"));
+    for in_utc in [
+        Schedule::parse("0 3 * * *", None),
+        Schedule::parse("0 3 * * *", Some("UTC")),
+        Schedule::parse("10m", None),
+    ] {
+        assert_eq!(in_utc.unwrap().local_time(tick), None);
+    }
+}

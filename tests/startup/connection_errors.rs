@@ -283,7 +283,7 @@ async fn a_start_with_unusable_certificates_names_the_file() {
         ),
     ] {
         for store in ["rediss://jobs:s3cr3t@127.0.0.1", "postgres://jobs:s3cr3t@127.0.0.1/shop"] {
-            let job = Job::new("import-products").run(async |_| ());
+            let job = Job::builder("import-products").run(async |_| ()).build().unwrap();
             let builder = jobs::builder().without_annotated().job(job).url(format!("{store}?{parameters}"));
             let error = builder.start_all().await.err().expect(&parameters);
             assert!(matches!(error, StartError::Config { .. }), "{error:?}");

@@ -18,7 +18,7 @@ impl Hook for Defect {
 }
 
 fn every_tenth_of_a_second() -> Job {
-    Job::new("job").every("100ms").unwrap().ttl(Duration::from_secs(1)).run(|_| async {})
+    Job::builder("job").every("100ms").ttl(Duration::from_secs(1)).run(|_| async {}).build().unwrap()
 }
 
 fn on_a_defective_store() -> Builder {
@@ -59,7 +59,7 @@ fn scheduler_whose_runtime_ended_reports_its_failure() {
 #[test]
 fn a_manual_run_does_not_keep_a_scheduler_whose_application_has_ended() {
     let application = tokio::runtime::Runtime::new().unwrap();
-    let manual = Job::new("job").run(|_| async {});
+    let manual = Job::builder("job").run(|_| async {}).build().unwrap();
     let builder = jobs::builder().without_annotated().url("memory://manual").job(manual);
     let jobs = application.block_on(builder.start_all()).unwrap();
     drop(application);

@@ -23,7 +23,7 @@ async fn import_products(State(_db): State<Db>) {}
 async fn send_reports(State(_db): State<Db>, State(_mailer): State<Mailer>, _hints: Option<State<u8>>) {}
 
 fn job(key: &str) -> Job {
-    Job::new(key).every("1h").expect("a schedule").run(async |_| ())
+    Job::builder(key).every("1h").run(async |_| ()).build().unwrap()
 }
 
 /// A builder on a store of the process's own, with one job.
@@ -63,7 +63,7 @@ async fn error_of_a_start_without_jobs_explains_how_jobs_get_lost() {
 
 #[tokio::test]
 async fn a_key_used_twice_is_an_error_that_names_both_places() {
-    let again = Job::new("a").run(async |_| ());
+    let again = Job::builder("a").run(async |_| ()).build().unwrap();
     let line = line!() - 1;
     let error = refused(builder().job(again)).await;
     let StartError::Jobs(problems) = &error else { panic!("{error}") };
@@ -326,7 +326,7 @@ fn operator_call_names_the_store_that_is_unreachable() {
 
 #[tokio::test]
 async fn tool_without_jobs_starts_on_request_and_operates_jobs_of_other_servers() {
-    let report = Job::new("report").every("1h").unwrap().run(|_| async {});
+    let report = Job::builder("report").every("1h").run(|_| async {}).build().unwrap();
     let url = "memory://a-tool-without-jobs";
     let server = jobs::builder().without_annotated().url(url).job(report).start_all().await.unwrap();
     let tool = jobs::connect(url).await.unwrap();

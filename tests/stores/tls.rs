@@ -59,10 +59,14 @@ async fn add_user(server: &PostgresServer) {
 /// A whole server, which runs a job.
 async fn runs_a_job(builder: Builder) {
     let (tell, mut told) = mpsc::unbounded_channel();
-    let job = Job::new("import-products").every("100ms").unwrap().run(move |run| {
-        let _nobody_listens_any_longer = tell.send(run.fence());
-        async {}
-    });
+    let job = Job::builder("import-products")
+        .every("100ms")
+        .run(move |run| {
+            let _nobody_listens_any_longer = tell.send(run.fence());
+            async {}
+        })
+        .build()
+        .unwrap();
     let jobs = builder.without_annotated().job(job).start_all().await.expect("it starts");
     let first = tokio::time::timeout(PATIENCE, told.recv()).await.expect("a run").unwrap();
     let second = tokio::time::timeout(PATIENCE, told.recv()).await.expect("another run").unwrap();

@@ -9,14 +9,14 @@ use crate::{ScheduleError, Timestamp};
 
 /// A cron pattern in a time zone.
 ///
-/// croner parses the pattern and walks the calendar, in wall-clock time without a zone. What a zone's
-/// clock changes do to that is decided here, by one rule:
+/// croner parses the pattern and computes matches in wall-clock time, without a zone. The effect of a zone's clock
+/// changes is decided here, by one rule:
 ///
 /// * *Fixed* times (no `*` and no `/` in the second, minute and hour fields) follow the wall clock, which
-///   never runs backwards for them: a time in the gap happens once, at the first instant after it; a time
-///   in the fold happens once, the first time round.
-/// * Everything else follows elapsed time: what the gap leaves out does not happen, and the repeated hour
-///   happens twice.
+///   never runs backwards for them: a time in the gap runs once, at the first instant after it; a time in
+///   the fold runs once, the first time.
+/// * All other times follow elapsed time: times in the gap do not run, and times in the repeated hour run
+///   twice.
 ///
 /// croner's own zone support is not used: it fires `30 1 * * *` twice on a spring day in New York.
 #[derive(Clone, Debug)]
@@ -26,9 +26,9 @@ pub(crate) struct Cron {
     fixed: bool,
 }
 
-/// No pattern rests longer: 29 February falls on a given weekday every 28 years, or 40 around 2100.
+/// The longest time between two ticks of a pattern: 29 February falls on a given weekday every 28 years, or 40 around 2100.
 const LONGEST_REST: Duration = Duration::from_secs(50 * 366 * 24 * 3600);
-/// Two offsets differ by at most 26 hours or so: a clock change longer ago than this repeats nothing.
+/// A clock change longer ago than this repeats no wall-clock time: two offsets differ by about 26 hours at most.
 const LONGEST_FOLD: SignedDuration = SignedDuration::from_hours(48);
 
 impl Cron {
@@ -40,10 +40,15 @@ impl Cron {
         Ok(Self { pattern, zone, fixed: fields.is_fixed() })
     }
 
+    pub(crate) fn local_time(&self, tick: Timestamp) -> Option<String> {
+        let tick = jiff::Timestamp::try_from(tick).ok()?;
+        Some(tick.to_zoned(self.zone.clone()).to_string())
+    }
+
     /// Walks the stretches between the zone's clock changes: inside one, wall clock and instant differ by
     /// a constant.
     pub(crate) fn next_after(&self, instant: Timestamp) -> Option<Timestamp> {
-        // Patterns and clock changes know whole seconds only.
+        // Patterns and clock changes are in whole seconds.
         let after = jiff::Timestamp::from_second(instant.as_micros().div_euclid(1_000_000)).ok()?;
         let mut begin = after;
         let mut offset = self.zone.to_offset(after);
@@ -60,7 +65,7 @@ impl Cron {
             };
             begin = change.timestamp();
             offset = change.offset();
-            // Fixed times are never passed by: what the gap leaves out is late, not lost.
+            // A fixed time in the gap is late, not lost.
             let shown = offset.to_datetime(begin);
             if !self.fixed && (shown <= wall || shown > found) {
                 found = self.first_match(shown, true)?;
@@ -69,13 +74,13 @@ impl Cron {
         }
     }
 
-    /// Looks back in doubling steps for a stretch with a tick, then halves it.
+    /// Searches back in doubling steps for a stretch with a tick, then bisects it.
     pub(crate) fn newest_at(&self, instant: Timestamp) -> Option<Timestamp> {
         let due_after = |earlier| self.next_after(earlier).filter(|tick| *tick <= instant);
         let mut back = Duration::from_secs(1);
         let mut none_after = instant;
         let mut newest = loop {
-            let earlier = instant.minus(back);
+            let earlier = instant - back;
             if let Some(tick) = due_after(earlier) {
                 break tick;
             }
@@ -87,7 +92,7 @@ impl Cron {
         };
         while let Some(tick) = due_after(newest) {
             newest = tick;
-            let middle = newest.plus(none_after.since(newest) / 2);
+            let middle = newest + none_after.since(newest) / 2;
             match due_after(middle) {
                 Some(tick) => newest = tick,
                 None => none_after = middle,

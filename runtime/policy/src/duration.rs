@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// Reads a duration as people write it: `"60s"`, `"5m"`, `"1h 30m"`.
+/// Parses a duration such as `"60s"`, `"5m"` or `"1h 30m"`.
 ///
 /// The error is the second half of a sentence, to follow a name and the text: "expected …".
 pub fn parse_duration(text: &str) -> Result<Duration, String> {

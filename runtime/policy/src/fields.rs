@@ -22,7 +22,7 @@ const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 pub(crate) struct Fields(Vec<String>);
 
 impl Fields {
-    /// Takes the text apart; the error is the second half of a sentence.
+    /// Splits the text into fields. The error is the second half of a sentence.
     pub(crate) fn split(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let pattern = if text.starts_with('@') { expand_nickname(text)? } else { text };
@@ -40,8 +40,8 @@ impl Fields {
         !self.0[..3].iter().any(|field| field.contains(['*', '/']))
     }
 
-    /// The pattern, or the first field that is wrong and, for a number, by how much; croner only says that
-    /// one is.
+    /// Parses the pattern. The error names the field at fault and, for a number, its range; croner's error names
+    /// neither.
     pub(crate) fn pattern(&self) -> Result<croner::Cron, String> {
         let fields = || self.0.iter().enumerate();
         let error = if fields().all(|(index, field)| is_spelled_right(index, field)) {

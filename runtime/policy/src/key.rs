@@ -1,7 +1,7 @@
 /// The longest key, in characters.
 pub const LONGEST: usize = 128;
 
-/// What a key may have beside letters and digits.
+/// The characters that a key may contain besides letters and digits.
 const PUNCTUATION: &str = "._:/-";
 
 /// Checks a job's key: 1 to 128 characters of `A–Z a–z 0–9 . _ : / -`.
@@ -12,7 +12,7 @@ pub fn check_key(key: &str) -> Result<(), String> {
     check_length(key)
 }
 
-/// Checks the text around the values of a key, all of it together, but for its length.
+/// Checks the fixed text of a key template, all of it together, except for its length.
 pub(crate) fn check_fixed(text: &str) -> Result<(), String> {
     check(text, PUNCTUATION, "payment:{order_id}")
 }

@@ -1,4 +1,4 @@
-//! What a job is: its key, its schedule and its policy, and every rule about them.
+//! The definition of a job: its key, its schedule and its policy, and every rule about them.
 //!
 //! The attribute checks a job with this crate while your program compiles, the runtime checks jobs built
 //! at run time with the same functions, so a rule and its message exist once. It is an implementation
@@ -25,4 +25,7 @@ pub use rules::Problem;
 pub use schedule::{Schedule, ScheduleError};
 pub use settings::Settings;
 pub use template::{KeyPiece, KeyTemplate};
-pub use timestamp::Timestamp;
+pub use timestamp::{ParseTimestampError, Timestamp};
+
+/// The crate whose types [`Timestamp`] converts to and from.
+pub use jiff;

@@ -6,12 +6,12 @@ use crate::{KeyTemplate, parse_duration};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// For how long work that is done once counts as done: no shorter, and no longer than this.
+/// The shortest time for which work that is done once counts as done.
 pub const SHORTEST_WITHIN: Duration = Duration::from_secs(1);
-/// See [`SHORTEST_WITHIN`].
+/// The longest time for which work that is done once counts as done.
 pub const LONGEST_WITHIN: Duration = Duration::from_secs(3650 * 24 * 3600);
 
-/// How a function is locked, as its author wrote it.
+/// The arguments of `#[locked]`, before they are checked.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs, reason = "each field is the argument of its name")]
 pub struct LockedSettings<'a> {
@@ -21,10 +21,10 @@ pub struct LockedSettings<'a> {
     pub within: Option<&'a str>,
 }
 
-/// How a function is locked.
+/// The policy of a locked function.
 #[derive(Clone, Debug, Default)]
 pub struct LockedPolicy {
-    /// What its key is made of.
+    /// Its key.
     pub key: KeyTemplate,
     /// How long its lock lasts without an extension.
     pub ttl: Duration,

@@ -2,25 +2,25 @@ use std::time::Duration;
 
 use crate::{Schedule, Timestamp};
 
-/// How a job is run: everything the attribute's arguments say, with the defaults filled in.
+/// The policy of a job: all arguments of the attribute, with the defaults filled in.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Policy {
-    /// Names the job, and its lock, on every server.
+    /// The name of the job, and of its lock, on every server.
     pub key: String,
     /// How long a lease lasts without an extension: how long a crash blocks the job.
     pub ttl: Duration,
-    /// When the job is due; `None` runs only by hand.
+    /// When the job is due; without a schedule it runs only manually.
     pub schedule: Option<Schedule>,
-    /// Cancels a run that takes longer.
+    /// Cancels a run that takes longer, with all its tries. A run that blocks and returns later counts as timed out.
     pub timeout: Option<Duration>,
-    /// How often a failed run is tried again under the same lease.
+    /// How often a failed run is retried under the same lease.
     pub retries: u32,
     /// The pause before the first retry; it grows.
     pub retry_delay: Duration,
-    /// What happens to a tick that is due while the last run still goes on.
+    /// What happens to a tick that is due while the previous run is in progress.
     pub overlap: Overlap,
-    /// What happens to ticks that nobody could run.
+    /// What happens to ticks that no server could run.
     pub missed: Missed,
     /// What happens to a tick whose run did not finish.
     pub on_crash: OnCrash,
@@ -30,7 +30,7 @@ pub struct Policy {
     pub grace: Option<Duration>,
     /// Delays the start by an amount derived from key and tick, below this.
     pub jitter: Option<Duration>,
-    /// Whether the lease is extended while the run goes on.
+    /// Whether the lease is extended during the run.
     pub keep_alive: bool,
     /// What happens to a run whose lease is lost.
     pub on_lost: OnLost,
@@ -50,18 +50,18 @@ macro_rules! choice {
 }
 
 choice! {
-    /// What happens to a tick that is due while the last run still goes on.
+    /// What happens to a tick that is due while the previous run is in progress.
     Overlap {
         /// The tick is skipped, once for all servers.
         #[default]
         Skip = "skip",
-        /// The tick starts when the last run ends, within its grace.
+        /// The tick starts when the previous run ends, within its grace.
         Queue = "queue",
     }
 }
 
 choice! {
-    /// What happens to ticks that passed while no server or no store was there.
+    /// What happens to ticks that passed while no server or no store was available.
     Missed {
         /// They are counted, not run.
         #[default]
@@ -85,16 +85,16 @@ choice! {
 choice! {
     /// What happens to a run whose lease can no longer be proved.
     OnLost {
-        /// It is told, then dropped at its next `await`.
+        /// It is cancelled: notified, and dropped at its next `await`.
         #[default]
         Cancel = "cancel",
-        /// It is told, and goes on.
+        /// It is notified, and continues.
         Continue = "continue",
     }
 }
 
 impl Policy {
-    /// The policy of a job about which only the key is known.
+    /// The default policy for a key.
     pub fn new(key: impl Into<String>) -> Self {
         Self {
             key: key.into(),

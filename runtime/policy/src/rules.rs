@@ -6,7 +6,7 @@ use crate::policy::{OnCrash, OnLost};
 use crate::timing::margin;
 use crate::{Policy, check_key};
 
-/// One thing that is wrong with a job, and the argument it concerns.
+/// A problem with a job, and the argument at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The argument at fault, as it is written in the attribute.
@@ -35,7 +35,7 @@ impl fmt::Display for Problem {
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_secs(1);
 /// Beyond this a lease is a forgotten lock: keep-alive makes a long job safe with a short one.
 pub(crate) const LONGEST_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Beyond this nobody means it, and instants leave the calendar.
+/// Beyond this a wait is a mistake, and instants leave the calendar.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
 const MOST_RETRIES: u32 = 100;
 
@@ -45,9 +45,9 @@ impl Policy {
         self.problems_without(&[])
     }
 
-    /// The same, without the rules that involve an argument whose value could not be read: they would
-    /// judge a default that nobody chose.
-    pub(crate) fn problems_without(&self, unread: &[&str]) -> Vec<Problem> {
+    /// Everything that is wrong with this policy, without the rules that involve an argument whose value could not be
+    /// read: they would judge a default that was not chosen.
+    pub fn problems_without(&self, unread: &[&str]) -> Vec<Problem> {
         let mut found = Vec::new();
         // The first argument is the one at fault, the others are what it does not go with.
         let mut rule = |broken: bool, arguments: &[&'static str], message: String| {

@@ -7,8 +7,8 @@ use crate::{Timestamp, parse_duration};
 
 /// When a job is due: cron with 5 or 6 fields, a nickname such as `@hourly`, or an interval such as `10m`.
 ///
-/// Pure arithmetic: the same text gives the same instants on every server. Intervals are aligned to 1970,
-/// so they too need no common start.
+/// The same text gives the same instants on every server. Intervals are counted from 1970, so they need no common
+/// start.
 ///
 /// ```
 /// # use singleton_jobs_policy::{Schedule, Timestamp};
@@ -31,7 +31,7 @@ enum Kind {
     Cron(Box<Cron>),
 }
 
-/// Why a text is not a schedule.
+/// A text that is not a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleError {
     argument: &'static str,
@@ -60,12 +60,12 @@ impl std::error::Error for ScheduleError {}
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Where the search for a first tick begins when a schedule is checked: fixed, so that a program that
+/// The instant from which the first tick is searched when a schedule is checked. It is fixed, so that a program that
 /// compiles today compiles tomorrow.
 const REFERENCE: Timestamp = Timestamp::from_micros(1_704_067_200_000_000);
 
 impl Schedule {
-    /// The schedule that [`text`](Self::text) shows.
+    /// Parses the result of [`text`](Self::text).
     pub fn from_text(text: &str) -> Option<Self> {
         match text.strip_prefix("every ") {
             Some(interval) => Self::parse(interval, None).ok(),
@@ -73,7 +73,7 @@ impl Schedule {
         }
     }
 
-    /// Reads a schedule; cron is in UTC unless an IANA time zone is given.
+    /// Parses a schedule. Cron is in UTC unless an IANA time zone is given.
     pub fn parse(text: &str, tz: Option<&str>) -> Result<Self, ScheduleError> {
         let kind = if is_cron(text) {
             Kind::Cron(Box::new(Cron::parse(text, tz.unwrap_or("UTC"))?))
@@ -134,25 +134,27 @@ impl Schedule {
         &self.text
     }
 
-    /// The same, to be kept.
+    /// The schedule as it is shown, as a shared string.
     pub fn text(&self) -> Arc<str> {
         self.text.clone()
     }
 
-    /// An instant in the schedule's time zone, as in `2026-03-29T03:00:00+02:00`; `None` for a schedule in UTC.
-    pub fn in_zone(&self, instant: Timestamp) -> Option<String> {
-        let zone = jiff::tz::TimeZone::get(self.tz.as_deref()?).ok()?;
-        let local = jiff::Timestamp::from_microsecond(instant.as_micros()).ok()?.to_zoned(zone);
-        Some(local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
+    /// The wall-clock time of a tick in the schedule's time zone, as in `2026-07-01T03:00:00+02:00[Europe/Berlin]`;
+    /// `None` for an interval and in UTC.
+    pub fn local_time(&self, tick: Timestamp) -> Option<String> {
+        match &self.kind {
+            Kind::Cron(cron) if self.tz.as_deref().is_some_and(|tz| tz != "UTC") => cron.local_time(tick),
+            _ => None,
+        }
     }
 
-    /// The same time zone with another text, for a schedule that configuration overrides.
+    /// Parses another text in the same time zone, for a schedule that configuration overrides.
     pub fn overridden(&self, text: &str) -> Result<Self, ScheduleError> {
         Self::parse(text, self.tz.as_deref().filter(|_| is_cron(text)))
     }
 }
 
-/// Four words and more are cron, and its mistakes are told as such; `1 day 2 hours` is not.
+/// Four words and more are cron, and mistakes in them are reported as such; `1 day 2 hours` is an interval.
 fn is_cron(text: &str) -> bool {
     let words = text.split_whitespace().count();
     text.trim_start().starts_with('@') || words >= 4 && parse_duration(text).is_err()

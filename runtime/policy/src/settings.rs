@@ -2,7 +2,7 @@ use crate::policy::{Missed, OnCrash, OnLost, Overlap};
 use crate::rules::Problem;
 use crate::{Policy, Schedule, check_key, parse_duration};
 
-/// A job's policy as its author wrote it: the attribute's arguments, before they are checked.
+/// The attribute's arguments, before they are checked.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs, reason = "each field is the argument of its name")]
 pub struct Settings<'a> {
@@ -24,13 +24,13 @@ pub struct Settings<'a> {
 }
 
 impl Settings<'_> {
-    /// The policy these settings describe, or everything that is wrong with them.
+    /// Checks the settings and returns their policy, or every problem with them.
     pub fn policy(&self) -> Result<Policy, Vec<Problem>> {
         self.policy_without(&[])
     }
 
-    /// The same, where arguments were written that could not even be read as text, number or flag: rules
-    /// that involve one of them are left out.
+    /// Checks the settings, without the rules that involve an argument that could not be read as text, number
+    /// or flag.
     pub fn policy_without(&self, unread: &[&'static str]) -> Result<Policy, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut policy = Policy::new(self.key);
@@ -75,8 +75,8 @@ impl Settings<'_> {
         if problems.is_empty() { Ok(policy) } else { Err(problems) }
     }
 
-    /// Arguments that mean nothing without another one. Only what was written can contradict itself, so
-    /// these rules look at the settings, not at the policy.
+    /// Checks for arguments that need another one. These rules look at the settings, not at the policy, since
+    /// defaults cannot contradict each other.
     fn contradictions(&self, policy: &Policy, unread: &[&str], problems: &mut Vec<Problem>) {
         let mut needs = |given: bool, argument, other, what: &str| {
             if given && !unread.contains(&argument) && !unread.contains(&other) {

@@ -1,12 +1,12 @@
 use crate::key::{LONGEST, check_fixed};
 
-/// The key of a locked function: fixed text, and places for values of its parameters.
+/// The key of a locked function: fixed text, and placeholders for values of its parameters.
 ///
-/// Values cannot contain `:` or `/` as they are written into a key, so a place that is set apart by one of these cannot
-/// be left by its value.
+/// `:` and `/` in values are escaped, so a value between two of these separators cannot be confused with its
+/// neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyTemplate {
-    /// What it is made of, in order.
+    /// Its pieces, in order.
     pub parts: Vec<KeyPiece>,
 }
 
@@ -20,7 +20,7 @@ pub enum KeyPiece {
 }
 
 impl KeyTemplate {
-    /// Reads `"payment:{order_id}"`.
+    /// Parses `"payment:{order_id}"`.
     ///
     /// The error is the second half of a sentence, as that of [`check_key`](crate::check_key).
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -97,7 +97,7 @@ fn push_fixed(parts: &mut Vec<KeyPiece>, text: &str) {
     }
 }
 
-/// Reads what stands between two braces.
+/// Parses the text between two braces.
 fn parse_path(text: &str) -> Result<Vec<String>, String> {
     if text.is_empty() {
         return Err("`{}` names no parameter; write one, as in `{order_id}`".to_owned());

@@ -8,7 +8,7 @@ fn arguments_at_fault(settings: &Settings<'_>, unread: &[&'static str]) -> Vec<&
 }
 
 #[test]
-fn a_misspelt_choice_does_not_condemn_what_depends_on_it() {
+fn misspelt_choice_causes_no_errors_in_dependent_arguments() {
     let settings = Settings {
         key: "import-products",
         every: Some("@hourly"),
@@ -20,7 +20,7 @@ fn a_misspelt_choice_does_not_condemn_what_depends_on_it() {
 }
 
 #[test]
-fn a_timeout_is_not_measured_against_a_default_nobody_chose() {
+fn timeout_is_not_compared_with_a_ttl_that_could_not_be_read() {
     let settings = Settings {
         key: "import-products",
         ttl: Some("10"),
@@ -32,7 +32,7 @@ fn a_timeout_is_not_measured_against_a_default_nobody_chose() {
 }
 
 #[test]
-fn an_argument_that_was_written_but_not_read_is_not_missing() {
+fn unreadable_argument_is_not_reported_as_missing() {
     let settings = Settings {
         tz: Some("Europe/Berlin"),
         retry_delay: Some("1s"),

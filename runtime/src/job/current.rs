@@ -1,4 +1,4 @@
-//! The run that the code on this thread is in.
+//! The current run of a thread.
 
 use std::cell::{Cell, RefCell};
 
@@ -9,12 +9,12 @@ thread_local! {
     static PRETENDED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// For code that must run under a lease: panics outside of a job's run, and of code under a
-/// [lock](crate::locks::Lock::run) and its like.
+/// Asserts that the code runs under a lease: in a job's run, or under a [lock](crate::locks::Lock::run), a slot or a
+/// leadership.
 ///
-/// A run is polled only while its lease is proved (unless it has `on_lost = "continue"`), so code that gets past this
-/// line is the only one of its kind, as far as the [promise](crate#what-is-promised-and-what-is-not) goes; under a
-/// [semaphore](crate::locks::Semaphore) it is one of as many as there are slots. In a unit test call
+/// A run is polled only while its lease is valid (unless it has `on_lost = "continue"`), so no other server is past this
+/// line at the same time, as far as the [promise](crate#what-is-promised-and-what-is-not) goes; under a
+/// [semaphore](crate::locks::Semaphore) at most as many are as there are slots. In a unit test call
 /// [`testing::pretend_locked`](crate::testing::pretend_locked) first.
 ///
 /// ```should_panic
@@ -27,44 +27,44 @@ thread_local! {
 ///
 /// # Panics
 ///
-/// Outside of a job's run and of code under a lock.
+/// Panics outside of a job's run and of code under a lock.
 #[track_caller]
 pub fn assert_locked() {
     let locked = PRETENDED.get() > 0 || CURRENT.with_borrow(Option::is_some);
     assert!(
         locked,
-        "this code must run under the lease of a job or a lock, and was called outside of one; in a unit test call \
+        "this code must run under the lease of a job or a lock, but was called outside of one; in a unit test, call \
          `jobs::testing::pretend_locked()` first"
     );
 }
 
-/// The run that this thread polls at the moment.
+/// The run that this thread is polling.
 pub(crate) fn get() -> Option<Run> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// From now until the returned value is dropped this thread is in the run.
-pub(crate) fn enter(run: &Run) -> Entered {
-    Entered(CURRENT.replace(Some(run.clone())))
+/// Makes this the current run of this thread until the returned value is dropped.
+pub(crate) fn enter(run: &Run) -> CurrentRunGuard {
+    CurrentRunGuard(CURRENT.replace(Some(run.clone())))
 }
 
-pub(crate) struct Entered(Option<Run>);
+pub(crate) struct CurrentRunGuard(Option<Run>);
 
-impl Drop for Entered {
+impl Drop for CurrentRunGuard {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
 }
 
 /// See [`testing::pretend_locked`](crate::testing::pretend_locked).
-pub(crate) fn pretend() -> Pretended {
+pub(crate) fn pretend() -> PretendedLock {
     PRETENDED.set(PRETENDED.get() + 1);
-    Pretended(std::marker::PhantomData)
+    PretendedLock(std::marker::PhantomData)
 }
 
-pub(crate) struct Pretended(std::marker::PhantomData<*const ()>);
+pub(crate) struct PretendedLock(std::marker::PhantomData<*const ()>);
 
-impl Drop for Pretended {
+impl Drop for PretendedLock {
     fn drop(&mut self) {
         PRETENDED.set(PRETENDED.get() - 1);
     }

@@ -1,11 +1,11 @@
-//! What a job's function can return.
+//! The types that a job's function can return.
 
 use std::error::Error;
 
-/// Any error, as a job's failure is kept until it is recorded.
+/// Any error that a job can fail with.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What a job's function can return: `()`, or `Result<T, E>` with an error that can be boxed.
+/// A type that a job's function can return: `()`, or `Result<T, E>` with an error that can be boxed.
 #[diagnostic::on_unimplemented(
     message = "a job cannot return `{Self}`",
     label = "not an outcome",
@@ -48,7 +48,7 @@ impl<T, E: JobError> IntoOutcome for Result<T, E> {
     }
 }
 
-/// How much of an error's text is kept in a record.
+/// How many characters of an error's text are kept in a record.
 const LONGEST_ERROR: usize = 2000;
 
 /// How many causes of an error are followed.

@@ -1,4 +1,4 @@
-//! What a job's function can take as parameters.
+//! The parameters of a job's function.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -29,16 +29,16 @@ pub struct State<T>(pub T);
     note = "for a value of your own write `State<T>`, and give it to the builder: `jobs::builder().state(…)`"
 )]
 pub trait FromRun: Sized {
-    /// Says what must be there before anything is scheduled.
+    /// Adds the state that the parameter needs, which is checked at start.
     #[doc(hidden)]
     fn needs(needs: &mut Needs);
 
-    /// Takes the parameter's value for one run.
+    /// Returns the parameter's value for one run.
     #[doc(hidden)]
     fn from_run(run: &Run, states: &States) -> Self;
 }
 
-/// The state types that a job cannot do without.
+/// The state types that a job needs.
 #[derive(Default)]
 pub struct Needs(pub(crate) Vec<Need>);
 

@@ -12,9 +12,9 @@ use super::run::Run;
 /// One run of a job's function, ready to be polled.
 pub type JobFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
 
-/// What `#[singleton_job]` leaves behind for each annotated function.
+/// The registration of an annotated function, made by `#[singleton_job]`.
 pub struct Registration {
-    /// The attribute's arguments; already checked when the program was compiled.
+    /// The attribute's arguments, which were checked at compile time.
     pub settings: Settings<'static>,
     /// The function's doc comment.
     pub description: &'static str,
@@ -51,7 +51,7 @@ impl Registration {
             place,
             needs: needs.0,
             call: std::sync::Arc::new(self.call),
-            here: super::Here::default(),
+            activity: super::JobActivity::default(),
         })
     }
 }

@@ -1,16 +1,19 @@
-//! What a job's function can learn about the run it is in.
+//! The run that a job's function is in.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
 use crate::history::Progress;
 use crate::locks::Instance;
 use crate::observe::event::RunRef;
 use crate::server::Server;
+use crate::util::lock;
 use crate::util::watched::Flag;
 
-/// The run that a job's function is in: which tick, under which lease, and whether to stop.
+/// The run that a job's function is in: its tick, its lease, and whether it is cancelled.
 ///
 /// Take it as a parameter, in any position. It is cheap to clone and can be sent to other tasks.
 ///
@@ -23,27 +26,26 @@ use crate::util::watched::Flag;
 /// ```
 #[derive(Clone)]
 pub struct Run {
-    inner: Arc<Inner>,
+    state: Arc<RunState>,
     retry: u32,
 }
 
-struct Inner {
-    home: Arc<Home>,
+struct RunState {
+    context: Arc<RunContext>,
     id: RunRef,
-    cancelled: Flag,
+    cancelled: CancellationToken,
     progress: Mutex<Option<Progress>>,
 }
 
-/// Where a run is. All runs of a job on a server share one, so that thousands of jobs that start together do not count
-/// references to the same things.
-pub(crate) struct Home {
+/// What all runs of a job on a server share: one reference to count, when thousands of jobs start together.
+pub(crate) struct RunContext {
     key: Arc<str>,
     server: Arc<str>,
     instance: Instance,
     stopping: Arc<Flag>,
 }
 
-impl Home {
+impl RunContext {
     pub(crate) fn new(key: &str, server: &Arc<Server>) -> Arc<Self> {
         Arc::new(Self {
             key: key.into(),
@@ -62,54 +64,55 @@ impl Home {
     }
 }
 
-/// How much of a status is kept.
+/// How many characters of a status are kept.
 const LONGEST_STATUS: usize = 200;
 
 impl Run {
-    pub(crate) fn new(home: Arc<Home>, id: RunRef) -> Self {
-        let inner = Inner { home, id, cancelled: Flag::default(), progress: Mutex::default() };
-        Self { inner: Arc::new(inner), retry: 0 }
+    pub(crate) fn new(context: Arc<RunContext>, id: RunRef) -> Self {
+        let state = RunState { context, id, cancelled: CancellationToken::new(), progress: Mutex::default() };
+        Self { state: Arc::new(state), retry: 0 }
     }
 
     /// A run outside any scheduler, for calling a job's function in a unit test. Its fence is 1.
     pub fn detached(key: impl Into<String>) -> Self {
-        let home = Home {
+        let context = RunContext {
             key: key.into().into(),
             server: "detached".into(),
             instance: Instance::default(),
             stopping: Arc::default(),
         };
-        Self::new(Arc::new(home), RunRef { tick: None, fence: 1, attempt: 1 })
+        Self::new(Arc::new(context), RunRef { tick: None, fence: 1, attempt: 1 })
     }
 
-    /// The run that this code is in, however deep; `None` outside of jobs, and in tasks and threads that a job
-    /// spawned: pass them a clone.
+    /// The run that this code is in, at any depth of calls; `None` outside of jobs, and in tasks and threads that a job
+    /// has spawned: pass them a clone.
     pub fn current() -> Option<Self> {
         super::current::get()
     }
 
     /// The job's key.
     pub fn key(&self) -> &str {
-        &self.inner.home.key
+        &self.state.context.key
     }
 
-    /// The scheduled instant this run is for: the same on whichever server it runs, however late it starts.
-    /// `None` for a run by hand.
+    /// The scheduled instant of this run: the same on every server, however late the run starts. `None` for a manual
+    /// run.
     pub fn tick(&self) -> Option<Timestamp> {
-        self.inner.id.tick
+        self.state.id.tick
     }
 
-    /// A number greater than that of every earlier run of this job. Send it along with writes, and let
-    /// the place that is written to refuse a lower one than it has seen: then a run that was paused and
-    /// overtaken cannot spoil its successor's work. It is positive and below 2⁵³: exact in SQL, in JSON
-    /// and in Lua.
+    /// A number greater than that of every earlier run of this job.
+    ///
+    /// Send it along with writes, and let the system that is written to refuse a lower number than it has seen: then a
+    /// run that was paused and overtaken cannot damage its successor's work. It is positive and below 2⁵³: exact in SQL,
+    /// in JSON and in Lua.
     pub fn fence(&self) -> i64 {
-        self.inner.id.fence
+        self.state.id.fence
     }
 
-    /// 1 for a tick's first run, 2 when another server took it over, and so on.
+    /// 1 for a tick's first run, 2 for the first takeover by another server, and so on.
     pub fn attempt(&self) -> u32 {
-        self.inner.id.attempt
+        self.state.id.attempt
     }
 
     /// 0 for the first try, 1 for the first retry under the same lease, and so on.
@@ -117,74 +120,92 @@ impl Run {
         self.retry
     }
 
-    /// The server this run is on.
+    /// The id of the server this run is on.
     pub fn server(&self) -> &str {
-        &self.inner.home.server
+        &self.state.context.server
     }
 
-    /// Whether this run has been told to stop: its lease is lost, its time is over, or the server is
-    /// shutting down and waits no longer. The function is dropped at its next `await` then; this is for
-    /// work it has handed to other tasks or threads.
-    pub fn is_cancelled(&self) -> bool {
-        self.inner.cancelled.is_raised()
-    }
-
-    /// Waits until this run is told to stop.
-    pub async fn cancelled(&self) {
-        self.inner.cancelled.raised().await;
-    }
-
-    /// Whether the server has begun to shut down. A job that works through a list asks between two items.
-    pub fn is_stopping(&self) -> bool {
-        self.inner.home.stopping.is_raised()
-    }
-
-    /// Waits until the server begins to shut down. The run may go on for the shutdown's grace: time to
-    /// reach a good place to stop.
-    pub async fn stopping(&self) {
-        self.inner.home.stopping.raised().await;
-    }
-
-    /// Says how far this run is, for [`Jobs::history`](crate::Jobs::history) on every server. A `total` of 0
-    /// means that it is not known.
+    /// Whether this run is cancelled: its lease is lost, its timeout is over, an operator has cancelled it, or the
+    /// shutdown's grace is over.
     ///
-    /// It costs no trip to the store: it travels with the next keep-alive, a third of the ttl later at most,
-    /// and is part of the run's record.
-    pub fn progress(&self, done: u64, total: u64) {
-        let mut progress = self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The function is dropped at its next `await` then. Check this in work that runs in other tasks or threads.
+    pub fn is_cancelled(&self) -> bool {
+        self.state.cancelled.is_cancelled()
+    }
+
+    /// Waits until this run is [cancelled](Run::is_cancelled).
+    pub async fn cancelled(&self) {
+        self.state.cancelled.cancelled().await;
+    }
+
+    /// A token that is cancelled when this run is [cancelled](Run::is_cancelled), for code that takes a token of
+    /// `tokio-util`. Cancelling the token does not cancel the run.
+    ///
+    /// ```
+    /// # use jobs::{CancellationToken, Run};
+    /// async fn copy_rows(stop: CancellationToken) { /* … */ }
+    ///
+    /// async fn import(run: Run) {
+    ///     let rows = tokio::spawn(copy_rows(run.cancellation_token()));
+    ///     let _ = rows.await;
+    /// }
+    /// ```
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.state.cancelled.child_token()
+    }
+
+    /// Whether the server has begun to shut down. A job that works through a list checks this between two items.
+    pub fn is_stopping(&self) -> bool {
+        self.state.context.stopping.is_raised()
+    }
+
+    /// Waits until the server begins to shut down. The run may continue for the shutdown's grace: time to reach a point
+    /// at which it can stop.
+    pub async fn stopping(&self) {
+        self.state.context.stopping.raised().await;
+    }
+
+    /// Sets the progress of this run, for [`Jobs::history`](crate::Jobs::history) on every server. A `total` of 0 means
+    /// that it is not known.
+    ///
+    /// It costs no round trip: the next keep-alive carries it, at most a third of the ttl later, and the run's record
+    /// contains it.
+    pub fn set_progress(&self, done: u64, total: u64) {
+        let mut progress = lock(&self.state.progress);
         let progress = progress.get_or_insert_default();
         (progress.done, progress.total) = (done, total);
     }
 
-    /// Says in words what this run is doing; it travels like [`progress`](Run::progress). 200 characters are kept.
-    pub fn status(&self, status: impl Into<String>) {
+    /// Sets the status text of this run: what it is doing. The store receives it like the
+    /// [progress](Run::set_progress). 200 characters are kept.
+    pub fn set_status(&self, status: impl Into<String>) {
         let mut status = status.into();
         if let Some((end, _)) = status.char_indices().nth(LONGEST_STATUS) {
             status.truncate(end);
         }
-        let mut progress = self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.get_or_insert_default().status = status;
+        lock(&self.state.progress).get_or_insert_default().status = status;
     }
 
-    pub(crate) fn said(&self) -> Option<Progress> {
-        self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The progress and status that were set last.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        lock(&self.state.progress).clone()
     }
 
     /// The same run, for another try of its function.
     pub(crate) fn next_try(&self) -> Self {
-        Self { inner: self.inner.clone(), retry: self.retry + 1 }
+        Self { state: self.state.clone(), retry: self.retry + 1 }
     }
 
     pub(crate) fn instance(&self) -> &Instance {
-        &self.inner.home.instance
+        &self.state.context.instance
     }
 
     pub(crate) fn id(&self) -> RunRef {
-        self.inner.id
+        self.state.id
     }
 
     pub(crate) fn cancel(&self) {
-        self.inner.cancelled.raise();
+        self.state.cancelled.cancel();
     }
 }
 

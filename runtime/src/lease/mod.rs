@@ -1,4 +1,4 @@
-//! A lease while it is held: kept alive, and released only when its run is gone.
+//! A lease while it is held: kept alive, and released only when the future of its run is gone.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,64 +11,83 @@ use crate::history::{RunOutcome, RunRecord};
 use crate::observe::event::RunRef;
 use crate::server::{FailOnPanic, Server};
 use crate::store::{
-    Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Verdict,
+    Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Won,
 };
 use crate::util::backoff::Backoff;
 use crate::util::watched::Flag;
 use crate::{Run, Timestamp};
-use validity::Proof;
+use validity::Validity;
 
 mod pending;
 pub(crate) mod store_clock;
 pub(crate) mod validity;
 
-pub(crate) use pending::{Asked, PendingClaim};
+pub(crate) use pending::{ClaimAnswer, PendingClaim};
 
+/// A key that this server holds.
 pub(crate) struct HeldLease {
     key: Arc<str>,
     kept_alive: bool,
     lease: Lease,
-    proof: Arc<Proof>,
-    /// An operator wants the run cancelled.
-    cancelled: Arc<Flag>,
+    validity: Arc<Validity>,
+    /// Raised when an operator asks to cancel the run.
+    cancel_requested: Arc<Flag>,
     /// The record as it was written last: while nothing changes it, an extension needs no look.
     cached: Option<Cached>,
+    missed: Vec<Gap>,
+    usual_duration: Option<Duration>,
 }
 
-/// While a run is in progress the clocks are compared at least this often, to notice a suspend.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the machine's clocks are compared during a run, to notice a suspend.
+const COMPARE_CLOCKS: Duration = Duration::from_secs(1);
 
-/// A release is tried this long: the lock expires by itself, but the record does not write itself.
+/// How long a release is retried: the lock expires by itself, but the run's record would be lost.
 const RELEASE_FOR: Duration = Duration::from_secs(600);
 
 impl HeldLease {
-    /// A claim was won, with this answer.
-    fn new(server: &Server, key: Arc<str>, kept_alive: bool, lease: Lease, answer: Answer<Verdict>) -> Self {
+    /// The lease of a claim that was won with this answer.
+    fn new(server: &Server, key: Arc<str>, kept_alive: bool, answer: Answer<Won>) -> Self {
+        let Won { lease, missed, usual: usual_duration } = answer.reply;
         // A store whose clock went back would grant more.
         let remaining = lease.until.since(answer.now).min(lease.ttl);
-        let proof = Arc::new(Proof::new(&server.time, kept_alive, margin(lease.ttl), answer.sent, remaining));
-        Self { key, kept_alive, lease, proof, cancelled: Arc::default(), cached: answer.written }
+        let validity =
+            Arc::new(Validity::new(&server.time, kept_alive, margin(lease.ttl), answer.sent, remaining));
+        let (cancel_requested, cached) = (Arc::default(), answer.written);
+        Self { key, kept_alive, lease, validity, cancel_requested, cached, missed, usual_duration }
     }
 
     pub(crate) fn run_ref(&self) -> RunRef {
         RunRef { tick: self.lease.tick, fence: self.lease.fence, attempt: self.lease.attempt }
     }
 
-    pub(crate) fn proof(&self) -> &Arc<Proof> {
-        &self.proof
+    pub(crate) fn validity(&self) -> &Arc<Validity> {
+        &self.validity
     }
 
-    pub(crate) fn cancelled(&self) -> &Arc<Flag> {
-        &self.cancelled
+    /// Raised when an operator asks to cancel the run.
+    pub(crate) fn cancel_requested(&self) -> &Arc<Flag> {
+        &self.cancel_requested
     }
 
-    /// The record of its run.
+    /// The mean duration of the job's successful runs, if there are enough of them.
+    pub(crate) fn usual_duration(&self) -> Option<Duration> {
+        self.usual_duration
+    }
+
+    /// Takes the ticks before this one that no server ran, skipped or reported. The caller reports them, so the store
+    /// need not keep them any longer.
+    pub(crate) fn take_missed(&mut self) -> Vec<Gap> {
+        self.lease.reported = self.missed.iter().map(|gap| gap.before).max();
+        std::mem::take(&mut self.missed)
+    }
+
+    /// The record of the run under this lease.
     pub(crate) fn record(&self, run: &Run, ended: Timestamp, ending: &Ending) -> RunRecord {
-        RunRecord { progress: run.said(), ..RunRecord::of(&self.lease, ended, ending) }
+        RunRecord { progress: run.progress(), ..RunRecord::of(&self.lease, ended, ending) }
     }
 
-    /// Extends the lease every third of its ttl until something happens, which is returned, or until the lease is lost.
-    /// A failed extension is tried again until the proof runs out. What the run says of itself goes along.
+    /// Extends the lease every third of its ttl until a future completes, whose output is returned, or until the lease is
+    /// lost. A failed extension is retried until the local deadline. Each extension carries the run's progress.
     pub(crate) async fn keep_alive<T>(
         &mut self,
         server: &Server,
@@ -79,40 +98,44 @@ impl HeldLease {
         let mut due = self.next_extension();
         let mut backoff = Backoff::new();
         loop {
-            let look = self.proof.deadline().min(Instant::now() + LOOK);
-            let wake = if self.kept_alive { look.min(due) } else { look };
+            let check = self.validity.deadline().min(Instant::now() + COMPARE_CLOCKS);
+            let wake = if self.kept_alive { check.min(due) } else { check };
             tokio::select! {
-                happened = &mut until => return Some(happened),
+                output = &mut until => return Some(output),
                 () = tokio::time::sleep_until(wake) => {}
-                () = self.proof.in_doubt() => due = Instant::now(),
+                () = self.validity.in_doubt() => due = Instant::now(),
             }
-            if self.proof.is_lost() {
-                self.proof.lose();
+            if self.validity.is_lost() {
+                self.validity.lose();
                 return None;
             }
-            if self.proof.is_doubtful() {
+            if self.validity.is_doubtful() {
                 due = Instant::now();
             }
             if !self.kept_alive || Instant::now() < due {
                 continue;
             }
-            self.lease.progress = run.and_then(Run::said);
+            self.lease.progress = run.and_then(Run::progress);
             due = match self.extend(server).await {
-                Ok(Extended::Kept { cancelled_by }) => {
-                    if let Some(by) = cancelled_by.filter(|_| !self.cancelled.is_raised()) {
+                Ok(ExtendReply::Kept { cancelled_by, .. }) => {
+                    if let Some(by) = cancelled_by.filter(|_| !self.cancel_requested.is_raised()) {
                         let key = &*self.key;
                         tracing::info!(target: "jobs", key, by = &*by, "[{key}] {by} asks to cancel the run");
-                        self.cancelled.raise();
+                        self.cancel_requested.raise();
                     }
                     backoff.reset();
                     self.next_extension()
                 }
-                Ok(Extended::Lost { broken_by }) => {
+                Ok(ExtendReply::Restored(_)) => {
+                    backoff.reset();
+                    self.next_extension()
+                }
+                Ok(ExtendReply::Lost { broken_by }) => {
                     if let Some(by) = broken_by {
                         let key = &*self.key;
                         tracing::warn!(target: "jobs", key, by = &*by, "[{key}] the lease was broken by {by}");
                     }
-                    self.proof.lose();
+                    self.validity.lose();
                     return None;
                 }
                 Err(_) => Instant::now() + backoff.next().min(self.lease.ttl / 20),
@@ -122,54 +145,54 @@ impl HeldLease {
 
     /// A third of the ttl after the last confirmation; sooner for a lease that was won again with little left.
     fn next_extension(&self) -> Instant {
-        let confirmed = self.proof.confirmed_at();
-        confirmed + (self.lease.ttl / 3).min(self.proof.deadline().duration_since(confirmed) / 2)
+        let confirmed = self.validity.confirmed_at();
+        confirmed + (self.lease.ttl / 3).min(self.validity.deadline().duration_since(confirmed) / 2)
     }
 
-    /// These missed ticks were reported: the store need not keep them any longer.
-    pub(crate) fn reported_missed(&mut self, gaps: &[Gap]) {
-        self.lease.reported = gaps.iter().map(|gap| gap.before).max();
-    }
-
-    /// Whether the store still has the lease. `Err` if it did not answer: what it said last still counts.
-    pub(crate) async fn extend(&mut self, server: &Server) -> Result<Extended, StoreError> {
+    /// Extends the lease. After an error the last confirmation still counts.
+    pub(crate) async fn extend(&mut self, server: &Server) -> Result<ExtendReply, StoreError> {
         let requests = server.requests(request_timeout(self.lease.ttl));
         let key = &*self.key;
-        // An extension without an answer may have been applied: then the record is another one. And after a suspend the time
-        // since the last answer is not known.
-        let cached = self.cached.take().filter(|_| !self.proof.is_doubtful());
+        // An extension without an answer may have been applied, which changes the record. After a suspend the time since
+        // the last answer is not known.
+        let cached = self.cached.take().filter(|_| !self.validity.is_doubtful());
         let extending = requests.extend(key, &self.lease, cached.as_ref());
-        // However many requests it takes: at the deadline the holder has to know.
-        let Ok(answer) = tokio::time::timeout_at(self.proof.deadline(), extending).await else {
+        // However many requests it takes, the holder must know at the deadline.
+        let Ok(answer) = tokio::time::timeout_at(self.validity.deadline(), extending).await else {
             let (kind, location) = (StoreErrorKind::TimedOut, server.store.location());
-            return Err(StoreError::new(kind, "extend", location, "no answer before the lease may end"));
+            return Err(StoreError::new(
+                kind,
+                "extend",
+                location,
+                "no answer before the local deadline of the lease",
+            ));
         };
         let answer = answer?;
-        let (until, cancelled_by) = match answer.reply {
-            ExtendReply::Kept { until, cancelled_by } => (until, cancelled_by),
+        let until = match &answer.reply {
+            ExtendReply::Kept { until, .. } => *until,
             ExtendReply::Restored(until) => {
                 let fence = self.lease.fence;
-                tracing::warn!(target: "jobs", key, fence, "[{key}] the store had lost this lease; it was put back");
-                (until, None)
+                tracing::warn!(target: "jobs", key, fence, "[{key}] the store had lost this lease; it was restored");
+                *until
             }
-            ExtendReply::Lost { broken_by } => return Ok(Extended::Lost { broken_by }),
+            ExtendReply::Lost { .. } => return Ok(answer.reply),
         };
         self.cached = answer.written;
         self.lease.until = until;
-        self.proof.confirm(answer.sent, until.since(answer.now).min(self.lease.ttl));
-        Ok(Extended::Kept { cancelled_by })
+        self.validity.confirm(answer.sent, until.since(answer.now).min(self.lease.ttl));
+        Ok(answer.reply)
     }
 
-    /// From now on each extension lasts so long. Until one is confirmed the shorter of both counts, whatever the store
-    /// has heard of it.
+    /// Sets the duration of each further extension. Until one is confirmed the shorter of both durations counts: an
+    /// extension without an answer may have been applied.
     pub(crate) fn set_ttl(&mut self, server: &Server, ttl: Duration) {
         self.lease.ttl = ttl;
         // A lease that ended earlier than its holder knows must not be restored after its successor.
-        self.lease.until = self.lease.until.min(server.time.now().plus(ttl));
-        self.proof.set_ttl(server.time.moment(), margin(ttl), ttl);
+        self.lease.until = self.lease.until.min(server.time.now() + ttl);
+        self.validity.set_ttl(server.time.read_clocks(), margin(ttl), ttl);
     }
 
-    /// Ends a lease under which nothing was started, beside everything else.
+    /// Releases a lease under which nothing was started, in a task of its own.
     pub(crate) fn give_up(self, server: &Arc<Server>) {
         let server = server.clone();
         server.clone().spawn(async move {
@@ -178,9 +201,9 @@ impl HeldLease {
         });
     }
 
-    /// Ends the lease and records its run. Only for a run whose future is gone.
+    /// Releases the lease and records its run. Only for a run whose future is gone.
     pub(crate) async fn release(mut self, server: &Server, run: Option<&Run>, ending: &Ending) {
-        self.lease.progress = run.and_then(Run::said);
+        self.lease.progress = run.and_then(Run::progress);
         let reply = self.end(server, ending, RELEASE_FOR).await;
         let key = &*self.key;
         match reply {
@@ -191,27 +214,27 @@ impl HeldLease {
                 let outcome = ending.outcome.as_str();
                 tracing::error!(
                     target: "jobs", key, outcome, %error,
-                    "[{key}] the end of this run could not be recorded; its lock expires by itself"
+                    "[{key}] failed to record the end of this run; its lock expires by itself"
                 );
             }
             Ok(_) => {}
         }
     }
 
-    /// The same for a lock by hand, of which nobody needs a record: after a ttl there is nothing left to release.
-    /// `false` if it had ended before.
+    /// Releases a manual lock, which has no record: it is retried for a ttl, after which nothing is left to release.
+    /// Returns `false` if the lease had ended before.
     pub(crate) async fn let_go(
         mut self,
         server: &Server,
         run: Option<&Run>,
         ending: &Ending,
     ) -> Result<bool, StoreError> {
-        self.lease.progress = run.and_then(Run::said);
+        self.lease.progress = run.and_then(Run::progress);
         let reply = self.end(server, ending, self.lease.ttl).await?;
         Ok(reply != ReleaseReply::NotHeld)
     }
 
-    /// Asks until the store has answered, or so much time has passed.
+    /// Sends a release until the store has answered, for at most `patience`.
     async fn end(
         &mut self,
         server: &Server,
@@ -234,16 +257,4 @@ impl HeldLease {
             }
         }
     }
-}
-
-/// The answer to an extension.
-pub(crate) enum Extended {
-    Kept {
-        /// The server of an operator who wants the run cancelled.
-        cancelled_by: Option<Arc<str>>,
-    },
-    Lost {
-        /// The server of the operator who broke the lease.
-        broken_by: Option<Arc<str>>,
-    },
 }

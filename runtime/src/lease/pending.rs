@@ -1,4 +1,4 @@
-//! A claim that may have won.
+//! A claim whose outcome is not known yet.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::HeldLease;
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::server::{FailOnPanic, Server};
-use crate::store::{Claim, ClaimReply, Ending, Lease, Outstanding, Registered, StoreError, Verdict, Won};
+use crate::store::{Answer, Claim, ClaimReply, Ending, Lease, Outstanding, Registered, StoreError, Verdict};
 
 /// One claim through all its requests. Every request carries the same token, so a request whose answer was lost can be
 /// repeated: it wins again, or learns that it lost.
 ///
-/// When it is dropped with an unanswered request, whatever that request may have won is given back.
+/// When it is dropped with an unanswered request, a task releases whatever that request may win.
 pub(crate) struct PendingClaim {
     server: Arc<Server>,
     key: Arc<str>,
@@ -24,13 +24,13 @@ pub(crate) struct PendingClaim {
     other_schedule: Option<Registered>,
 }
 
-/// What the store has decided.
-pub(crate) enum Asked {
-    /// The key is held, and this is how.
-    Won(HeldLease, Won),
-    /// It was won, and the answer came too late to rely on it. The lease is given back.
+/// The store's decision on a claim.
+pub(crate) enum ClaimAnswer {
+    /// The key is held.
+    Won(HeldLease),
+    /// The key was won, but the answer came too late to rely on it: the lease must be released.
     TooLate(HeldLease),
-    /// It was not won, at this instant of the store's clock.
+    /// The key was not won, at this instant of the store's clock.
     Refused(Verdict, Timestamp),
 }
 
@@ -46,32 +46,32 @@ impl PendingClaim {
         Self { server, key, kept_alive, claim, is_new: true, outstanding, other_schedule: None }
     }
 
-    /// What is claimed, to be adjusted between two questions.
+    /// The claim, to be adjusted between two requests.
     pub(crate) fn claim_mut(&mut self) -> &mut Claim {
         &mut self.claim
     }
 
-    /// The schedule of another server that the last answer showed, if it differs; once.
+    /// Takes the schedule of another server that the last answer showed, if it differs from this server's.
     pub(crate) fn take_other_schedule(&mut self) -> Option<Registered> {
         self.other_schedule.take()
     }
 
-    /// Asks the store. After an error it can be asked again.
-    pub(crate) async fn ask(&mut self) -> Result<Asked, StoreError> {
+    /// Sends the claim to the store. After an error it can be sent again.
+    pub(crate) async fn ask(&mut self) -> Result<ClaimAnswer, StoreError> {
         let is_new = std::mem::replace(&mut self.is_new, false);
         let requests = self.server.requests(request_timeout(self.claim.ttl));
         let mut answer = requests.claim(&self.key, &self.claim, is_new, &mut self.outstanding).await?;
         self.other_schedule = answer.reply.other_schedule.take();
-        let ClaimReply::Won(won) = &answer.reply.decision else {
-            return Ok(Asked::Refused(answer.reply, answer.now));
+        let Answer { reply: Verdict { decision: ClaimReply::Won(won), .. }, now, sent, written } = answer
+        else {
+            return Ok(ClaimAnswer::Refused(answer.reply, answer.now));
         };
-        let won = won.clone();
-        let lease = won.lease.clone();
-        let held = HeldLease::new(&self.server, self.key.clone(), self.kept_alive, lease, answer);
-        // What was sent before expects another record. One that expects none can still land after a quick release of a
-        // manual lock: it holds the key for a ttl, and starts nothing.
+        let answer = Answer { reply: won, now, sent, written };
+        let held = HeldLease::new(&self.server, self.key.clone(), self.kept_alive, answer);
+        // Requests sent before expect another record. One that expects none can still be applied after a quick release
+        // of a manual lock: it holds the key for a ttl and starts nothing.
         self.outstanding = Outstanding::default();
-        Ok(if held.proof().is_lost() { Asked::TooLate(held) } else { Asked::Won(held, won) })
+        Ok(if held.validity().is_lost() { ClaimAnswer::TooLate(held) } else { ClaimAnswer::Won(held) })
     }
 }
 
@@ -91,7 +91,7 @@ impl Drop for PendingClaim {
     }
 }
 
-/// Asks until nothing can be held any more. After a ttl there is nothing left to give back.
+/// Asks until nothing can be held any more. Every lease has expired after two ttls.
 async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Outstanding) {
     let give_up = tokio::time::Instant::now() + 2 * lease.ttl;
     let ending = Ending::of(RunOutcome::NotStarted, server.history_limit);
@@ -107,7 +107,7 @@ async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Ou
         let left = give_up.saturating_duration_since(tokio::time::Instant::now());
         tokio::select! {
             () = tokio::time::sleep(pause.min(left)) => {}
-            // The server is about to end: what lands later holds the key for a ttl, and starts nothing.
+            // The server is about to end: a request that is applied later holds the key for a ttl and starts nothing.
             () = server.cancel_runs.raised() => {
                 drop(requests.give_back(key, &lease, &ending, &mut outstanding).await);
                 return;

@@ -1,4 +1,4 @@
-//! The store's clock, as this server knows it.
+//! The store's clock, as this server estimates it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,45 +9,45 @@ use tokio::time::Instant;
 use crate::Timestamp;
 use crate::util::clock::Clock;
 
-/// An estimate of the store's time: one reply's time plus what has passed since on this server's steady
-/// clock. A wall clock that is wrong, or is set while the server runs, changes nothing.
-pub(crate) struct StoreTime {
+/// An estimate of the store's time: the time of one reply, plus the time since then by this server's steady clock. It
+/// does not depend on a wall clock that is wrong or is set while the server runs.
+pub(crate) struct StoreClock {
     wall: Arc<dyn Clock>,
     anchor: Mutex<Anchor>,
     steps: watch::Sender<u64>,
-    leaps: Arc<Leaps>,
+    forward_jumps: Arc<ForwardJumps>,
 }
 
-/// Notices that the store's clock is far ahead of where it should be: this machine may have been paused, with both of its
-/// clocks. What was known before has to be confirmed.
+/// Remembers that the store's clock was found far ahead of the estimate: this machine may have been paused, with both of
+/// its clocks. Leases that were confirmed before must be confirmed again.
 #[derive(Default)]
-pub(crate) struct Leaps(Mutex<Option<Leap>>);
+pub(crate) struct ForwardJumps(Mutex<Option<ForwardJump>>);
 
-/// The request whose answer showed it.
+/// The request whose answer showed the jump.
 #[derive(Clone, Copy)]
-struct Leap {
+struct ForwardJump {
     sent: Instant,
     received: Instant,
 }
 
-impl Leaps {
-    /// Whether what a request confirmed is in doubt: the pause may have been after it was applied. The answer that showed the
-    /// pause is newer than it.
-    pub(crate) fn put_in_doubt(&self, sent: Instant) -> bool {
-        self.last().is_some_and(|leap| leap.received > sent && leap.sent != sent)
+impl ForwardJumps {
+    /// Whether a confirmation by a request sent at this instant is doubtful: the pause may have been after the request was
+    /// applied. The answer that showed the pause is newer than it.
+    pub(crate) fn makes_doubtful(&self, sent: Instant) -> bool {
+        self.last().is_some_and(|jump| jump.received > sent && jump.sent != sent)
     }
 
-    fn note(&self, leap: Leap) {
-        *self.last() = Some(leap);
+    fn note(&self, jump: ForwardJump) {
+        *self.last() = Some(jump);
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<Leap>> {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<ForwardJump>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A store's clock that is this much ahead of the estimate, beyond what the way of a reply explains, has leapt.
-const LEAP: Duration = Duration::from_millis(200);
+/// How far the store's clock must be ahead of the estimate, beyond the uncertainty of a reply, to count as a jump.
+const FORWARD_JUMP: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy)]
 struct Anchor {
@@ -56,33 +56,33 @@ struct Anchor {
     error: Duration,
 }
 
-/// Both of this machine's clocks, read together. Taken before a request, so that a suspend during it shows.
+/// Both of this machine's clocks, read together. Read before a request, so that a suspend during it is noticed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReading {
     pub(crate) steady: Instant,
     pub(crate) wall: Timestamp,
 }
 
-/// When the estimate changes by more than this, sleepers must plan anew.
+/// When the estimate changes by more than this, sleepers are woken to plan anew.
 const STEP: Duration = Duration::from_millis(50);
 
 /// How fast two clocks may drift apart: one part in this many.
 const DRIFT: u32 = 5_000;
 
-impl StoreTime {
-    /// Begins with the wall clock's word, until the store's first reply.
+impl StoreClock {
+    /// Starts with the wall clock's time, until the store's first reply.
     pub(crate) fn new(wall: Arc<dyn Clock>) -> Self {
         let anchor = Anchor { instant: Instant::now(), time: wall.now(), error: Duration::from_secs(3600) };
-        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0), leaps: Arc::default() }
+        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0), forward_jumps: Arc::default() }
     }
 
-    /// What the store's clock shows now, as far as is known.
+    /// The store's time, as far as it is known.
     pub(crate) fn now(&self) -> Timestamp {
         let anchor = self.anchor();
-        anchor.time.plus(anchor.instant.elapsed())
+        anchor.time + anchor.instant.elapsed()
     }
 
-    /// When the store's clock will show this time.
+    /// The instant at which the store's clock will show this time.
     pub(crate) fn instant_of(&self, time: Timestamp) -> Instant {
         Instant::now() + time.since(self.now())
     }
@@ -92,19 +92,19 @@ impl StoreTime {
         &self.wall
     }
 
-    /// When the store's clock was last found far ahead.
-    pub(crate) fn leaps(&self) -> &Arc<Leaps> {
-        &self.leaps
+    /// The last jump of the store's clock.
+    pub(crate) fn forward_jumps(&self) -> &Arc<ForwardJumps> {
+        &self.forward_jumps
     }
 
-    pub(crate) fn moment(&self) -> Moment {
-        Moment { steady: Instant::now(), wall: self.wall.now() }
+    pub(crate) fn read_clocks(&self) -> ClockReading {
+        ClockReading { steady: Instant::now(), wall: self.wall.now() }
     }
 
     /// Learns from a reply: it was decided at `time`, somewhere between `sent` and now.
     ///
-    /// It counts as decided now: the estimate is behind the store's clock by at most the reply's way, never ahead of
-    /// it, and a server that follows it does not ask for a tick before it is due.
+    /// It counts as decided now. The estimate is behind the store's clock by at most the reply's travel time and never
+    /// ahead of it, so a server that follows it does not claim a tick before it is due.
     pub(crate) fn learn(&self, sent: Instant, time: Timestamp) {
         let received = Instant::now();
         let error = received.duration_since(sent);
@@ -112,12 +112,12 @@ impl StoreTime {
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
         // A slow reply may be older than the one that is known.
         let age = fresh.instant.duration_since(anchor.instant);
-        let known = anchor.time.plus(age).minus(anchor.instant.duration_since(fresh.instant));
+        let known = anchor.time + age - anchor.instant.duration_since(fresh.instant);
         let doubt = anchor.error + age / DRIFT;
         let apart = time.since(known).max(known.since(time));
         let wrong = apart > doubt + error + STEP;
-        if time.since(known) > doubt + error + LEAP {
-            self.leaps.note(Leap { sent, received });
+        if time.since(known) > doubt + error + FORWARD_JUMP {
+            self.forward_jumps.note(ForwardJump { sent, received });
         }
         let better = wrong || error <= doubt;
         if better {
@@ -129,18 +129,18 @@ impl StoreTime {
         }
     }
 
-    /// Makes every sleeper look at the clock again.
+    /// Wakes every sleeper, to read the clock again.
     pub(crate) fn wake_sleepers(&self) {
         self.steps.send_modify(|steps| *steps += 1);
     }
 
-    /// Tells of every correction of the clock from now on.
+    /// Receives every correction of the clock from now on.
     pub(crate) fn corrections(&self) -> watch::Receiver<u64> {
         self.steps.subscribe()
     }
 
-    /// Sleeps until the store's clock shows this time; `false` if the clock was corrected meanwhile, or since the
-    /// last time that this was said.
+    /// Sleeps until the store's clock shows this time. Returns `false` early if the clock was corrected since the last
+    /// `false`.
     pub(crate) async fn sleep_until(&self, time: Timestamp, corrections: &mut watch::Receiver<u64>) -> bool {
         loop {
             let wait = time.since(self.now());

@@ -1,4 +1,4 @@
-//! What a holder can prove about its lease, without asking the store.
+//! How long a lease is valid, as its holder knows without asking the store.
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -7,27 +7,27 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::store_clock::{Leaps, Moment, StoreTime};
+use super::store_clock::{ClockReading, ForwardJumps, StoreClock};
 use crate::Timestamp;
 use crate::util::clock::Clock;
 use crate::util::lock;
 use crate::util::watched::Flag;
 
-/// How long a lease can be relied on, counted from before its last confirmation was asked for, with a
-/// margin taken off: whoever trusts it stops before the store lets anybody else in.
-pub(crate) struct Proof {
+/// How long a holder can rely on its lease: from before the request of the last confirmation was sent, less a margin. A
+/// holder that relies on it stops before the store grants the key to another one.
+pub(crate) struct Validity {
     wall: Arc<dyn Clock>,
-    leaps: Arc<Leaps>,
-    /// Whether somebody will ask the store when the lease is in doubt.
+    forward_jumps: Arc<ForwardJumps>,
+    /// Whether a keep-alive asks the store when the lease is doubtful.
     kept_alive: bool,
-    confirmed: Mutex<Confirmed>,
+    confirmed: Mutex<Confirmation>,
     lost: Flag,
     doubt: Notify,
     waiting: Mutex<Option<Waker>>,
 }
 
 #[derive(Clone, Copy)]
-struct Confirmed {
+struct Confirmation {
     at: Instant,
     wall: Timestamp,
     deadline: Instant,
@@ -35,25 +35,25 @@ struct Confirmed {
 }
 
 #[derive(PartialEq)]
-enum Worth {
-    Everything,
+enum Certainty {
+    Certain,
     Doubtful,
-    Nothing,
+    Lost,
 }
 
-impl Proof {
+impl Validity {
     pub(crate) fn new(
-        time: &StoreTime,
+        time: &StoreClock,
         kept_alive: bool,
         margin: Duration,
-        sent: Moment,
+        sent: ClockReading,
         remaining: Duration,
     ) -> Self {
         let deadline = sent.steady + remaining.saturating_sub(margin);
-        let confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline, margin };
+        let confirmed = Confirmation { at: sent.steady, wall: sent.wall, deadline, margin };
         Self {
             wall: time.wall().clone(),
-            leaps: time.leaps().clone(),
+            forward_jumps: time.forward_jumps().clone(),
             kept_alive,
             confirmed: Mutex::new(confirmed),
             lost: Flag::default(),
@@ -62,19 +62,19 @@ impl Proof {
         }
     }
 
-    /// The store said, to a request sent then, that the lease lasts so much longer.
-    pub(crate) fn confirm(&self, sent: Moment, remaining: Duration) {
+    /// The store confirmed, to a request sent then, that the lease lasts this much longer.
+    pub(crate) fn confirm(&self, sent: ClockReading, remaining: Duration) {
         let mut confirmed = lock(&self.confirmed);
         let margin = confirmed.margin;
-        // Not the later of both: what the store says last counts, also if it is less.
+        // Not the later of both: the last confirmation counts, even if it is shorter.
         let deadline = sent.steady + remaining.saturating_sub(margin);
-        *confirmed = Confirmed { at: sent.steady, wall: sent.wall, deadline, margin };
+        *confirmed = Confirmation { at: sent.steady, wall: sent.wall, deadline, margin };
         drop(confirmed);
         self.wake();
     }
 
-    /// The next extension asks for another ttl, which may be shorter, and counts even if its answer is lost.
-    pub(crate) fn set_ttl(&self, now: Moment, margin: Duration, ttl: Duration) {
+    /// The next extension has another ttl, which may be shorter, and may be applied even if its answer is lost.
+    pub(crate) fn set_ttl(&self, now: ClockReading, margin: Duration, ttl: Duration) {
         let mut confirmed = lock(&self.confirmed);
         let deadline = now.steady + ttl.saturating_sub(margin);
         confirmed.deadline = confirmed.deadline.min(deadline);
@@ -90,39 +90,40 @@ impl Proof {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        // To look at the wall clock, too, takes twice as long, and says nothing of a lease that is kept alive.
-        self.is_over(self.deadline(), Instant::now()) || (!self.kept_alive && self.worth() == Worth::Nothing)
+        // Reading the wall clock, too, takes twice as long, and does not decide for a lease that is kept alive.
+        self.is_over(self.deadline(), Instant::now())
+            || (!self.kept_alive && self.certainty() == Certainty::Lost)
     }
 
-    /// Neither lost nor in doubt.
+    /// Neither lost nor doubtful.
     pub(crate) fn is_certain(&self) -> bool {
-        self.worth() == Worth::Everything
+        self.certainty() == Certainty::Certain
     }
 
-    /// The machine may have slept through the lease, and only the store can tell.
+    /// The machine may have been suspended for longer than the lease: only the store knows.
     pub(crate) fn is_doubtful(&self) -> bool {
-        self.worth() == Worth::Doubtful
+        self.certainty() == Certainty::Doubtful
     }
 
     fn is_over(&self, deadline: Instant, now: Instant) -> bool {
         self.lost.is_raised() || now >= deadline
     }
 
-    fn worth(&self) -> Worth {
+    fn certainty(&self) -> Certainty {
         let confirmed = *lock(&self.confirmed);
         let now = Instant::now();
         if self.is_over(confirmed.deadline, now) {
-            return Worth::Nothing;
+            return Certainty::Lost;
         }
         // The steady clock stands still in a suspended machine, and the wall clock does not.
         let passed = self.wall.now().since(confirmed.wall);
-        // In a paused virtual machine both do, and only the store's clock shows it.
+        // In a paused virtual machine both stand still, and only the store's clock shows it.
         let slept = passed > now.duration_since(confirmed.at) + confirmed.margin
-            || self.leaps.put_in_doubt(confirmed.at);
+            || self.forward_jumps.makes_doubtful(confirmed.at);
         match (slept, self.kept_alive) {
-            (false, _) => Worth::Everything,
-            (true, true) => Worth::Doubtful,
-            (true, false) => Worth::Nothing,
+            (false, _) => Certainty::Certain,
+            (true, true) => Certainty::Doubtful,
+            (true, false) => Certainty::Lost,
         }
     }
 
@@ -131,25 +132,25 @@ impl Proof {
         self.wake();
     }
 
-    /// Resolves when the lease is known to be lost.
+    /// Waits until the lease is known to be lost.
     pub(crate) async fn lost(&self) {
         self.lost.raised().await;
     }
 
-    /// Resolves when a run waits for the lease to be confirmed.
+    /// Waits until a run waits for the lease to be confirmed.
     pub(crate) async fn in_doubt(&self) {
         self.doubt.notified().await;
     }
 
-    /// Before each poll of a job: `Ready(true)` to go on, `Ready(false)` to stop for good.
+    /// Checks the lease before each poll of a job: `Ready(true)` to poll it, `Ready(false)` to stop for good.
     pub(crate) fn poll_valid(&self, context: &Context<'_>) -> Poll<bool> {
-        match self.worth() {
-            Worth::Everything => Poll::Ready(true),
-            Worth::Nothing => Poll::Ready(false),
-            Worth::Doubtful => {
+        match self.certainty() {
+            Certainty::Certain => Poll::Ready(true),
+            Certainty::Lost => Poll::Ready(false),
+            Certainty::Doubtful => {
                 *lock(&self.waiting) = Some(context.waker().clone());
                 self.doubt.notify_one();
-                // Whoever decided between the two looks found nobody to wake.
+                // If the lease was lost between the two checks, no waker was registered yet.
                 if self.lost.is_raised() { Poll::Ready(false) } else { Poll::Pending }
             }
         }

@@ -10,7 +10,7 @@ use super::acquire::options::check_ttl;
 use super::hold::{Order, Reply};
 use crate::Run;
 use crate::history::RunOutcome;
-use crate::lease::validity::Proof;
+use crate::lease::validity::Validity;
 use crate::store::Ending;
 use crate::util::duration::IntoDuration;
 use crate::util::watched::Flag;
@@ -41,7 +41,7 @@ use crate::util::watched::Flag;
 #[must_use = "dropping this guard releases the lock; keep it for as long as the lock is needed"]
 pub struct Guard {
     run: Run,
-    proof: Arc<Proof>,
+    validity: Arc<Validity>,
     stopped: Arc<Flag>,
     orders: mpsc::UnboundedSender<Order>,
     remember: usize,
@@ -52,13 +52,13 @@ pub struct Guard {
 impl Guard {
     pub(super) fn new(
         run: Run,
-        proof: Arc<Proof>,
+        validity: Arc<Validity>,
         stopped: Arc<Flag>,
         orders: mpsc::UnboundedSender<Order>,
         remember: usize,
         scoped: bool,
     ) -> Self {
-        Self { run, proof, stopped, orders, remember, scoped }
+        Self { run, validity, stopped, orders, remember, scoped }
     }
 
     /// The lock's key.
@@ -80,16 +80,16 @@ impl Guard {
     ///
     /// This is final, but for a machine that was suspended: there it is `true` until the store has confirmed the lock.
     pub fn is_lost(&self) -> bool {
-        !self.proof.is_certain()
+        !self.validity.is_certain()
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.proof.is_lost()
+        self.validity.is_lost()
     }
 
     /// Waits until the lock cannot be relied on any more.
     pub async fn lost(&self) {
-        self.proof.lost().await;
+        self.validity.lost().await;
     }
 
     /// Asks the store whether the lock is still held, and extends it.
@@ -132,8 +132,8 @@ impl Guard {
         &self.run
     }
 
-    pub(super) fn proof(&self) -> &Proof {
-        &self.proof
+    pub(super) fn validity(&self) -> &Validity {
+        &self.validity
     }
 
     pub(super) fn stopped(&self) -> &Flag {
@@ -150,7 +150,7 @@ impl Drop for Guard {
         let outcome = match std::thread::panicking() {
             true => RunOutcome::Panicked,
             false if self.stopped.is_raised() => RunOutcome::Cancelled,
-            false if self.proof.is_lost() => RunOutcome::LeaseLost,
+            false if self.validity.is_lost() => RunOutcome::LeaseLost,
             // Its code did not come to its end: then it would have said how that was.
             false if self.scoped => RunOutcome::Cancelled,
             false => RunOutcome::Succeeded,

@@ -12,12 +12,12 @@ use super::guard::Guard;
 use super::held_here::Counted;
 use crate::fleet::Kind;
 use crate::history::RunOutcome;
-use crate::job::run::{Home, Run};
-use crate::lease::validity::Proof;
-use crate::lease::{Extended, HeldLease};
+use crate::job::run::{Run, RunContext};
+use crate::lease::HeldLease;
+use crate::lease::validity::Validity;
 use crate::observe::event::EventKind;
 use crate::server::Server;
-use crate::store::Ending;
+use crate::store::{Ending, ExtendReply};
 use crate::util::watched::Flag;
 
 /// What a guard wants done. If it goes without a word, the lock is released.
@@ -64,14 +64,14 @@ impl Holding {
     pub(super) fn begin(ask: &Ask, lease: HeldLease) -> (Guard, Self) {
         let server = ask.options.server.clone();
         let key = ask.options.key.clone();
-        let run = Run::new(Home::new(&key, &server), lease.run_ref());
+        let run = Run::new(RunContext::new(&key, &server), lease.run_ref());
         let (orders, received) = mpsc::unbounded_channel();
         let stopped = Arc::<Flag>::default();
-        let (proof, remember) = (lease.proof().clone(), server.history_limit);
-        let guard = Guard::new(run.clone(), proof.clone(), stopped.clone(), orders, remember, ask.scoped);
+        let (validity, remember) = (lease.validity().clone(), server.history_limit);
+        let guard = Guard::new(run.clone(), validity.clone(), stopped.clone(), orders, remember, ask.scoped);
         let holding = Self {
             shutdown_waits: Some((Counted::new(&server, &key), server.ticks.token())),
-            _lost_at_the_end: LostAtTheEnd(proof, run.clone()),
+            _lost_at_the_end: LostAtTheEnd(validity, run.clone()),
             kind: ask.what.kind(),
             scoped: ask.scoped,
             orders: received,
@@ -95,7 +95,7 @@ impl Holding {
                 }
                 Some(Happened::Ordered(Some(Order::StepDown))) => {
                     self.told_lost = true;
-                    self.lease.proof().lose();
+                    self.lease.validity().lose();
                 }
                 Some(Happened::Ordered(Some(Order::Release { ending, done }))) => break (ending, done),
                 Some(Happened::Ordered(None)) => {
@@ -119,9 +119,9 @@ impl Holding {
                 None => self.lost(),
             }
         };
-        let was_held = !self.lease.proof().is_lost();
+        let was_held = !self.lease.validity().is_lost();
         // Whoever still relies on it is told before the store lets anybody else in.
-        self.lease.proof().lose();
+        self.lease.validity().lose();
         self.run.cancel();
         let result = self.lease.let_go(&self.server, Some(&self.run), &ending).await;
         self.server.lines.freed(&self.key, matches!(self.kind, Kind::Slot { .. }));
@@ -158,14 +158,16 @@ impl Holding {
     }
 
     async fn extend(&mut self, ttl: Option<Duration>) -> Result<(), LockError> {
-        if self.lease.proof().is_lost() {
+        if self.lease.validity().is_lost() {
             return Err(LockError::lost(&self.key));
         }
         if let Some(ttl) = ttl {
             self.lease.set_ttl(&self.server, ttl);
         }
         match self.lease.extend(&self.server).await {
-            Ok(Extended::Kept { .. }) if !self.lease.proof().is_lost() => Ok(()),
+            Ok(ExtendReply::Kept { .. } | ExtendReply::Restored(_)) if !self.lease.validity().is_lost() => {
+                Ok(())
+            }
             Ok(_) => {
                 self.lost();
                 Err(LockError::lost(&self.key))
@@ -177,14 +179,14 @@ impl Holding {
     fn lost(&mut self) {
         self.told_lost = true;
         self.shutdown_waits = None;
-        self.lease.proof().lose();
+        self.lease.validity().lose();
         self.run.cancel();
         self.server.tell_of(&self.key, EventKind::LockLost { fence: self.run.fence() });
     }
 }
 
 /// Whatever ends the keeping of a lock, its holder is told.
-struct LostAtTheEnd(Arc<Proof>, Run);
+struct LostAtTheEnd(Arc<Validity>, Run);
 
 impl Drop for LostAtTheEnd {
     fn drop(&mut self) {

@@ -1,80 +1,80 @@
-//! What a look at the store found.
+//! Problems that a diagnosis found.
 
 use std::fmt;
 
-/// Something about the store, or the way to it, that could hurt.
+/// A problem with the store, with the connection to it, or with a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is about.
+    /// The kind of problem.
     pub kind: FindingKind,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What was found, why it hurts and what to do.
+    /// What was found, its consequence, and what to do.
     pub message: String,
 }
 
-/// How bad a [`Finding`] is.
+/// The severity of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Severity {
     /// Nothing is known to be wrong.
     Note,
-    /// Jobs run, but not under all circumstances as promised.
+    /// Jobs run, but a promise may be broken in some failures.
     Warning,
-    /// Jobs cannot run: a scheduler does not start, unless it was told to
-    /// [start all the same](crate::Builder::allow_degraded_start).
+    /// Jobs cannot run: a scheduler does not start, unless it
+    /// [may start degraded](crate::Builder::allow_degraded_start).
     Error,
 }
 
-/// What a [`Finding`] is about.
+/// The kind of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// The store may delete what it acknowledged when its memory is full.
+    /// The store may delete acknowledged writes when its memory is full.
     Evicts,
-    /// The store may have forgotten what it acknowledged after a crash or a restart.
+    /// The store may lose acknowledged writes in a crash or a restart.
     NotDurable,
     /// A failover may lose the newest writes.
     LosesOnFailover,
-    /// The store has fewer replicas than a claim is to wait for.
+    /// The store has fewer replicas than a claim must wait for.
     TooFewReplicas,
-    /// The store's version lacks what is needed.
+    /// The store's version is too old.
     TooOld,
     /// The store takes no writes: a replica, a standby, read-only.
     NotPrimary,
-    /// One node of a cluster was named as if it were the whole.
+    /// The URL names one node of a cluster as if it were a single server.
     ClusterNode,
     /// The folder is on a network share.
     NetworkShare,
-    /// Everybody on this machine may change what the store knows.
+    /// Every user of this machine may change the store's data.
     OpenToOthers,
     /// The store's clock and this machine's differ by more than a second.
     ClockDiffers,
-    /// Another version, or another program, wrote the state of jobs that this server has.
+    /// Another version, or another program, wrote the records of jobs that this server has.
     Unreadable,
     /// The store takes longer to answer than a job's ttl allows.
     TooSlow,
     /// A job's ttl is many times longer than its interval, so a crash costs many ticks.
     LongTtl,
-    /// Something could not be looked at.
+    /// A check was not possible.
     NotChecked,
-    /// Anything else, found by a store of your own.
+    /// Any other problem, found by a custom store.
     Other,
 }
 
 impl Finding {
-    /// For writing a store: the kinds that are hard to live with.
+    /// For a custom store: a problem with which jobs cannot run.
     pub fn error(kind: FindingKind, message: impl Into<String>) -> Self {
         Self { kind, severity: Severity::Error, message: message.into() }
     }
 
-    /// For writing a store: what should be changed.
+    /// For a custom store: a problem that should be fixed.
     pub fn warning(kind: FindingKind, message: impl Into<String>) -> Self {
         Self { kind, severity: Severity::Warning, message: message.into() }
     }
 
-    /// For writing a store: what could not be looked at.
+    /// For a custom store: a check that was not possible.
     pub fn not_checked(message: impl Into<String>) -> Self {
         Self { kind: FindingKind::NotChecked, severity: Severity::Note, message: message.into() }
     }
@@ -86,10 +86,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The states of so many jobs are looked at: more would delay a start.
+/// How many jobs' records are checked at most: more would delay the start.
 pub(crate) const LOOKED_AT: usize = 10_000;
 
-/// What there is to say about the states of these jobs, of which some cannot be read.
+/// The findings about the records of these jobs, of which some cannot be read.
 pub(crate) fn about_states(looked_at: &[String], all: usize, unreadable: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !unreadable.is_empty() {

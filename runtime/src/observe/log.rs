@@ -1,48 +1,75 @@
-//! One log line for everything that happens.
+//! The log: one line for everything that happens.
 
 use std::time::Duration;
 
-use tracing::{debug, error, info, warn};
+use tracing::{Span, debug, error, field, info, info_span, warn};
 
 use super::event::{EventKind, SkipReason};
-use crate::Timestamp;
 use crate::events::Taken;
 use crate::fleet::Holder;
-use crate::history::Skip;
+use crate::history::{RunRecord, Skip};
 use crate::job::Job;
 use crate::server::Server;
 use crate::tick::report::COUNTED;
+use crate::{Run, Timestamp};
 
-/// Logs with the fields that every line about a job has.
+/// The span of a run. The job's function executes in it; `outcome` and `took_ms` are recorded at its end.
+pub(crate) fn run_span(run: &Run) -> Span {
+    info_span!(
+        target: "jobs",
+        parent: None,
+        "run",
+        key = run.key(),
+        tick = run.tick().map(field::display),
+        fence = run.fence(),
+        attempt = run.attempt(),
+        server = run.server(),
+        outcome = field::Empty,
+        took_ms = field::Empty,
+    )
+}
+
+/// Records the end of a run in its span.
+pub(crate) fn close_run_span(span: &Span, record: &RunRecord) {
+    span.record("outcome", record.outcome.as_str());
+    span.record("took_ms", millis(record.duration()));
+}
+
+/// Durations are logged as numbers, so that they can be graphed.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Logs a line with the fields of every line about a job.
 macro_rules! line {
     ($level:ident, $server:expr, $key:expr, $outcome:expr, $($rest:tt)+) => {
         $level!(target: "jobs", key = $key, server = &*$server.id, outcome = $outcome, $($rest)+)
     };
 }
 
-/// The same for a run: its tick, if it has one, and its fence.
+/// Logs a line about a run, with its tick, if it has one, and its fence.
 macro_rules! run {
     ($level:ident, $server:expr, $key:expr, $run:expr, $outcome:expr, $($rest:tt)+) => {
         $level!(
             target: "jobs",
-            key = $key, tick = $run.tick.map(tracing::field::display), server = &*$server.id, outcome = $outcome,
+            key = $key, tick = $run.tick.map(field::display), server = &*$server.id, outcome = $outcome,
             fence = $run.fence, $($rest)+
         )
     };
 }
 
-/// One log line for an event.
+/// Logs an event.
 pub(crate) fn event(server: &Server, key: &str, kind: &EventKind) {
     match kind {
         EventKind::Skipped { tick, reason } => skip(server, key, *tick, reason),
         EventKind::Overdue { tick } => {
-            line!(warn, server, key, "overdue", %tick, "[{key}] nobody started this tick within its grace");
+            line!(warn, server, key, "overdue", %tick, "[{key}] no server started this tick within its grace");
         }
         EventKind::Missed { count, first, won } => {
             let more = if *count == COUNTED { "at least " } else { "" };
             line!(
                 warn, server, key, "missed", missed = count, tick = %won,
-                "[{key}] nobody ran {more}{count} tick(s) since {first}; going on with the newest"
+                "[{key}] missed {more}{count} tick(s) since {first}: no server ran or skipped them; continuing with the newest"
             );
         }
         EventKind::SchedulesDiffer { here, there, server: other } => line!(
@@ -53,25 +80,25 @@ pub(crate) fn event(server: &Server, key: &str, kind: &EventKind) {
             here,
             there,
             other,
-            "[{key}] is due {here} here, but was {there} on {other}; in a deploy that passes, else one of them is \
-             out of date"
+            "[{key}] the schedule is {here} on this server and {there} on {other}; unless a deploy is in progress, \
+             update the server that is out of date"
         ),
         EventKind::ClockDiffers { ahead_micros } => warn!(
             target: "jobs", server = &*server.id, ahead_micros,
-            "this machine's clock differs from the store's by more than a second; ticks follow the store's"
+            "this machine's clock differs from the store's by more than a second; ticks follow the store's clock"
         ),
         EventKind::StoreUnavailable { error } => {
             let store = server.store.location();
-            warn!(target: "jobs", store, error, "the store is unavailable; trying on");
+            warn!(target: "jobs", store, error, "the store is unavailable; retrying");
         }
         EventKind::StoreBack => {
             let store = server.store.location();
-            info!(target: "jobs", store, "the store is back");
+            info!(target: "jobs", store, "the store is available again");
         }
         EventKind::ApplicationBlocked => error!(
             target: "jobs", server = &*server.id,
-            "the application's runtime polls no tasks; no job is claimed here until it does: look for a deadlock, or for \
-             code without an `await` on a current-thread runtime"
+            "the application's runtime polls no tasks; this server claims no job until it does: check for a deadlock, \
+             or for code without an `await` on a current-thread runtime"
         ),
         EventKind::ApplicationBack => {
             info!(target: "jobs", server = &*server.id, "the application's runtime polls tasks again");
@@ -82,8 +109,8 @@ pub(crate) fn event(server: &Server, key: &str, kind: &EventKind) {
             key,
             "lock_lost",
             fence,
-            "[{key}] the lock was lost: its lease could not be proved any longer, and its holder was told; look for a \
-             store that was away, a process that was suspended, or somebody who broke it"
+            "[{key}] the lock was lost: its lease could no longer be proved, and its holder was notified; check for a \
+             store that was unreachable, a process that was suspended, or an operator who broke the lock"
         ),
         EventKind::LockBroken { held } => {
             let holders: Vec<_> = held.iter().map(|held| held.holder.server.as_deref()).collect();
@@ -96,10 +123,10 @@ pub(crate) fn event(server: &Server, key: &str, kind: &EventKind) {
                 key,
                 "lock_broken",
                 holders,
-                "[{key}] the lock was broken by hand here; it was held by {holders}"
+                "[{key}] an operator broke the lock on this server; it was held by {holders}"
             );
         }
-        // It is told to one listener.
+        // It concerns one listener only.
         EventKind::EventsLost(_) => {}
         of_a_run => run(server, key, of_a_run),
     }
@@ -108,7 +135,7 @@ pub(crate) fn event(server: &Server, key: &str, kind: &EventKind) {
 fn run(server: &Server, key: &str, kind: &EventKind) {
     match kind {
         EventKind::Started(run) if run.tick.is_none() => {
-            run!(info, server, key, run, "started", "[{key}] started by hand");
+            run!(info, server, key, run, "started", "[{key}] started manually");
         }
         EventKind::Started(run) => run!(debug, server, key, run, "started", "[{key}] started"),
         EventKind::TakenOver(run) => run!(
@@ -118,27 +145,27 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
             run,
             "taken_over",
             attempt = run.attempt,
-            "[{key}] was left unfinished, and is taken over here: attempt {}",
+            "[{key}] took over an unfinished tick: attempt {}",
             run.attempt
         ),
-        EventKind::Succeeded { run, took } => {
-            run!(info, server, key, run, "succeeded", ?took, "[{key}] succeeded");
-        }
         EventKind::RunBlocked(run) => run!(
             error,
             server,
             key,
             run,
             "blocked",
-            "[{key}] has not returned to the runtime for longer than its ttl; it keeps its lease, and no other server runs \
-             the job: move code that blocks to `tokio::task::spawn_blocking`"
+            "[{key}] has not reached an `await` for longer than its ttl; it keeps its lease, and no other server runs the \
+             job: move blocking code to `tokio::task::spawn_blocking`"
         ),
-        EventKind::Failed { run, error } => {
-            run!(error, server, key, run, "failed", error, "[{key}] failed: {error}");
-        }
-        EventKind::Panicked { run, error } => {
-            run!(error, server, key, run, "panicked", error, "[{key}] panicked: {error}");
-        }
+        EventKind::ReturnedAfterTimeout(run) => run!(
+            warn,
+            server,
+            key,
+            run,
+            "returned_after_timeout",
+            "[{key}] could not be cancelled at its timeout, because it did not reach an `await` in time; what it returned is \
+             ignored: move blocking code to `tokio::task::spawn_blocking`"
+        ),
         EventKind::Retrying { run, retry, error, pause } => run!(
             warn,
             server,
@@ -146,30 +173,10 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
             run,
             "retrying",
             retry,
-            ?pause,
+            pause_ms = millis(*pause),
             error,
-            "[{key}] failed, and is tried again in {:.1} s: {error}",
+            "[{key}] failed, retrying in {:.1} s: {error}",
             pause.as_secs_f32()
-        ),
-        EventKind::TimedOut(run) => run!(
-            error,
-            server,
-            key,
-            run,
-            "timed_out",
-            "[{key}] took longer than its timeout and was cancelled"
-        ),
-        EventKind::Cancelled(run) => {
-            run!(warn, server, key, run, "cancelled", "[{key}] was cancelled by the shutdown");
-        }
-        EventKind::LeaseLost(run) => run!(
-            error,
-            server,
-            key,
-            run,
-            "lease_lost",
-            "[{key}] its lease could not be proved any longer, so the run was cancelled; look for a store \
-             that was away, or a job that goes without an await for longer than its ttl"
         ),
         EventKind::Overrun { run, usual } => run!(
             warn,
@@ -177,18 +184,80 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
             key,
             run,
             "overrun",
-            ?usual,
+            usual_ms = millis(*usual),
             "[{key}] takes more than twice as long as usual ({:.1} s)",
             usual.as_secs_f32()
+        ),
+        of_its_end => ended(server, key, of_its_end),
+    }
+}
+
+/// Every way in which a run ends: one line, with the run's duration.
+fn ended(server: &Server, key: &str, kind: &EventKind) {
+    match kind {
+        EventKind::Succeeded { run, took } => {
+            run!(info, server, key, run, "succeeded", took_ms = millis(*took), "[{key}] succeeded");
+        }
+        EventKind::Failed { run, took, error } => {
+            run!(
+                error,
+                server,
+                key,
+                run,
+                "failed",
+                took_ms = millis(*took),
+                error,
+                "[{key}] failed: {error}"
+            );
+        }
+        EventKind::Panicked { run, took, error } => {
+            run!(
+                error,
+                server,
+                key,
+                run,
+                "panicked",
+                took_ms = millis(*took),
+                error,
+                "[{key}] panicked: {error}"
+            );
+        }
+        EventKind::TimedOut { run, took } => run!(
+            error,
+            server,
+            key,
+            run,
+            "timed_out",
+            took_ms = millis(*took),
+            "[{key}] took longer than its timeout"
+        ),
+        EventKind::Cancelled { run, took } => run!(
+            warn,
+            server,
+            key,
+            run,
+            "cancelled",
+            took_ms = millis(*took),
+            "[{key}] was cancelled by the shutdown or by an operator"
+        ),
+        EventKind::LeaseLost { run, took } => run!(
+            error,
+            server,
+            key,
+            run,
+            "lease_lost",
+            took_ms = millis(*took),
+            "[{key}] was cancelled because its lease could no longer be proved; check for a store that was unreachable, \
+             or a job that goes without an `await` for longer than its ttl"
         ),
         _ => {}
     }
 }
 
-/// A server asked before the tick was due by the store's clock.
+/// Logs that a tick was claimed before it was due by the store's clock.
 pub(crate) fn early(server: &Server, job: &Job, tick: Timestamp, wait: Duration) {
     let key = &job.policy.key;
-    debug!(target: "jobs", key, server = &*server.id, outcome = "early", %tick, ?wait, "[{key}] not due yet, waiting");
+    line!(debug, server, key, "early", %tick, wait_ms = millis(wait), "[{key}] not due yet, waiting");
 }
 
 fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
@@ -205,47 +274,47 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
         }
         SkipReason::Taken(Taken::Skipped(record)) => {
             let why = match record.reason {
-                Skip::Held => "the last run was still going",
+                Skip::Held => "the previous run was still in progress",
                 Skip::Paused => "the job is paused",
             };
             line!(debug, server, key, "taken", %tick, "[{key}] skipped by all servers: {why}");
         }
         SkipReason::Superseded(mark) => {
-            line!(debug, server, key, "superseded", %tick, %mark, "[{key}] a newer tick was decided, skipping");
+            line!(debug, server, key, "superseded", %tick, %mark, "[{key}] a newer tick was decided already, skipping");
         }
         SkipReason::MarkAhead(mark) => line!(
             error, server, key, "ahead", %tick, %mark,
-            "[{key}] skipped: a tick in the future of the store's clock was already claimed, so the clock has gone \
-             back; the job runs again at {mark}, or at once after `jobs.reset(\"{key}\")`"
+            "[{key}] skipped: a tick in the future of the store's clock was claimed, so the clock has gone back; the job \
+             runs again at {mark}, or at once after `jobs.reset(\"{key}\")`"
         ),
         SkipReason::Unregistered => {
-            line!(debug, server, key, "unregistered", %tick, "[{key}] new here and to the store: beginning with the next tick");
+            line!(debug, server, key, "unregistered", %tick, "[{key}] new to this server and to the store: starting with the next tick");
         }
         SkipReason::Paused => {
             line!(info, server, key, "paused", %tick, "[{key}] the job is paused, skipping");
         }
         SkipReason::Late(by) => {
-            line!(warn, server, key, "late", %tick, ?by, "[{key}] too late to start this tick, skipping");
+            line!(warn, server, key, "late", %tick, late_by_ms = millis(*by), "[{key}] too late to start this tick, skipping");
         }
         SkipReason::Busy => line!(
             warn, server, key, "busy", %tick,
-            "[{key}] left to other servers: every place among this server's runs stayed taken"
+            "[{key}] left to other servers: every slot for runs on this server stayed taken"
         ),
         SkipReason::WonTooLate => line!(
             warn, server, key, "not_started", %tick,
-            "[{key}] won, but the store's answer came too late to start safely; skipping"
+            "[{key}] won, but the store's answer came too late to start safely, skipping"
         ),
         SkipReason::NotReplicated(error) => line!(
             warn, server, key, "not_replicated", %tick, error,
-            "[{key}] won, but not started while too few replicas knew of it: {error}"
+            "[{key}] won, but too few replicas had the claim while it could still start, skipping: {error}"
         ),
         SkipReason::StillRunning => line!(
             warn, server, key, "still_running", %tick,
-            "[{key}] left to other servers: a run that has lost its lease still goes on here"
+            "[{key}] left to other servers: a run that has lost its lease is still in progress on this server"
         ),
         SkipReason::ApplicationBlocked => line!(
             error, server, key, "application_blocked", %tick,
-            "[{key}] won, but given back: the application's runtime did not poll the job in time"
+            "[{key}] won, but released: the application's runtime did not poll the job in time"
         ),
         SkipReason::StoreUnavailable(error) => line!(
             error, server, key, "store_unavailable", %tick, error,
@@ -260,11 +329,13 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
 fn name_holder(server: &Server, holder: &Holder) -> String {
     let left = holder.remaining.map_or_else(String::new, |left| {
         let seconds = left.as_secs_f32();
-        format!(" (its lease lasts {seconds:.1} s unless extended)")
+        format!(" (its lease ends in {seconds:.1} s unless extended)")
     });
     match &holder.server {
-        Some(holder) if **holder == *server.id => "the last run is still going on this server".to_owned(),
-        Some(holder) => format!("the last run is still going on {holder}{left}"),
+        Some(holder) if **holder == *server.id => {
+            "the previous run is still in progress on this server".to_owned()
+        }
+        Some(holder) => format!("the previous run is still in progress on {holder}{left}"),
         None => format!("another program holds the lock{left}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What an operator sees: events, the log, health, and what could go wrong.
+//! Observability: events, the log, health and diagnosis.
 
 pub(crate) mod diagnosis;
 pub(crate) mod event;

@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 use super::Server;
 use crate::observe::event::EventKind;
-use crate::util::tasks::Place;
-use crate::util::watched::{Flag, Watched};
+use crate::util::spawner::Spawner;
+use crate::util::watched::{Flag, WatchedNumber};
 
 /// The application's runtime, probed by small tasks, one at a time. While a probe is not polled, the server must claim
 /// nothing: it could not start the runs that it wins, and would only keep other servers from them.
 pub(crate) struct Application {
     /// Where jobs run.
-    runtime: Place,
-    answered: Arc<Watched>,
+    runtime: Spawner,
+    answered: Arc<WatchedNumber>,
     /// A probe was dropped without a poll: the runtime has ended.
     ended: Arc<Flag>,
     probe: Mutex<Probe>,
@@ -24,7 +24,7 @@ pub(crate) struct Application {
 /// A task on the application's runtime that answers one probe.
 struct ProbeTask {
     number: i64,
-    answered: Arc<Watched>,
+    answered: Arc<WatchedNumber>,
     ended: Arc<Flag>,
 }
 
@@ -49,7 +49,7 @@ struct Probe {
 const BLOCKED_AFTER: Duration = Duration::from_secs(1);
 
 impl Application {
-    pub(crate) fn new(runtime: Place) -> Self {
+    pub(crate) fn new(runtime: Spawner) -> Self {
         Self { runtime, answered: Arc::default(), ended: Arc::default(), probe: Mutex::default() }
     }
 

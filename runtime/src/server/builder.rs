@@ -15,12 +15,12 @@ use super::{ServerConfig, server_id};
 use crate::job::Job;
 use crate::job::parameters::States;
 use crate::observe::event::Event;
-use crate::observe::hook::Hook;
+use crate::observe::hook::EventHook;
 use crate::store::{REMEMBERED, Store};
 use crate::util::clock::{Clock, SystemClock};
 use crate::util::duration::IntoDuration;
 use crate::util::signal;
-use crate::util::tasks::Place;
+use crate::util::spawner::Spawner;
 
 /// Orchestrators kill a process 30 s after asking it to stop: time to finish, and to release.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(25);
@@ -46,7 +46,7 @@ pub struct Builder {
     shutdown_grace: Result<Duration, String>,
     allow_degraded_start: bool,
     clock: Arc<dyn Clock>,
-    hooks: Vec<Hook>,
+    hooks: Vec<EventHook>,
     stop_token: Option<CancellationToken>,
 }
 
@@ -200,7 +200,7 @@ impl Builder {
     /// Calls a function for every event on this server: to count, to alert. It is called on the application's runtime,
     /// beside the jobs, and should be quick; [`Jobs::events`] is for code that waits.
     pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        self.hooks.push(Hook(Box::new(hook)));
+        self.hooks.push(EventHook(Box::new(hook)));
         self
     }
 
@@ -214,7 +214,7 @@ impl Builder {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let job = jobs::Job::new("report").run(|_| async {});
+    /// # let job = jobs::Job::builder("report").run(|_| async {}).build()?;
     /// let stop = CancellationToken::new();
     /// let jobs = jobs::builder().stop_with(stop.clone());
     /// # let jobs = jobs.without_annotated().url("memory://stop-with").job(job);
@@ -257,8 +257,8 @@ impl Builder {
             clock: self.clock,
             jobs,
             states: self.states,
-            host: runtime.place(),
-            app: Place::runtime(app),
+            host: runtime.spawner(),
+            app: Spawner::Runtime(app),
             max_concurrent: self.max_concurrent,
             history_limit: self.history_limit,
             shutdown_grace,

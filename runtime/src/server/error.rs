@@ -67,6 +67,15 @@ pub struct JobProblem {
     pub message: String,
 }
 
+impl fmt::Display for JobProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, place, message } = self;
+        write!(f, "[{key}] at {place}: {message}")
+    }
+}
+
+impl Error for JobProblem {}
+
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -97,8 +106,8 @@ impl fmt::Display for StartError {
             Self::Jobs(problems) => {
                 let what = if problems.len() == 1 { "a job" } else { "jobs" };
                 write!(f, "{what} cannot be scheduled:")?;
-                for JobProblem { key, place, message } in problems {
-                    write!(f, "\n  [{key}] at {place}: {message}")?;
+                for problem in problems {
+                    write!(f, "\n  {problem}")?;
                 }
                 Ok(())
             }

@@ -11,13 +11,12 @@ use super::error::OperateError;
 use crate::fleet::Holder;
 use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
-use crate::lease::{Asked, PendingClaim};
+use crate::lease::{ClaimAnswer, PendingClaim};
 use crate::observe::event::SkipReason;
 use crate::store::{
-    Claim, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind, Verdict, What, Won,
+    Claim, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind, Verdict, What,
 };
-use crate::tick::claim::Win;
-use crate::tick::{Outcome, run_under_lease};
+use crate::tick::{TickOutcome, run_under_lease};
 use crate::util::backoff::Backoff;
 use crate::util::token::token;
 
@@ -86,32 +85,31 @@ async fn claim_and_run(
         what,
         remember: server.history_limit,
     };
-    let mut pending = PendingClaim::new(server, job.home(server).key(), job.policy.keep_alive, claim);
+    let mut pending = PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim);
     let give_up = Instant::now() + TRY_FOR;
     let mut backoff = Backoff::new();
     // Why a lease that was won is not used yet.
     let mut unused: Option<StoreError> = None;
     loop {
-        if job.here.has_astray_run() {
+        if job.activity.has_unleased_run() {
             return Ok(Some(held_here(server)));
         }
         let (lease, late) = match pending.ask().await {
             // A run here has lost its lease while the claim was under way.
-            Ok(Asked::Won(lease, _)) if job.here.has_astray_run() => {
+            Ok(ClaimAnswer::Won(lease)) if job.activity.has_unleased_run() => {
                 lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.history_limit)).await;
                 return Ok(Some(held_here(server)));
             }
-            Ok(Asked::Won(lease, Won { usual, .. })) if !server.no_new_runs.is_raised() => {
-                let win = Win { lease, slot, missed: Vec::new(), usual };
-                return match run_under_lease(server, job, win).await {
-                    Outcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
-                    Outcome::Skipped(SkipReason::Stopping) => Err(OperateError::ShuttingDown),
-                    Outcome::Skipped(_) | Outcome::NotDue => Err(NOT_POLLED),
+            Ok(ClaimAnswer::Won(lease)) if !server.no_new_runs.is_raised() => {
+                return match run_under_lease(server, job, lease, slot).await {
+                    TickOutcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
+                    TickOutcome::Skipped(SkipReason::Stopping) => Err(OperateError::ShuttingDown),
+                    TickOutcome::Skipped(_) | TickOutcome::NotDue => Err(NOT_POLLED),
                 };
             }
-            Ok(Asked::Won(lease, _)) => (lease, false),
-            Ok(Asked::TooLate(lease)) => (lease, true),
-            Ok(Asked::Refused(Verdict { decision, .. }, _)) => {
+            Ok(ClaimAnswer::Won(lease)) => (lease, false),
+            Ok(ClaimAnswer::TooLate(lease)) => (lease, true),
+            Ok(ClaimAnswer::Refused(Verdict { decision, .. }, _)) => {
                 return match decision {
                     ClaimReply::Held(holder) => Ok(Some(RunNow::Held(holder))),
                     ClaimReply::NotRequested => Ok(None),

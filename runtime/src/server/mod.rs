@@ -12,14 +12,14 @@ use uuid::Uuid;
 use crate::Timestamp;
 use crate::job::Job;
 use crate::job::parameters::States;
-use crate::lease::store_clock::StoreTime;
+use crate::lease::store_clock::StoreClock;
 use crate::locks::{HeldHere, Lines};
 use crate::observe::event::{Event, EventKind, EventSender};
 use crate::observe::health::HealthCell;
 use crate::observe::log;
 use crate::store::{Observe, Requests, Store, StoreError, StoreErrorKind, Turns};
 use crate::util::clock::Clock;
-use crate::util::tasks::Place;
+use crate::util::spawner::Spawner;
 use crate::util::watched::Flag;
 use application::Application;
 use running::RunsInProgress;
@@ -44,11 +44,11 @@ pub(crate) struct Server {
     pub(crate) id: Arc<str>,
     pub(crate) begun: Instant,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) time: StoreTime,
+    pub(crate) time: StoreClock,
     pub(crate) jobs: BTreeMap<String, Arc<Job>>,
     pub(crate) states: Arc<States>,
     /// The runtime of the scheduler's own tasks.
-    pub(crate) host: Place,
+    pub(crate) host: Spawner,
     /// The application's runtime, on which jobs run.
     pub(crate) app: Application,
     pub(crate) slots: Option<Arc<Semaphore>>,
@@ -84,8 +84,8 @@ pub(crate) struct ServerConfig {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) states: States,
-    pub(crate) host: Place,
-    pub(crate) app: Place,
+    pub(crate) host: Spawner,
+    pub(crate) app: Spawner,
     pub(crate) max_concurrent: Option<usize>,
     pub(crate) history_limit: usize,
     pub(crate) shutdown_grace: Duration,
@@ -101,7 +101,7 @@ impl Server {
             begun: Instant::now(),
             health: HealthCell::default(),
             store: config.store,
-            time: StoreTime::new(config.clock),
+            time: StoreClock::new(config.clock),
             jobs: jobs.collect(),
             states: Arc::new(config.states),
             host: config.host,

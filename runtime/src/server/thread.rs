@@ -18,12 +18,12 @@ use crate::diagnosis::Finding;
 use crate::job::Job;
 use crate::locks;
 use crate::observe::diagnosis;
-use crate::observe::hook::Hook;
+use crate::observe::hook::EventHook;
 use crate::schedule::Schedule;
 use crate::tick::clock_watch::watch_clock;
 use crate::tick::scheduler;
 use crate::util::backoff::Backoff;
-use crate::util::tasks::Place;
+use crate::util::spawner::Spawner;
 
 /// A server's configuration, and what only its start needs.
 pub(crate) struct Startup {
@@ -32,7 +32,7 @@ pub(crate) struct Startup {
     pub(crate) store_source: String,
     pub(crate) disabled: Vec<Job>,
     pub(crate) allow_degraded: bool,
-    pub(crate) hooks: Vec<Hook>,
+    pub(crate) hooks: Vec<EventHook>,
     pub(crate) stop_token: Option<CancellationToken>,
 }
 
@@ -56,8 +56,8 @@ impl SchedulerRuntime {
         Ok(Self { runtime: Some(runtime), handle })
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place::runtime(self.handle.clone())
+    pub(crate) fn spawner(&self) -> Spawner {
+        Spawner::Runtime(self.handle.clone())
     }
 
     fn run(mut self, scheduler: impl Future<Output = Closed>) -> Closed {
@@ -260,10 +260,10 @@ fn log_job(server: &Server, job: &Job) {
     }
 }
 
-/// `next at 2026-07-01T01:00:00Z (2026-07-01T03:00:00+02:00)`
+/// `next at 2026-07-01T01:00:00Z (2026-07-01T03:00:00+02:00[Europe/Berlin])`
 fn next_tick(schedule: &Schedule, now: Timestamp) -> String {
     let Some(next) = schedule.next_after(now) else { return "no further tick".to_owned() };
-    match schedule.in_zone(next) {
+    match schedule.local_time(next) {
         Some(local) => format!("next at {next} ({local})"),
         None => format!("next at {next}"),
     }
@@ -280,7 +280,7 @@ mod tests {
             next_tick(&schedule, Timestamp::from_micros(1_782_820_800_000_000)) // 30 June 2026, noon
         };
         let berlin = shown("0 3 * * *", Some("Europe/Berlin"));
-        assert_eq!(berlin, "next at 2026-07-01T01:00:00Z (2026-07-01T03:00:00+02:00)");
+        assert_eq!(berlin, "next at 2026-07-01T01:00:00Z (2026-07-01T03:00:00+02:00[Europe/Berlin])");
         assert_eq!(shown("0 3 * * *", None), "next at 2026-07-01T03:00:00Z");
         assert_eq!(shown("1h", None), "next at 2026-06-30T13:00:00Z");
     }

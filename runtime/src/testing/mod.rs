@@ -17,10 +17,11 @@
 //!     let imported = imported.clone();
 //!     move || {
 //!         let imported = imported.clone();
-//!         Job::new("import").every("0 * * * *").unwrap().run(move |_| {
+//!         let job = Job::builder("import").every("0 * * * *").run(move |_| {
 //!             *imported.lock().unwrap() += 1;
 //!             async {}
-//!         })
+//!         });
+//!         job.build().unwrap()
 //!     }
 //! };
 //!
@@ -34,6 +35,7 @@ mod clock;
 mod fleet;
 mod intercept;
 mod link;
+mod process;
 mod server;
 #[cfg(any(test, feature = "store-testing"))]
 pub mod store;
@@ -41,6 +43,7 @@ pub mod store;
 pub use clock::TestClock;
 pub use fleet::{Fleet, FleetBuilder};
 pub use intercept::{Hook, Hooked, Intercept, Request};
+pub(crate) use process::SimulatedProcess;
 pub use server::TestServer;
 
 /// Makes [`assert_locked`](crate::assert_locked) pass on this thread until the returned value is dropped, for a unit test

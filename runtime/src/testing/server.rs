@@ -7,19 +7,20 @@ use tokio::sync::watch;
 
 use super::TestClock;
 use super::link::Link;
+use super::process::SimulatedProcess;
 use crate::job::Job;
 use crate::job::parameters::States;
 use crate::server::handle::Jobs;
 use crate::server::thread;
 use crate::server::{Server, ServerConfig};
 use crate::store::REMEMBERED;
-use crate::util::tasks::{Place, Stage};
+use crate::util::spawner::Spawner;
 
 /// One server of a [`Fleet`](super::Fleet): a [`Jobs`] handle, and what can happen to its process.
 pub struct TestServer {
     jobs: Jobs,
-    stage: Arc<Stage>,
-    application: Arc<Stage>,
+    process: Arc<SimulatedProcess>,
+    application: Arc<SimulatedProcess>,
     link: Arc<Link>,
     clock: TestClock,
 }
@@ -38,16 +39,17 @@ impl TestServer {
     /// Starts as the host does, but on the test's runtime.
     pub(super) async fn start(part: Part) -> Self {
         let Part { id, link, clock, jobs, states, max_concurrent, shutdown_grace } = part;
-        let (stage, application) = (Arc::<Stage>::default(), Arc::<Stage>::default());
-        let place = Place::staged(Handle::current(), stage.clone());
-        let app = Place::staged(Handle::current(), application.clone());
+        let (process, application) =
+            (SimulatedProcess::on_current_runtime(), SimulatedProcess::on_current_runtime());
+        let host = Spawner::Simulated(process.clone());
+        let app = Spawner::Simulated(application.clone());
         let server = Arc::new(Server::new(ServerConfig {
             id,
             store: link.clone(),
             clock: Arc::new(clock.clone()),
             jobs,
             states,
-            host: place.clone(),
+            host: host.clone(),
             app,
             max_concurrent,
             history_limit: REMEMBERED,
@@ -57,42 +59,42 @@ impl TestServer {
         let _answer = server.requests(Duration::from_secs(3)).ping().await;
         let (closing, closed) = watch::channel(None);
         let serving = server.clone();
-        drop(place.spawn(async move {
+        drop(host.spawn(async move {
             let reason = thread::serve(&serving).await;
             closing.send_replace(Some(reason));
         }));
         let jobs = Jobs::new(server, Handle::current(), closed);
-        Self { jobs, stage, application, link, clock }
+        Self { jobs, process, application, link, clock }
     }
 
     /// Kills the server like a process by SIGKILL: its runs end at the `await` they are at, and nobody releases their
     /// leases. Tasks that a job has spawned by itself go on.
     pub fn crash(&self) {
-        self.stage.kill();
+        self.process.kill();
         self.application.kill();
     }
 
     /// Whether it has crashed.
     pub fn has_crashed(&self) -> bool {
-        self.stage.is_killed()
+        self.process.is_killed()
     }
 
     /// Stops the server like a process by SIGSTOP: nothing on it goes on, and time passes.
     pub fn freeze(&self) {
-        self.stage.stop();
+        self.process.stop();
         self.application.stop();
     }
 
     /// Lets a frozen server go on.
     pub fn thaw(&self) {
-        self.application.go_on();
-        self.stage.go_on();
+        self.application.resume();
+        self.process.resume();
     }
 
     /// Blocks the application's runtime, or lets it go on: while it is blocked no job of the server is polled, and its
     /// scheduler goes on.
     pub fn block_application(&self, blocked: bool) {
-        if blocked { self.application.stop() } else { self.application.go_on() }
+        if blocked { self.application.stop() } else { self.application.resume() }
     }
 
     /// Cuts its connection to the store, or restores it.

@@ -1,6 +1,6 @@
 use super::*;
-use crate::lease::store_clock::StoreTime;
-use crate::lease::validity::Proof;
+use crate::lease::store_clock::StoreClock;
+use crate::lease::validity::Validity;
 
 /// Two jobs on a server whose clock is fast: the first teaches it the time, the second must profit.
 async fn ticks_of_the_second_job(fast_by_secs: i64) -> Vec<u64> {
@@ -8,7 +8,8 @@ async fn ticks_of_the_second_job(fast_by_secs: i64) -> Vec<u64> {
     link.latency = Duration::from_millis(2);
     let server = server("fast", &link, TestClock::skewed_by_secs(fast_by_secs));
     let runs = Runs::default();
-    let teacher = Job::new("teacher").every("60s").unwrap().ttl(Duration::from_secs(30)).run(|_| async {});
+    let teacher =
+        Job::builder("teacher").every("60s").ttl(Duration::from_secs(30)).run(|_| async {}).build().unwrap();
     schedule_all(&server, vec![teacher, runs.noting(job("30m", 30))]);
     seconds(1806).await;
     server.shut_down();
@@ -16,7 +17,7 @@ async fn ticks_of_the_second_job(fast_by_secs: i64) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_one_claim_teaches_about_the_clock_serves_every_job() {
+async fn clock_correction_learned_from_one_claim_applies_to_every_job() {
     for _ in 0..20 {
         assert_eq!(ticks_of_the_second_job(50 * 60).await, [1800]);
         assert_eq!(ticks_of_the_second_job(170 * 60).await, [1800]);
@@ -24,9 +25,9 @@ async fn what_one_claim_teaches_about_the_clock_serves_every_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reply_after_a_quick_one_is_no_step_of_the_clock() {
+async fn slow_reply_after_a_quick_one_does_not_step_the_clock() {
     let clock = TestClock::new();
-    let time = StoreTime::new(clock.clone());
+    let time = StoreClock::new(clock.clone());
     let (slow_sent, slow_time) = (Instant::now(), clock.now());
     tokio::time::sleep(Duration::from_millis(4800)).await;
     time.learn(Instant::now(), clock.now());
@@ -36,7 +37,7 @@ async fn a_slow_reply_after_a_quick_one_is_no_step_of_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_jump_the_store_is_asked_until_it_answers() {
+async fn store_is_asked_until_it_answers_after_the_wall_clock_jumps() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("sleeper", &link, clock.clone());
@@ -51,7 +52,7 @@ async fn after_a_jump_the_store_is_asked_until_it_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_corrected_clock_does_not_set_off_a_storm_of_claims() {
+async fn clock_corrections_do_not_multiply_claims() {
     let clock = TestClock::new();
     let mut link = Link::new(clock.clone());
     link.latency = Duration::from_millis(2);
@@ -63,12 +64,12 @@ async fn a_corrected_clock_does_not_set_off_a_storm_of_claims() {
         seconds(61).await;
         server.time.wake_sleepers();
     }
-    let claims = link.questions();
+    let claims = link.claim_requests();
     assert!(claims < 300, "{claims} claims for 60 ticks and 60 corrections");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grace_beyond_the_calendar_and_a_correction_do_not_end_a_job() {
+async fn job_with_a_grace_beyond_the_calendar_still_runs_after_a_clock_correction() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
@@ -81,20 +82,20 @@ async fn a_grace_beyond_the_calendar_and_a_correction_do_not_end_a_job() {
 }
 
 /// A look is on its way over one connection when an extension is sent, and answered, over another one. Then the machine is
-/// paused with both of its clocks; the look is answered when it goes on.
+/// paused with both of its clocks; the look is answered when it continues.
 #[tokio::test(start_paused = true)]
-async fn pause_that_an_earlier_request_shows_puts_a_later_confirmation_in_doubt() {
+async fn pause_shown_by_an_earlier_request_makes_a_later_confirmation_doubtful() {
     let clock = TestClock::new();
-    let time = StoreTime::new(clock.clone());
+    let time = StoreClock::new(clock.clone());
     time.learn(Instant::now(), clock.now());
     seconds(1).await;
     let look_sent = Instant::now();
     tokio::time::sleep(Duration::from_millis(10)).await;
-    let (extension_sent, ttl) = (time.moment(), Duration::from_secs(30));
+    let (extension_sent, ttl) = (time.read_clocks(), Duration::from_secs(30));
     time.learn(extension_sent.steady, clock.now());
-    let proof = Proof::new(&time, true, ttl / 10, extension_sent, ttl);
+    let validity = Validity::new(&time, true, ttl / 10, extension_sent, ttl);
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert!(proof.is_certain());
-    time.learn(look_sent, clock.now().plus(Duration::from_secs(60)));
-    assert!(proof.is_doubtful(), "its lease has ended a while ago");
+    assert!(validity.is_certain());
+    time.learn(look_sent, clock.now() + Duration::from_secs(60));
+    assert!(validity.is_doubtful(), "its lease has ended a while ago");
 }

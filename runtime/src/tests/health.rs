@@ -1,4 +1,4 @@
-//! A step that the store refused, and then does again, leaves no trouble behind.
+//! A server is ready again when a request that the store had refused succeeds.
 
 use super::*;
 use crate::Health;
@@ -10,7 +10,7 @@ struct RefusesOnce(fn(Request<'_>) -> bool, AtomicBool);
 impl Hook for RefusesOnce {
     fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
         let refuses = (self.0)(request) && !self.1.swap(true, Ordering::SeqCst);
-        let refused = refuses.then(|| Line::error(StoreErrorKind::Refused, "no permission"));
+        let refused = refuses.then(|| ServerLink::error(StoreErrorKind::Refused, "no permission"));
         Box::pin(std::future::ready(refused.map_or(Ok(()), Err)))
     }
 }
@@ -31,9 +31,9 @@ fn is_refused(server: &Server) -> bool {
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// A step that is refused once, and then succeeds.
-macro_rules! trouble_of_a_refused_step_ends_with_its_success {
+macro_rules! server_is_ready_again_when_a_refused_step_succeeds {
     ($($step:ident: $refuses:pat, |$requests:ident| $ask:expr;)+) => {
-        mod trouble_of_a_refused_step_ends_with_its_success {
+        mod server_is_ready_again_when_a_refused_step_succeeds {
             use super::*;
             $(
                 #[tokio::test(start_paused = true)]
@@ -50,7 +50,7 @@ macro_rules! trouble_of_a_refused_step_ends_with_its_success {
     };
 }
 
-trouble_of_a_refused_step_ends_with_its_success! {
+server_is_ready_again_when_a_refused_step_succeeds! {
     ping: Request::Look(_), |requests| requests.ping();
     pause: Request::Swap(..), |requests| requests.set_paused("job", true);
     history: Request::Records(_), |requests| requests.history("job");
@@ -70,9 +70,9 @@ async fn request(requests: &Requests<'_>) -> Result<(), StoreError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn server_is_ready_again_with_the_heartbeat_after_a_refused_one() {
+async fn server_is_ready_again_after_the_first_heartbeat_that_is_not_refused() {
     let server = refused_once(|request| matches!(request, Request::PutNote(..)));
-    let jobs = vec![job("24h", 30).run(|_| std::future::ready(()))];
+    let jobs = vec![job("24h", 30).run(|_| std::future::ready(())).build().unwrap()];
     let clock = TestClock::new();
     let server = Arc::new(Server::new(ServerConfig {
         jobs,
@@ -87,7 +87,7 @@ async fn server_is_ready_again_with_the_heartbeat_after_a_refused_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_of_a_refused_step_outlasts_the_success_of_another() {
+async fn refused_step_keeps_the_server_unready_when_another_step_succeeds() {
     let server = refused_once(|request| matches!(request, Request::PutNote(..)));
     let requests = server.requests(WITHIN);
     assert!(announce(&requests).await.is_err());

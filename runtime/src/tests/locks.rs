@@ -1,4 +1,4 @@
-//! How often the store is asked for a lock, and what becomes of one that was shortened.
+//! The number of requests for a lock, and locks whose ttl was shortened.
 
 use super::*;
 use crate::locks::{Instance, Lock};
@@ -12,7 +12,7 @@ fn asked(link: &Link) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_costs_one_question() {
+async fn free_lock_is_acquired_with_one_request() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("one", &link, clock);
@@ -27,7 +27,7 @@ async fn a_free_lock_costs_one_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_waiters_in_each_of_ten_processes_ask_about_once_per_process_and_handover() {
+async fn ten_waiters_in_each_of_ten_processes_send_about_one_claim_per_process_and_handover() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let servers: Vec<_> = (0..10).map(|n| server(&format!("s{n}"), &link, clock.clone())).collect();
@@ -49,10 +49,10 @@ async fn ten_waiters_in_each_of_ten_processes_ask_about_once_per_process_and_han
         holding = guards.recv().await.unwrap();
         assert!(
             begun.elapsed() < Duration::from_millis(50),
-            "told, not found by asking: {:?}",
+            "notified, not found by polling: {:?}",
             begun.elapsed()
         );
-        // All are told, one wins, and the next in the winner's line asks once.
+        // All are notified, one wins, and the next waiter of that process claims once.
         tokio::time::sleep(Duration::from_millis(10)).await;
         longest = longest.max(asked(&link));
     }
@@ -60,7 +60,7 @@ async fn ten_waiters_in_each_of_ten_processes_ask_about_once_per_process_and_han
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_asks_every_one_to_two_seconds_beside_listening() {
+async fn subscribed_waiter_also_polls_every_one_to_two_seconds() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let (one, other) = (server("one", &link, clock.clone()), server("other", &link, clock));
@@ -92,7 +92,7 @@ async fn every_request_of_an_acquire_has_the_same_token() {
     assert!(!guard.is_lost());
 }
 
-/// A lock whose holder does not know that it was shortened to 3 s: the answer was lost.
+/// A lock whose ttl was shortened to 3 s, without its holder knowing: the answer was lost.
 async fn shortened_unnoticed(link: &Link, clock: &Arc<TestClock>) -> crate::locks::Guard {
     let one = server("one", link, clock.clone());
     let guard = lock_on(&one).acquire().await.unwrap();
@@ -102,10 +102,10 @@ async fn shortened_unnoticed(link: &Link, clock: &Arc<TestClock>) -> crate::lock
     guard
 }
 
-/// An extension that shortens a lock is applied, and its answer is lost. Then the machine sleeps for longer than the new ttl
-/// and for less than the old one; meanwhile another server has had the lock, and given it back.
+/// An extension that shortens a lock is applied, and its answer is lost. Then the machine is suspended for longer than the new ttl
+/// and for less than the old one; meanwhile another server has acquired and released the lock.
 #[tokio::test(start_paused = true)]
-async fn lock_that_was_shortened_unnoticed_does_not_come_back_after_its_successor() {
+async fn lock_whose_shorter_ttl_was_applied_without_an_answer_is_not_restored_after_its_successor() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());
     let link = Link::new(store_clock.clone());
     let first = shortened_unnoticed(&link, &clock).await;
@@ -121,9 +121,9 @@ async fn lock_that_was_shortened_unnoticed_does_not_come_back_after_its_successo
     assert!(first.is_lost(), "its successor {first:?} came and went");
 }
 
-/// The same, and an operator breaks the lock.
+/// The shortened lock of the test above, broken by an operator.
 #[tokio::test(start_paused = true)]
-async fn lock_that_was_shortened_unnoticed_and_broken_does_not_come_back() {
+async fn broken_lock_whose_shorter_ttl_was_applied_without_an_answer_is_not_restored() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());
     let link = Link::new(store_clock.clone());
     let first = shortened_unnoticed(&link, &clock).await;

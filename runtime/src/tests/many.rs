@@ -1,4 +1,4 @@
-//! Ticks that are due together, in groups and beyond.
+//! Many ticks that are due together.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,18 @@ const JOBS: usize = 600;
 fn jobs(run: impl Fn(Run) + Clone + Send + Sync + 'static) -> Vec<Job> {
     let job = |n| {
         let run = run.clone();
-        let job = Job::new(format!("job-{n}")).every("1h").unwrap().ttl(Duration::from_secs(30));
+        let job = Job::builder(format!("job-{n}")).every("1h").ttl(Duration::from_secs(30));
         job.run(move |of| {
             run(of);
             std::future::ready(())
         })
+        .build()
+        .unwrap()
     };
     (0..JOBS).map(job).collect()
 }
 
-/// How often each job began.
+/// The number of starts of each job.
 #[derive(Clone, Default)]
 struct Starts(Arc<Mutex<HashMap<String, usize>>>);
 
@@ -29,16 +31,16 @@ impl Starts {
         jobs(move |run| *starts.lock().unwrap().entry(run.key().to_owned()).or_default() += 1)
     }
 
-    /// How many jobs began, and how often those did that began most often.
+    /// The number of jobs that started, and the largest number of starts of one job.
     fn seen(&self) -> (usize, usize) {
         let starts = self.0.lock().unwrap();
         (starts.len(), starts.values().copied().max().unwrap_or_default())
     }
 }
 
-/// A server whose application polls nothing while the stage is stopped.
-fn server_on(app: &Arc<Stage>, name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
-    let app = Place::staged(tokio::runtime::Handle::current(), app.clone());
+/// A server whose application polls nothing while the process is stopped.
+fn server_on(app: &Arc<SimulatedProcess>, name: &str, link: &Link, clock: Arc<TestClock>) -> Arc<Server> {
+    let app = Spawner::Simulated(app.clone());
     Arc::new(Server::new(ServerConfig { app, ..setup(name, link, clock) }))
 }
 
@@ -64,19 +66,19 @@ async fn each_starts_once(link: Link, clock: Arc<TestClock>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_that_are_due_together_each_starts_once() {
+async fn each_of_many_jobs_due_together_starts_once() {
     let clock = TestClock::new();
     each_starts_once(Link::new(clock.clone()), clock).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_that_are_due_together_each_starts_once_on_a_store_that_is_far_away() {
+async fn each_of_many_jobs_due_together_starts_once_on_a_distant_store() {
     let clock = TestClock::new();
     each_starts_once(Link { latency: Duration::from_millis(20), ..Link::new(clock.clone()) }, clock).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn among_many_that_are_due_together_no_more_run_than_may() {
+async fn many_jobs_due_together_respect_max_concurrent() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server_with("server", &link, clock, Some(7));
@@ -93,10 +95,10 @@ async fn among_many_that_are_due_together_no_more_run_than_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn none_of_many_is_claimed_while_the_application_is_blocked_and_all_run_afterwards() {
+async fn many_jobs_are_claimed_only_after_the_application_is_no_longer_blocked() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = Arc::<Stage>::default();
+    let app = SimulatedProcess::on_current_runtime();
     let server = server_on(&app, "server", &link, clock);
     let starts = Starts::default();
     schedule_all(&server, starts.jobs());
@@ -105,26 +107,28 @@ async fn none_of_many_is_claimed_while_the_application_is_blocked_and_all_run_af
     seconds(1800 + 300).await;
     assert_eq!(starts.seen(), (0, 0));
     assert!(histories(&link).await.iter().all(|history| history.current.is_none()), "no key is held");
-    app.go_on();
+    app.resume();
     seconds(3600).await;
     assert_eq!(starts.seen(), (JOBS, 1), "the next tick of each");
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
+async fn leases_of_many_runs_are_kept_while_they_block_the_application() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = Arc::<Stage>::default();
+    let app = SimulatedProcess::on_current_runtime();
     let server = server_on(&app, "server", &link, clock.clone());
     let starts = Starts::default();
     let noted = starts.0.clone();
     let job = |n| {
         let noted = noted.clone();
-        let job = Job::new(format!("job-{n}")).every("1h").unwrap().ttl(Duration::from_secs(30));
+        let job = Job::builder(format!("job-{n}")).every("1h").ttl(Duration::from_secs(30));
         job.run(move |run| {
             *noted.lock().unwrap().entry(run.key().to_owned()).or_default() += 1;
             seconds(60)
         })
+        .build()
+        .unwrap()
     };
     schedule_all(&server, (0..JOBS).map(job).collect());
     seconds(3601).await;
@@ -133,7 +137,7 @@ async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
     seconds(300).await;
     let held = |history: &History| history.current.as_ref().is_some_and(|run| run.until > clock.now());
     assert!(histories(&link).await.iter().all(held), "ten times their ttl later");
-    app.go_on();
+    app.resume();
     seconds(1).await;
     for history in histories(&link).await {
         assert_eq!(history.runs.iter().map(|run| run.outcome).collect::<Vec<_>>(), [RunOutcome::Succeeded]);
@@ -141,10 +145,10 @@ async fn leases_of_many_are_kept_while_their_runs_block_the_application() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_that_others_won_are_dealt_with_while_the_application_is_blocked() {
+async fn many_ticks_that_other_servers_won_are_decided_while_the_application_is_blocked() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let app = Arc::<Stage>::default();
+    let app = SimulatedProcess::on_current_runtime();
     app.stop();
     let blocked = server_on(&app, "blocked", &link, clock.clone());
     let starts = Starts::default();
@@ -156,13 +160,13 @@ async fn many_that_others_won_are_dealt_with_while_the_application_is_blocked() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_defect_in_one_claim_ends_the_scheduler_and_not_the_runs_that_had_begun() {
+async fn panic_in_one_claim_ends_the_scheduler_but_not_runs_in_progress() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
     let starts = Starts::default();
     let mut jobs = starts.jobs();
-    jobs.push(Job::new("defect").every("1h").unwrap().run(|_| std::future::ready(())));
+    jobs.push(Job::builder("defect").every("1h").run(|_| std::future::ready(())).build().unwrap());
     schedule_all(&server, jobs);
     seconds(3700).await;
     assert!(server.failed.is_raised(), "loudly");

@@ -11,17 +11,19 @@ use super::job::parameters::States;
 use super::tick::clock_watch::watch_clock;
 use super::tick::scheduler;
 use super::util::clock::Clock;
-use super::util::tasks::{Place, Stage};
+use super::util::spawner::Spawner;
 use super::{Run, Timestamp};
 use crate::history::{History, RunOutcome};
 use crate::job::{Job, JobBuilder};
 use crate::server::{Server, ServerConfig};
 use crate::store::memory::MemoryStore;
 use crate::store::{FenceChange, REMEMBERED, Store, StoreError, StoreErrorKind, Swap, Topic, decide};
-use crate::testing::{Hook, Hooked, Intercept, Request};
+use crate::testing::{Hook, Hooked, Intercept, Request, SimulatedProcess};
 
 mod clocks;
-mod given_back;
+mod dropped_claims;
+mod failures;
+mod front_page;
 mod health;
 mod leases;
 mod locks;
@@ -29,13 +31,13 @@ mod many;
 mod records;
 mod requests;
 mod scheduling;
+mod spans;
 mod stopping;
-mod trouble;
 
-/// Noon of some day; a multiple of every interval used here.
+/// Noon of some day: a multiple of every interval used here.
 const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
 
-/// Shows noon when the test begins, and can be set.
+/// A clock that shows noon when the test begins, and can be set.
 struct TestClock {
     begun: Instant,
     skew_micros: AtomicI64,
@@ -59,7 +61,7 @@ impl TestClock {
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        let true_time = NOON.plus(self.begun.elapsed());
+        let true_time = NOON + self.begun.elapsed();
         Timestamp::from_micros(true_time.as_micros() + self.skew_micros.load(Ordering::SeqCst))
     }
 }
@@ -78,22 +80,22 @@ struct Link {
     latency: Duration,
     /// Whether another program changes each record just before it is swapped.
     contended: Arc<AtomicBool>,
-    /// After the next extension was applied, before its reply arrives.
-    on_extension: Arc<Mutex<Option<Happening>>>,
+    /// Called after the next extension was applied, before its reply arrives.
+    on_extension: Arc<Mutex<Option<Callback>>>,
     /// Every look at a key, and every swap that would win one.
-    claims: Arc<Mutex<Vec<Question>>>,
+    claims: Arc<Mutex<Vec<ClaimRequest>>>,
     extensions: Arc<AtomicUsize>,
     announcements: Arc<AtomicUsize>,
 }
 
 /// A request of a claim.
-struct Question {
+struct ClaimRequest {
     server: String,
     /// The token that the key would be won with; `None` for a look.
     token: Option<Arc<str>>,
 }
 
-type Happening = Box<dyn FnOnce() + Send>;
+type Callback = Box<dyn FnOnce() + Send>;
 
 impl Link {
     fn new(clock: Arc<TestClock>) -> Self {
@@ -115,7 +117,7 @@ impl Link {
 
     /// The store as this server sees it.
     fn seen_by(&self, server: &str) -> Arc<dyn Store> {
-        let hook = Line { link: self.clone(), server: server.to_owned() };
+        let hook = ServerLink { link: self.clone(), server: server.to_owned() };
         Arc::new(Intercept::new(Arc::new(self.store.clone()), hook))
     }
 
@@ -124,24 +126,24 @@ impl Link {
         decide::history(&look, self.store.records(key).await.unwrap())
     }
 
-    /// How many requests of claims were sent.
-    fn questions(&self) -> usize {
+    /// The number of requests that were sent for claims.
+    fn claim_requests(&self) -> usize {
         self.claims.lock().unwrap().len()
     }
 
     /// The tokens of the swaps among them.
     fn tokens(&self) -> Vec<Arc<str>> {
-        self.claims.lock().unwrap().iter().filter_map(|question| question.token.clone()).collect()
+        self.claims.lock().unwrap().iter().filter_map(|request| request.token.clone()).collect()
     }
 }
 
 /// The link of one server.
-struct Line {
+struct ServerLink {
     link: Link,
     server: String,
 }
 
-impl Line {
+impl ServerLink {
     fn note(&self, request: Request<'_>) {
         let token = match request {
             Request::Look("#ping") => return,
@@ -159,7 +161,7 @@ impl Line {
             }
             _ => return,
         };
-        self.link.claims.lock().unwrap().push(Question { server: self.server.clone(), token });
+        self.link.claims.lock().unwrap().push(ClaimRequest { server: self.server.clone(), token });
     }
 
     fn error(kind: StoreErrorKind, cause: &str) -> StoreError {
@@ -167,7 +169,7 @@ impl Line {
     }
 }
 
-impl Hook for Line {
+impl Hook for ServerLink {
     fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
         self.note(request);
         let is_noon = self.link.clock.now() == NOON;
@@ -204,9 +206,9 @@ impl Hook for Line {
         if let Request::Swap(_, Swap { change, .. }) = request
             && change.grants_lease
             && change.fence != FenceChange::Next
-            && let Some(happens) = self.link.on_extension.lock().unwrap().take()
+            && let Some(callback) = self.link.on_extension.lock().unwrap().take()
         {
-            happens();
+            callback();
         }
         Box::pin(std::future::ready(lost.map_or(Ok(()), Err)))
     }
@@ -221,7 +223,7 @@ fn server_with(name: &str, link: &Link, clock: Arc<TestClock>, max_concurrent: O
 }
 
 fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> ServerConfig {
-    let here = Place::runtime(tokio::runtime::Handle::current());
+    let here = Spawner::Runtime(tokio::runtime::Handle::current());
     ServerConfig {
         id: name.to_owned(),
         store: link.seen_by(name),
@@ -236,7 +238,7 @@ fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> ServerConfig {
     }
 }
 
-/// Schedules a job on a server, as the host does.
+/// Schedules a job on a server, as the scheduler's thread does.
 fn schedule(server: &Arc<Server>, job: Job) {
     schedule_all(server, vec![job]);
 }
@@ -254,10 +256,10 @@ fn schedule_all(server: &Arc<Server>, jobs: Vec<Job>) {
 }
 
 fn job(every: &str, ttl_secs: u64) -> JobBuilder {
-    Job::new("job").every(every).unwrap().ttl(Duration::from_secs(ttl_secs))
+    Job::builder("job").every(every).ttl(Duration::from_secs(ttl_secs))
 }
 
-/// Every run that began: its server and tick.
+/// The server and tick of every run that started.
 #[derive(Clone, Default)]
 struct Runs(Arc<Mutex<Vec<(String, Timestamp)>>>);
 
@@ -273,6 +275,8 @@ impl Runs {
             runs.note(&run);
             std::future::ready(())
         })
+        // Some tests use settings beyond the rules.
+        .build_unchecked()
     }
 
     /// The ticks that ran, as seconds after noon.

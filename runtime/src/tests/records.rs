@@ -1,8 +1,8 @@
-//! What stays on record.
+//! The limit on the number of recorded runs.
 
 use super::*;
 
-/// How many runs are on record after 120 that ended and one that never began.
+/// The number of recorded runs after 120 that ended and one that never started.
 async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Server>, &Link)) -> usize {
     let clock = TestClock::new();
     let link = Link { latency: Duration::from_millis(10), ..Link::new(clock.clone()) };
@@ -21,14 +21,14 @@ async fn kept_beside_one_that_did_not_start(remember: usize, hinder: fn(&Arc<Ser
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_win_that_was_not_heard_of_takes_no_more_than_its_place_on_record() {
-    let unheard = |_: &Arc<Server>, link: &Link| link.swap_replies_lost.store(true, Ordering::SeqCst);
-    assert_eq!(kept_beside_one_that_did_not_start(150, unheard).await, 121);
-    assert_eq!(kept_beside_one_that_did_not_start(50, unheard).await, 50);
+async fn won_tick_whose_answer_was_lost_keeps_history_within_its_limit() {
+    let reply_lost = |_: &Arc<Server>, link: &Link| link.swap_replies_lost.store(true, Ordering::SeqCst);
+    assert_eq!(kept_beside_one_that_did_not_start(150, reply_lost).await, 121);
+    assert_eq!(kept_beside_one_that_did_not_start(50, reply_lost).await, 50);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nor_does_a_win_that_comes_after_the_shutdown_began() {
+async fn tick_won_during_shutdown_keeps_history_within_its_limit() {
     let stopping = |server: &Arc<Server>, _: &Link| {
         let server = server.clone();
         tokio::spawn(async move {
@@ -40,9 +40,9 @@ async fn nor_does_a_win_that_comes_after_the_shutdown_began() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nor_does_one_by_hand() {
+async fn manual_run_won_during_shutdown_keeps_history_within_its_limit() {
     let by_hand = |server: &Arc<Server>, _: &Link| {
-        let (server, job) = (server.clone(), Arc::new(job("60s", 30).run(|_| async {})));
+        let (server, job) = (server.clone(), Arc::new(job("60s", 30).run(|_| async {}).build().unwrap()));
         tokio::spawn(async move {
             let run = crate::server::manual_run::run_here(&server, &job);
             let _refused = tokio::join!(run, async {

@@ -16,18 +16,18 @@ async fn ten_servers_with_wrong_clocks_run_each_tick_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fast_clock_neither_starts_early_nor_burns_later_ticks() {
+async fn fast_clock_neither_starts_runs_early_nor_skips_later_ticks() {
     let link = Link::new(TestClock::new());
     let fast = server("fast", &link, TestClock::skewed_by_secs(3600));
     let runs = Runs::default();
     schedule(&fast, runs.noting(job("60s", 30)));
-    // Its first claim comes an hour early and teaches it the time.
+    // Its first claim comes an hour early, and the answer corrects its clock.
     seconds(601).await;
     assert_eq!(runs.ticks(), [60, 120, 180, 240, 300, 360, 420, 480, 540, 600]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_clock_is_corrected_by_the_stores_first_answer() {
+async fn slow_clock_is_corrected_by_the_stores_first_answer() {
     let link = Link::new(TestClock::new());
     let slow = server("slow", &link, TestClock::skewed_by_secs(-3600));
     slow.requests(Duration::from_secs(1)).ping().await.unwrap();
@@ -38,7 +38,7 @@ async fn a_slow_clock_is_corrected_by_the_stores_first_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_suspend_only_the_newest_tick_is_claimed() {
+async fn only_the_newest_tick_is_claimed_after_a_suspend() {
     // A suspended machine: its wall clock, which is also the store's, moves on; its steady clock stands still.
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
@@ -53,7 +53,7 @@ async fn after_a_suspend_only_the_newest_tick_is_claimed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_clock_that_steps_back_reruns_nothing_and_says_so() {
+async fn store_clock_that_steps_back_repeats_no_tick_and_is_reported() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock.clone());
@@ -71,7 +71,7 @@ async fn a_store_clock_that_steps_back_reruns_nothing_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_errors_is_repeated_with_the_same_token_within_the_grace() {
+async fn failed_claim_is_repeated_with_the_same_token_within_the_grace() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
@@ -92,7 +92,7 @@ async fn a_claim_that_errors_is_repeated_with_the_same_token_within_the_grace() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn claim_that_reaches_no_store_is_repeated_within_the_grace() {
+async fn claim_that_cannot_reach_the_store_is_repeated_within_the_grace() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
@@ -100,32 +100,32 @@ async fn claim_that_reaches_no_store_is_repeated_within_the_grace() {
     schedule(&server, runs.noting(job("60s", 30)));
     seconds(1).await;
     link.cut.store(true, Ordering::SeqCst);
-    let before = link.questions();
+    let before = link.claim_requests();
     seconds(69).await;
-    assert!(link.questions() > before + 3, "it kept asking");
+    assert!(link.claim_requests() > before + 3, "it kept asking");
     link.cut.store(false, Ordering::SeqCst);
     seconds(10).await;
     assert_eq!(runs.ticks(), [60]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_stays_away_past_the_grace_costs_the_tick_and_leaves_no_lock() {
+async fn store_unreachable_past_the_grace_skips_the_tick_and_leaves_no_lock() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
     let runs = Runs::default();
     schedule(&server, runs.noting(job("60s", 20)));
-    // Swaps arrive, their replies do not: the claim wins, and its server is not told.
+    // Swaps arrive, their replies do not: the claim wins, and its server does not receive the answer.
     link.swap_replies_lost.store(true, Ordering::SeqCst);
     seconds(85).await;
     link.swap_replies_lost.store(false, Ordering::SeqCst);
     seconds(50).await;
-    assert_eq!(runs.ticks(), [120], "the tick that was won unheard is never started late");
+    assert_eq!(runs.ticks(), [120], "the tick whose answer was lost is never started late");
     assert_eq!(outcomes(&link).await, [RunOutcome::NotStarted, RunOutcome::Succeeded]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_to_a_claim_starts_the_job_once() {
+async fn claim_whose_reply_is_lost_starts_the_job_once() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
@@ -141,11 +141,11 @@ async fn a_lost_reply_to_a_claim_starts_the_job_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_leaves_the_tick_to_another() {
+async fn busy_server_leaves_the_tick_to_another_server() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let busy = server_with("busy", &link, clock.clone(), Some(1));
-    let long = Job::new("long").every("60s").unwrap().run(|_| async { seconds(50).await });
+    let long = Job::builder("long").every("60s").run(|_| async { seconds(50).await }).build().unwrap();
     schedule(&busy, long);
     let runs = Runs::default();
     let slightly_later = job("60s", 30).jitter(Duration::from_secs(2));
@@ -159,16 +159,19 @@ async fn a_busy_server_leaves_the_tick_to_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_that_is_due_during_the_last_run_is_skipped_on_record() {
+async fn tick_due_during_the_previous_run_is_recorded_as_skipped() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock);
     let runs = Runs::default();
     let noted = runs.clone();
-    let slow = job("60s", 30).run(move |run| {
-        noted.note(&run);
-        seconds(90)
-    });
+    let slow = job("60s", 30)
+        .run(move |run| {
+            noted.note(&run);
+            seconds(90)
+        })
+        .build()
+        .unwrap();
     schedule(&server, slow);
     seconds(250).await;
     assert_eq!(runs.ticks(), [60, 180]);

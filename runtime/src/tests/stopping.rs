@@ -1,4 +1,4 @@
-//! A shutdown, and the end of a server that failed, wait for nothing that the application would have to do.
+//! A shutdown, and the end of a server that failed, do not wait for a blocked application.
 
 use super::*;
 use crate::Closed;
@@ -7,24 +7,24 @@ use crate::store::Unfinished;
 use crate::tick::takeover;
 
 /// An application that polls no task, and one whose runtime has ended.
-fn applications() -> [Place; 2] {
-    let blocked = Arc::<Stage>::default();
+fn applications() -> [Spawner; 2] {
+    let blocked = SimulatedProcess::on_current_runtime();
     blocked.stop();
     let ended = std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().handle().clone());
     [
-        Place::staged(tokio::runtime::Handle::current(), blocked),
-        Place::runtime(ended.join().expect("a handle of a runtime that is dropped")),
+        Spawner::Simulated(blocked),
+        Spawner::Runtime(ended.join().expect("a handle of a runtime that is dropped")),
     ]
 }
 
-fn server_with_application(app: Place) -> Arc<Server> {
+fn server_with_application(app: Spawner) -> Arc<Server> {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let jobs = vec![job("24h", 30).retry_on_crash(1).run(|_| std::future::ready(()))];
+    let jobs = vec![job("24h", 30).retry_on_crash(1).run(|_| std::future::ready(())).build().unwrap()];
     Arc::new(Server::new(ServerConfig { jobs, app, ..setup("server", &link, clock) }))
 }
 
-/// Serves until the server is stopped, or has failed, and must be at its end soon after that.
+/// Serves until the server is stopped or has failed, and checks that it ends soon after that.
 async fn ends_soon(server: &Arc<Server>) -> Closed {
     let serving = tokio::spawn({
         let server = server.clone();
@@ -69,16 +69,16 @@ async fn shutdown_does_not_wait_for_a_takeover_that_waits_for_the_application() 
 async fn shutdown_does_not_wait_for_a_queued_tick_that_waits_for_the_application() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
-    let (stage, here) = (Arc::<Stage>::default(), tokio::runtime::Handle::current());
-    let app = Place::staged(here, stage.clone());
+    let process = SimulatedProcess::on_current_runtime();
+    let app = Spawner::Simulated(process.clone());
     let waiting = Arc::new(Server::new(ServerConfig { app, ..setup("waiting", &link, clock.clone()) }));
     let queued = job("1h", 30).overlap(crate::schedule::Overlap::Queue).grace(Duration::from_secs(3000));
     let other = server("other", &link, clock);
-    schedule(&other, queued.clone().run(|_| seconds(5000)));
+    schedule(&other, queued.clone().run(|_| seconds(5000)).build().unwrap());
     seconds(3601).await;
-    schedule(&waiting, queued.run(|_| std::future::ready(())));
+    schedule(&waiting, queued.run(|_| std::future::ready(())).build().unwrap());
     seconds(3600).await;
-    stage.stop();
+    process.stop();
     seconds(60).await;
     assert!(!waiting.ticks.is_empty(), "its tick is queued");
     waiting.shut_down();

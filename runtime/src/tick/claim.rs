@@ -1,147 +1,122 @@
-//! The claim of a tick: asked with one token until the store has decided, for as long as it is worth asking.
+//! The claim of a tick: repeated with one token until the store has decided, or until the tick can no longer start.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::Schedule;
 
-use super::report;
-use super::waiting::Waiting;
+use super::claim_window::ClaimWindow;
+use super::{TickOutcome, TickReport, report};
 use crate::Timestamp;
 use crate::job::Job;
-use crate::lease::{Asked, HeldLease, PendingClaim};
+use crate::lease::{ClaimAnswer, HeldLease, PendingClaim};
 use crate::observe::event::SkipReason;
 use crate::observe::log;
 use crate::server::{Server, Slot};
-use crate::store::{
-    Claim, ClaimReply, Gap, StoreError, StoreErrorKind, TickClaim, Unfinished, Verdict, What, Won,
-};
+use crate::store::{Claim, ClaimReply, StoreError, StoreErrorKind, TickClaim, Unfinished, Verdict, What};
 use crate::util::token::token;
 
-/// A tick that this server asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Ask {
-    pub(crate) tick: Timestamp,
-    /// The tick before it.
-    pub(crate) previous: Option<Timestamp>,
-    pub(crate) grace: Duration,
-    pub(crate) purpose: Purpose,
+pub(crate) enum ClaimOutcome {
+    /// This server runs the tick.
+    Won(HeldLease, Slot),
+    NotWon(TickReport),
 }
 
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Purpose {
-    /// The tick is due.
-    Due,
-    /// It was started, and its server may be gone.
-    TakeOver,
-}
+impl ClaimOutcome {
+    fn skipped(reason: SkipReason) -> Self {
+        Self::not_won(TickOutcome::Skipped(reason), None)
+    }
 
-/// A lease that was won, before its run.
-pub(crate) struct Win {
-    pub(crate) lease: HeldLease,
-    pub(crate) slot: Slot,
-    /// Ticks that no server has run, skipped or reported.
-    pub(crate) missed: Vec<Gap>,
-    pub(crate) usual: Option<Duration>,
-}
-
-pub(crate) struct NotWon {
-    /// `None` if the tick is not due: the scheduler's clock was fast.
-    pub(crate) reason: Option<SkipReason>,
-    /// A tick that may have to be taken over.
-    pub(crate) unfinished: Option<Unfinished>,
-}
-
-impl From<SkipReason> for NotWon {
-    fn from(reason: SkipReason) -> Self {
-        Self { reason: Some(reason), unfinished: None }
+    fn not_won(outcome: TickOutcome, unfinished: Option<Unfinished>) -> Self {
+        Self::NotWon(TickReport { outcome, unfinished })
     }
 }
 
-/// The scheduler may be this far ahead of the store's clock and simply wait; beyond, it must plan anew.
-const WORTH_WAITING: Duration = Duration::from_secs(1);
+/// A tick is claimed again if the scheduler is at most this far ahead of the store's clock. Beyond, the timetable is
+/// made anew.
+const LONGEST_EARLY_WAIT: Duration = Duration::from_secs(1);
 
-/// Asks for a tick for as long as it may still start.
-pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -> Result<Win, NotWon> {
+/// Claims a tick for as long as it may still start.
+pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick: TickClaim) -> ClaimOutcome {
+    let mut window = ClaimWindow::new(job, &tick);
+    let instant = tick.tick;
     let claim = Claim {
         token: token(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
-        what: What::Tick(tick_claim(job, ask)),
+        what: What::Tick(tick),
         remember: server.history_limit,
     };
-    let mut pending = PendingClaim::new(server, job.home(server).key(), job.policy.keep_alive, claim);
-    let mut waiting = Waiting::new(job, ask);
-    // Why a lease that was won is not used yet.
+    let mut pending = PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim);
+    // Why a lease that was won cannot be used yet.
     let mut unused: Option<StoreError> = None;
     loop {
-        let released = job.here.released.get();
-        // A busy server does not claim: it leaves the tick to the others. Nor is a place kept while waiting.
+        let released = job.activity.released.get();
+        // A busy server does not claim: it leaves the tick to the others. It keeps no slot while it waits.
         let slot = match server.free_slot() {
             Some(slot) => Some(slot),
-            None => waiting.for_a_slot(server).await,
+            None => window.wait_for_slot(server).await,
         };
-        let slot = match (slot, waiting.reason_to_stop(server)) {
+        let slot = match (slot, window.reason_to_stop(server)) {
             (Some(slot), None) => slot,
-            (slot, why) => {
+            (slot, reason) => {
                 drop(slot);
-                if let (Some(SkipReason::StillRunning), Some(wait)) = (&why, waiting.time_for_own_run(server))
+                if let (Some(SkipReason::StillRunning), Some(wait)) =
+                    (&reason, window.wait_for_own_run(server))
                 {
-                    waiting.pause(server, wait, released).await;
+                    window.pause(server, wait, released).await;
                     continue;
                 }
-                return Err(match unused {
-                    Some(error) if why != Some(SkipReason::Stopping) => unanswered(&error).into(),
-                    _ => why.unwrap_or(SkipReason::Busy).into(),
+                return ClaimOutcome::skipped(match unused {
+                    Some(error) if reason != Some(SkipReason::Stopping) => undecided(&error),
+                    _ => reason.unwrap_or(SkipReason::Busy),
                 });
             }
         };
         if let What::Tick(tick) = &mut pending.claim_mut().what {
             tick.known_for = server.begun.elapsed();
         }
-        let asked = pending.ask().await;
+        let answer = pending.ask().await;
         if let Some(other) = pending.take_other_schedule() {
             report::other_schedule(server, job, &other);
         }
-        if asked.is_ok() {
+        if answer.is_ok() {
             server.health.job_answered(&job.policy.key);
         }
-        let pause = match asked {
-            Ok(Asked::Won(lease, _)) if server.no_new_runs.is_raised() => {
+        let pause = match answer {
+            Ok(ClaimAnswer::Won(lease)) if server.no_new_runs.is_raised() => {
                 lease.give_up(server);
-                return Err(SkipReason::Stopping.into());
+                return ClaimOutcome::skipped(SkipReason::Stopping);
             }
-            // A run here has lost its lease while the claim was under way.
-            Ok(Asked::Won(lease, _)) if job.here.has_astray_run() => {
+            // A run on this server has lost its lease while the claim was in progress.
+            Ok(ClaimAnswer::Won(lease)) if job.activity.has_unleased_run() => {
                 lease.give_up(server);
-                return Err(SkipReason::StillRunning.into());
+                return ClaimOutcome::skipped(SkipReason::StillRunning);
             }
-            Ok(Asked::Won(lease, Won { missed, usual, .. })) => {
-                return Ok(Win { lease, slot, missed, usual });
-            }
-            Ok(Asked::TooLate(lease)) => {
+            Ok(ClaimAnswer::Won(lease)) => return ClaimOutcome::Won(lease, slot),
+            Ok(ClaimAnswer::TooLate(lease)) => {
                 lease.give_up(server);
-                return Err(SkipReason::WonTooLate.into());
+                return ClaimOutcome::skipped(SkipReason::WonTooLate);
             }
-            Ok(Asked::Refused(Verdict { decision, unfinished, .. }, now)) => {
+            Ok(ClaimAnswer::Refused(Verdict { decision, unfinished, .. }, now)) => {
                 let wait = match &decision {
-                    ClaimReply::Early(wait) if *wait <= WORTH_WAITING => {
-                        log::early(server, job, ask.tick, *wait);
+                    ClaimReply::Early(wait) if *wait <= LONGEST_EARLY_WAIT => {
+                        log::early(server, job, instant, *wait);
                         Some(*wait)
                     }
-                    ClaimReply::Held(holder) => waiting.time_to_wait_for(holder, now),
+                    ClaimReply::Held(holder) => window.wait_for_holder(holder, now),
                     _ => None,
                 };
-                match (decision, wait) {
-                    (_, Some(wait)) => wait,
-                    (ClaimReply::Lost, None) if unused.is_some() => {
-                        let reason = unused.as_ref().map(unanswered);
-                        return Err(NotWon { reason, unfinished });
+                match (wait, &unused) {
+                    (Some(wait), _) => wait,
+                    (None, Some(error)) if decision == ClaimReply::Lost => {
+                        let outcome = TickOutcome::Skipped(undecided(error));
+                        return ClaimOutcome::not_won(outcome, unfinished);
                     }
-                    (refusal, None) => return Err(NotWon { reason: refused(refusal), unfinished }),
+                    (None, _) => return ClaimOutcome::not_won(refused(decision), unfinished),
                 }
             }
-            Err(error) => match waiting.pause_after(server, &error) {
+            Err(error) => match window.pause_after(server, &error) {
                 Some(pause) => {
                     if error.kind() == StoreErrorKind::NotReplicated {
                         unused = Some(error);
@@ -151,24 +126,25 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
                 None => {
                     let error = unused.as_ref().unwrap_or(&error);
                     server.health.job_failed(&job.policy.key, error);
-                    return Err(unanswered(error).into());
+                    return ClaimOutcome::skipped(undecided(error));
                 }
             },
         };
         drop(slot);
-        waiting.pause(server, pause, released).await;
-        waiting.for_the_application(server).await;
+        window.pause(server, pause, released).await;
+        window.wait_for_application(server).await;
     }
 }
 
-fn tick_claim(job: &Job, ask: Ask) -> TickClaim {
+/// The claim of a tick that is due.
+pub(crate) fn due(job: &Job, tick: Timestamp, previous: Option<Timestamp>, grace: Duration) -> TickClaim {
     let policy = &job.policy;
     TickClaim {
-        tick: ask.tick,
-        previous: ask.previous,
-        delay: policy.delay_of(ask.tick),
-        grace: ask.grace,
-        only_takes_over: ask.purpose == Purpose::TakeOver,
+        tick,
+        previous,
+        delay: policy.delay_of(tick),
+        grace,
+        only_takes_over: false,
         overlap: policy.overlap,
         takeovers: policy.allowed_takeovers(),
         missed: policy.missed,
@@ -177,18 +153,23 @@ fn tick_claim(job: &Job, ask: Ask) -> TickClaim {
     }
 }
 
+/// The claim of a tick that was started and whose server may be gone.
+pub(crate) fn takeover(job: &Job, tick: Timestamp) -> TickClaim {
+    TickClaim { only_takes_over: true, ..due(job, tick, None, Duration::ZERO) }
+}
+
 /// The claim ended without a decision that this server can act on.
-fn unanswered(error: &StoreError) -> SkipReason {
+fn undecided(error: &StoreError) -> SkipReason {
     match error.kind() {
         StoreErrorKind::NotReplicated => SkipReason::NotReplicated(error.to_string()),
         _ => SkipReason::StoreUnavailable(error.to_string()),
     }
 }
 
-fn refused(reply: ClaimReply) -> Option<SkipReason> {
-    Some(match reply {
-        ClaimReply::Early(_) => return None,
-        // `Lost`: an earlier request of this claim had won, and its lease was over before we heard of it.
+fn refused(reply: ClaimReply) -> TickOutcome {
+    TickOutcome::Skipped(match reply {
+        ClaimReply::Early(_) => return TickOutcome::NotDue,
+        // `Lost`: an earlier request of this claim had won, and its lease was over before its answer arrived.
         ClaimReply::Won(_) | ClaimReply::Lost => SkipReason::WonTooLate,
         ClaimReply::Taken(taken) => SkipReason::Taken(taken),
         ClaimReply::Superseded(mark) => SkipReason::Superseded(mark),

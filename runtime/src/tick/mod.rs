@@ -1,69 +1,71 @@
 //! One tick on one server: claim → run under a lease → release → record.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::job::run::Run;
+use crate::lease::HeldLease;
 use crate::observe::event::SkipReason;
-use crate::server::Server;
-use crate::store::Unfinished;
-use claim::{Ask, NotWon, Win, claim_tick};
+use crate::server::{Server, Slot};
+use crate::store::{TickClaim, Unfinished};
+use claim::{ClaimOutcome, claim_tick};
 use execute::Execution;
 
 pub(crate) mod claim;
+pub(crate) mod claim_window;
 pub(crate) mod clock_watch;
 pub(crate) mod execute;
-pub(crate) mod polls;
+pub(crate) mod poll_tracker;
 pub(crate) mod report;
 pub(crate) mod retry;
 pub(crate) mod scheduler;
 pub(crate) mod takeover;
 pub(crate) mod timetable;
-pub(crate) mod waiting;
+pub(crate) mod try_task;
 
-/// What became of a tick on this server.
-pub(crate) enum Outcome {
-    /// It ran here, and this is its record.
+/// The end of a tick on this server.
+pub(crate) struct TickReport {
+    pub(crate) outcome: TickOutcome,
+    /// A tick that may have to be taken over.
+    pub(crate) unfinished: Option<Unfinished>,
+}
+
+pub(crate) enum TickOutcome {
+    /// The tick ran here.
     Ran(RunRecord),
-    /// It did not run here, and that is no error.
+    /// The tick did not run here. That is not an error.
     Skipped(SkipReason),
-    /// The scheduler's clock was fast.
+    /// The tick is not due yet: the scheduler's clock was fast.
     NotDue,
 }
 
-/// Claims a tick and runs it, if this server wins it. Returns a tick that may have to be taken over, too.
-pub(crate) async fn run_tick(
-    server: &Arc<Server>,
-    job: &Arc<Job>,
-    ask: Ask,
-) -> (Outcome, Option<Unfinished>) {
-    let outcome = match claim_tick(server, job, ask).await {
-        Ok(win) => run_under_lease(server, job, win).await,
-        Err(NotWon { reason, unfinished: Some(unfinished) }) => {
-            return (reason.map_or(Outcome::NotDue, Outcome::Skipped), Some(unfinished));
-        }
-        Err(NotWon { reason, .. }) => reason.map_or(Outcome::NotDue, Outcome::Skipped),
+/// Claims a tick, and runs it if this server wins.
+pub(crate) async fn run_tick(server: &Arc<Server>, job: &Arc<Job>, claim: TickClaim) -> TickReport {
+    let tick = claim.tick;
+    let outcome = match claim_tick(server, job, claim).await {
+        ClaimOutcome::Won(lease, slot) => run_under_lease(server, job, lease, slot).await,
+        ClaimOutcome::NotWon(report) if report.unfinished.is_some() => return report,
+        ClaimOutcome::NotWon(report) => report.outcome,
     };
-    // A lease that was lost here has ended, or is about to.
-    let remaining = matches!(outcome, Outcome::Ran(_)).then_some(Duration::ZERO);
-    let unfinished = Unfinished { tick: ask.tick, remaining };
-    let may_be_taken_over = job.policy.allowed_takeovers() > 0 && outcome.may_be_unfinished();
-    (outcome, may_be_taken_over.then_some(unfinished))
+    let unfinished = takeover::unfinished(job, tick, &outcome);
+    TickReport { outcome, unfinished }
 }
 
-/// Runs a job under a lease that was won, for a tick or for none, from its start to its record.
-pub(crate) async fn run_under_lease(server: &Arc<Server>, job: &Arc<Job>, win: Win) -> Outcome {
-    let Win { mut lease, slot, missed, usual } = win;
-    let id = lease.run_ref();
-    let run = Run::new(job.home(server).clone(), id);
-    let (execution, first_try) = Execution::start(server, job, &run, &lease, usual);
-    let in_progress = server.running.enter(job, id.fence);
-    report::missed(server, job, &missed);
-    lease.reported_missed(&missed);
+/// Runs a job under a lease that was won, for a tick or manually, from its start to its record.
+pub(crate) async fn run_under_lease(
+    server: &Arc<Server>,
+    job: &Arc<Job>,
+    mut lease: HeldLease,
+    slot: Slot,
+) -> TickOutcome {
+    let run = Run::new(job.run_context(server).clone(), lease.run_ref());
+    let execution = Execution::new(server, job, &run, &lease);
+    let first_try = execution.start();
+    let in_progress = server.running.enter(job, run.fence());
+    report::missed(server, job, &lease.take_missed());
 
     let ended = Notify::new();
     let (ending, _) = tokio::join!(
@@ -76,44 +78,25 @@ pub(crate) async fn run_under_lease(server: &Arc<Server>, job: &Arc<Job>, win: W
     );
     drop(slot);
     let record = lease.record(&run, server.time.now(), &ending);
-    // Most often the store is unreachable then, and the release waits for it.
-    let lost = record.outcome == RunOutcome::LeaseLost;
-    if lost {
-        report::ended(server, job, id, &record);
+    let lease_lost = record.outcome == RunOutcome::LeaseLost;
+    if lease_lost {
+        // Reported before the release: the store is probably unreachable, and the release waits for it.
+        execution.report_end(&record);
     }
-    // The job's future is gone and keep-alive has ended: now, and not before, the lease can go.
+    // The job's future is gone and the keep-alive has ended. The lease must not be released before that.
     lease.release(server, Some(&run), &ending).await;
-    job.here.released.count_up();
+    job.activity.released.count_up();
     drop(in_progress);
     if record.outcome == RunOutcome::NotStarted {
-        let is_stopping = server.no_new_runs.is_raised();
-        return Outcome::Skipped(if is_stopping {
+        let stopping = server.no_new_runs.is_raised();
+        return TickOutcome::Skipped(if stopping {
             SkipReason::Stopping
         } else {
             SkipReason::ApplicationBlocked
         });
     }
-    if !lost {
-        report::ended(server, job, id, &record);
+    if !lease_lost {
+        execution.report_end(&record);
     }
-    Outcome::Ran(record)
-}
-
-impl Outcome {
-    /// Whether the store may have it as started and not finished, and no other server may know.
-    fn may_be_unfinished(&self) -> bool {
-        match self {
-            Self::Ran(record) => record.outcome == RunOutcome::LeaseLost,
-            Self::Skipped(reason) => matches!(
-                reason,
-                SkipReason::WonTooLate
-                    | SkipReason::NotReplicated(_)
-                    | SkipReason::StoreUnavailable(_)
-                    | SkipReason::StillRunning
-                    | SkipReason::ApplicationBlocked
-                    | SkipReason::Busy
-            ),
-            Self::NotDue => false,
-        }
-    }
+    TickOutcome::Ran(record)
 }

@@ -1,6 +1,5 @@
-//! Which events follow from what became of a tick.
+//! The events that report a tick.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use singleton_jobs_policy::{Overlap, Schedule};
@@ -11,25 +10,27 @@ use crate::job::Job;
 use crate::observe::event::{EventKind, RunRef, SkipReason};
 use crate::server::Server;
 use crate::store::{Gap, Registered};
+use crate::util::lock;
 
-/// A run has ended.
+/// Reports the end of a run.
 pub(crate) fn ended(server: &Server, job: &Job, run: RunRef, record: &RunRecord) {
+    let took = record.duration();
     let error = || record.error.clone().unwrap_or_default();
     let kind = match record.outcome {
-        RunOutcome::Succeeded => EventKind::Succeeded { run, took: record.duration() },
-        RunOutcome::Failed => EventKind::Failed { run, error: error() },
-        RunOutcome::Panicked => EventKind::Panicked { run, error: error() },
-        RunOutcome::TimedOut => EventKind::TimedOut(run),
-        RunOutcome::LeaseLost => EventKind::LeaseLost(run),
-        _ => EventKind::Cancelled(run),
+        RunOutcome::Succeeded => EventKind::Succeeded { run, took },
+        RunOutcome::Failed => EventKind::Failed { run, took, error: error() },
+        RunOutcome::Panicked => EventKind::Panicked { run, took, error: error() },
+        RunOutcome::TimedOut => EventKind::TimedOut { run, took },
+        RunOutcome::LeaseLost => EventKind::LeaseLost { run, took },
+        _ => EventKind::Cancelled { run, took },
     };
     server.tell(Some(job), kind);
 }
 
-/// A tick did not run here.
+/// Reports that a tick did not run here.
 pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipReason) {
     let overdue = match &reason {
-        // Had anybody started it, the store would have said so.
+        // If another server had started it, the store would have answered so.
         SkipReason::Late(_)
         | SkipReason::WonTooLate
         | SkipReason::NotReplicated(_)
@@ -44,17 +45,17 @@ pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipR
     }
 }
 
-/// A tick was not started within its grace; told once, however often that is found.
+/// Reports, once per tick, that it was not started within its grace.
 pub(crate) fn overdue(server: &Server, job: &Job, tick: Timestamp) {
-    if job.here.overdue.swap(tick.as_micros(), Ordering::SeqCst) != tick.as_micros() {
+    if job.activity.overdue.swap(tick.as_micros(), Ordering::SeqCst) != tick.as_micros() {
         server.tell(Some(job), EventKind::Overdue { tick });
     }
 }
 
-/// How many missed ticks are counted.
+/// The number of missed ticks at which counting stops.
 pub(crate) const COUNTED: usize = 1000;
 
-/// Ticks in these gaps were run by no server.
+/// Reports the ticks in these gaps, which no server ran.
 pub(crate) fn missed(server: &Server, job: &Job, gaps: &[Gap]) {
     for Gap { after, before, schedule: then } in gaps {
         let then = then.as_deref().and_then(Schedule::from_text);
@@ -67,12 +68,12 @@ pub(crate) fn missed(server: &Server, job: &Job, gaps: &[Gap]) {
     }
 }
 
-/// Another server follows another schedule; told once for each.
+/// Reports, once per schedule, that another server has another schedule for the job.
 pub(crate) fn other_schedule(server: &Server, job: &Job, other: &Registered) {
-    let mut told = job.here.other_schedule.lock().unwrap_or_else(PoisonError::into_inner);
-    if *told != other.schedule {
-        told.clone_from(&other.schedule);
-        drop(told);
+    let mut reported = lock(&job.activity.other_schedule);
+    if *reported != other.schedule {
+        reported.clone_from(&other.schedule);
+        drop(reported);
         let here = job.policy.schedule.as_ref().map(ToString::to_string).unwrap_or_default();
         let (there, by) = (other.schedule.clone(), other.server.clone());
         server.tell(Some(job), EventKind::SchedulesDiffer { here, there, server: by });

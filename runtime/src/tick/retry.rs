@@ -1,14 +1,14 @@
-//! The pause before a failed try is repeated.
+//! The pause before a retry.
 
 use std::time::Duration;
 
 use crate::util::backoff::up_to;
 
-/// However many tries failed, the next one is not put off for longer, unless the first pause is longer already.
+/// The longest pause, unless the first one is longer already.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// A random time below a bound that doubles with each retry: servers that failed for the same reason do not come
-/// back together.
+/// A random duration below a bound that doubles with each retry: runs that failed for the same reason do not retry at
+/// the same time.
 pub(crate) fn pause(delay: Duration, retry: u32) -> Duration {
     up_to(bound(delay, retry))
 }
@@ -23,13 +23,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_doubles_up_to_a_cap() {
+    fn bound_doubles_up_to_the_longest_pause() {
         let bounds = [1, 2, 3, 7, 99].map(|retry| bound(Duration::from_secs(5), retry).as_secs());
         assert_eq!(bounds, [5, 10, 20, 300, 300]);
     }
 
     #[test]
-    fn a_long_delay_is_its_own_cap() {
+    fn delay_beyond_the_longest_pause_does_not_grow() {
         assert_eq!(bound(Duration::from_secs(900), 4), Duration::from_secs(900));
     }
 

@@ -1,4 +1,4 @@
-//! Fires ticks when they are due.
+//! The scheduler: starts a task for each tick when it is due.
 
 use std::future::poll_fn;
 use std::mem::replace;
@@ -9,35 +9,35 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::report;
 use super::takeover;
-use super::timetable::{Agenda, Due};
-use super::{Outcome, run_tick};
+use super::timetable::{DueTick, Timetable};
+use super::{TickOutcome, run_tick};
 use crate::job::Job;
 use crate::server::{FailOnPanic, Server};
 
-/// Fires the jobs' ticks until the server stops. Runs go on beside it.
+/// Fires the jobs' ticks until no job has a further one. Each tick is a task of its own.
 pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
     let _fail_on_panic = FailOnPanic(server.clone());
-    // Before the agenda is made: no correction may fall between.
+    // Subscribed before the timetable is made, so that no correction is missed.
     let mut corrections = server.time.corrections();
-    let mut agenda = Agenda::new(jobs, server.time.now());
+    let mut timetable = Timetable::new(jobs, server.time.now());
     let (not_due, mut fired_early) = unbounded_channel();
-    while let Some(due) = agenda.next_due() {
+    while let Some(due) = timetable.next_due() {
         tokio::select! {
             on_time = server.time.sleep_until(due, &mut corrections) => if !on_time {
-                agenda.plan_all_again(server.time.now());
+                timetable.plan_all_again(server.time.now());
                 continue;
             },
             Some(index) = fired_early.recv() => {
-                agenda.plan_again(index, server.time.now());
+                timetable.plan_again(index, server.time.now());
                 continue;
             }
         }
-        // A server whose application is blocked leaves its ticks to the others.
+        // A server whose application is blocked leaves its ticks to other servers.
         server.application_answers().await;
-        // After a pause of the whole process: runs that have lost their lease find out before others are claimed.
-        let_others_go_first().await;
+        // After a pause of the whole process, runs that have lost their lease notice it before new ticks are claimed.
+        yield_to_ready_tasks().await;
         let now = server.time.now();
-        while let Some(due) = agenda.take_due(now) {
+        while let Some(due) = timetable.take_due(now) {
             server.spawn(fire(server.clone(), due, not_due.clone()));
         }
     }
@@ -46,28 +46,29 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
     }
 }
 
-/// A tick, from its claim to what follows from it.
-async fn fire(server: Arc<Server>, due: Due, not_due: UnboundedSender<usize>) {
+/// One tick: claims it, runs it, reports a skip, and waits to take it over if it may be unfinished.
+async fn fire(server: Arc<Server>, due: DueTick, not_due: UnboundedSender<usize>) {
     let _fail_on_panic = FailOnPanic(server.clone());
-    let Due { index, job, ask } = due;
-    let (outcome, unfinished) = run_tick(&server, &job, ask).await;
-    match outcome {
-        Outcome::Ran(_) => {}
-        Outcome::Skipped(reason) => report::skipped(&server, &job, ask.tick, reason),
-        Outcome::NotDue => {
+    let DueTick { index, job, claim } = due;
+    let tick = claim.tick;
+    let report = run_tick(&server, &job, claim).await;
+    match report.outcome {
+        TickOutcome::Ran(_) => {}
+        TickOutcome::Skipped(reason) => report::skipped(&server, &job, tick, reason),
+        TickOutcome::NotDue => {
             let _scheduler_has_ended = not_due.send(index);
         }
     }
-    if let Some(unfinished) = unfinished {
+    if let Some(unfinished) = report.unfinished {
         takeover::wait(&server, &job, unfinished).await;
     }
 }
 
-/// Goes to the end of the queue of tasks that are ready. (`yield_now` turns the order of those who wait with it around.)
-async fn let_others_go_first() {
-    let mut gone = false;
+/// Lets every task that is ready be polled first. (`yield_now` reverses the order of tasks that yield together.)
+async fn yield_to_ready_tasks() {
+    let mut yielded = false;
     poll_fn(|polling| {
-        if replace(&mut gone, true) {
+        if replace(&mut yielded, true) {
             return Poll::Ready(());
         }
         polling.waker().wake_by_ref();

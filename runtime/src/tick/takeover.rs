@@ -1,79 +1,105 @@
-//! Waiting for a run on another server to end, and finishing its tick if it does not.
+//! Taking over a tick that another server started and did not finish.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use singleton_jobs_policy::timing::slack;
 
-use super::claim::{Ask, Purpose};
-use super::run_tick;
+use super::{TickOutcome, claim, run_tick};
+use crate::Timestamp;
+use crate::history::RunOutcome;
 use crate::job::Job;
+use crate::observe::event::SkipReason;
 use crate::server::Server;
 use crate::store::Unfinished;
+use crate::util::lock;
 
-/// Asks for the tick when the lease that it is under should have ended: it was extended, released, or is free to
-/// take. At most one question per ttl, and one of these per job and server.
+/// Waits until the lease of an unfinished tick should have ended, and claims the tick: the lease was extended or
+/// released, or the tick is free to take over. At most one claim per ttl, and one of these per job and server.
 pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfinished) {
-    let mut next = job.here.watch.begin(unfinished);
+    let mut next = job.activity.takeover.begin(unfinished);
     while let Some(Unfinished { tick, remaining }) = next {
         let ttl = job.policy.ttl;
         tokio::select! {
             () = tokio::time::sleep(remaining.unwrap_or(ttl).min(ttl) + slack(ttl)) => {}
             () = server.no_new_runs.raised() => return,
         }
-        job.here.watch.asks();
+        job.activity.takeover.discard_queued();
         tokio::select! {
             () = server.application_answers() => {}
             () = server.no_new_runs.raised() => return,
         }
-        let ask = Ask { tick, previous: None, grace: Duration::ZERO, purpose: Purpose::TakeOver };
-        let still = run_tick(server, job, ask).await.1;
+        let report = run_tick(server, job, claim::takeover(job, tick)).await;
         if server.no_new_runs.is_raised() {
             return;
         }
-        next = still.or_else(|| job.here.watch.end());
+        next = report.unfinished.or_else(|| job.activity.takeover.end());
     }
 }
 
-/// Whether somebody on this server waits for a job's unfinished tick.
+/// The tick, if the store may have it as started and not finished, and no other server may know.
+pub(super) fn unfinished(job: &Job, tick: Timestamp, outcome: &TickOutcome) -> Option<Unfinished> {
+    let may_be_unfinished = match outcome {
+        TickOutcome::Ran(record) => record.outcome == RunOutcome::LeaseLost,
+        TickOutcome::Skipped(reason) => matches!(
+            reason,
+            SkipReason::WonTooLate
+                | SkipReason::NotReplicated(_)
+                | SkipReason::StoreUnavailable(_)
+                | SkipReason::StillRunning
+                | SkipReason::ApplicationBlocked
+                | SkipReason::Busy
+        ),
+        TickOutcome::NotDue => false,
+    };
+    // A lease that was lost here has ended, or is about to.
+    let remaining = matches!(outcome, TickOutcome::Ran(_)).then_some(Duration::ZERO);
+    (may_be_unfinished && job.policy.allowed_takeovers() > 0).then_some(Unfinished { tick, remaining })
+}
+
+/// The task on this server that waits to take over a tick of a job: at most one.
 #[derive(Default)]
-pub(crate) struct Watch(Mutex<Watching>);
+pub(crate) struct TakeoverWaiter(Mutex<WaiterState>);
 
 #[derive(Default)]
-enum Watching {
+enum WaiterState {
     #[default]
-    Nobody,
-    Somebody,
-    /// Somebody, who was told meanwhile of another tick.
-    AndThen(Unfinished),
+    Idle,
+    Waiting,
+    /// Another unfinished tick was reported meanwhile.
+    Queued(Unfinished),
 }
 
-impl Watch {
-    /// Returns the tick to whoever is the only one to wait; else it is left to that one.
+impl TakeoverWaiter {
+    /// Returns the tick to the caller if it is the only one to wait; otherwise queues it for the task that waits.
     fn begin(&self, unfinished: Unfinished) -> Option<Unfinished> {
-        self.change(|watching| match watching {
-            Watching::Nobody => (Watching::Somebody, Some(unfinished)),
-            _ => (Watching::AndThen(unfinished), None),
+        self.change(|state| match state {
+            WaiterState::Idle => (WaiterState::Waiting, Some(unfinished)),
+            _ => (WaiterState::Queued(unfinished), None),
         })
     }
 
-    /// The answer to a question is newer than all that was told before.
-    fn asks(&self) {
-        self.change(|_| (Watching::Somebody, None));
+    /// Discards the queued tick before a claim: the claim's answer is newer.
+    fn discard_queued(&self) {
+        self.change(|_| (WaiterState::Waiting, None));
     }
 
-    /// Nothing is left to wait for, but what was told meanwhile.
+    /// Returns the queued tick; without one, the task no longer waits.
     fn end(&self) -> Option<Unfinished> {
-        self.change(|watching| match watching {
-            Watching::AndThen(unfinished) => (Watching::Somebody, Some(unfinished)),
-            _ => (Watching::Nobody, None),
+        self.change(|state| match state {
+            WaiterState::Queued(unfinished) => (WaiterState::Waiting, Some(unfinished)),
+            _ => (WaiterState::Idle, None),
         })
     }
 
-    fn change(&self, change: impl FnOnce(Watching) -> (Watching, Option<Unfinished>)) -> Option<Unfinished> {
-        let mut watching = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (changed, unfinished) = change(std::mem::take(&mut *watching));
-        *watching = changed;
+    fn change(
+        &self,
+        change: impl FnOnce(WaiterState) -> (WaiterState, Option<Unfinished>),
+    ) -> Option<Unfinished> {
+        let mut state = lock(&self.0);
+        let (changed, unfinished) = change(std::mem::take(&mut *state));
+        *state = changed;
         unfinished
     }
 }
@@ -81,48 +107,47 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Timestamp;
 
     fn unfinished(tick: i64) -> Unfinished {
         Unfinished { tick: Timestamp::from_micros(tick), remaining: None }
     }
 
     #[test]
-    fn only_one_waits_at_a_time() {
-        let watch = Watch::default();
-        assert_eq!(watch.begin(unfinished(1)), Some(unfinished(1)));
-        assert_eq!(watch.begin(unfinished(2)), None);
-        assert_eq!(watch.begin(unfinished(3)), None);
+    fn only_one_task_waits_at_a_time() {
+        let waiter = TakeoverWaiter::default();
+        assert_eq!(waiter.begin(unfinished(1)), Some(unfinished(1)));
+        assert_eq!(waiter.begin(unfinished(2)), None);
+        assert_eq!(waiter.begin(unfinished(3)), None);
     }
 
     #[test]
-    fn when_it_has_ended_another_can_begin() {
-        let watch = Watch::default();
-        watch.begin(unfinished(1));
-        watch.asks();
-        assert_eq!(watch.end(), None);
-        assert_eq!(watch.begin(unfinished(2)), Some(unfinished(2)));
+    fn new_wait_begins_after_the_previous_one_has_ended() {
+        let waiter = TakeoverWaiter::default();
+        waiter.begin(unfinished(1));
+        waiter.discard_queued();
+        assert_eq!(waiter.end(), None);
+        assert_eq!(waiter.begin(unfinished(2)), Some(unfinished(2)));
     }
 
     #[test]
-    fn what_was_told_while_it_asked_comes_next_and_the_newest_only() {
-        let watch = Watch::default();
-        watch.begin(unfinished(1));
-        watch.asks();
-        watch.begin(unfinished(2));
-        watch.begin(unfinished(3));
-        assert_eq!(watch.end(), Some(unfinished(3)));
-        assert_eq!(watch.begin(unfinished(4)), None, "it goes on to wait");
-        assert_eq!(watch.end(), Some(unfinished(4)));
-        assert_eq!(watch.end(), None);
+    fn newest_tick_reported_during_a_claim_is_waited_for_next() {
+        let waiter = TakeoverWaiter::default();
+        waiter.begin(unfinished(1));
+        waiter.discard_queued();
+        waiter.begin(unfinished(2));
+        waiter.begin(unfinished(3));
+        assert_eq!(waiter.end(), Some(unfinished(3)));
+        assert_eq!(waiter.begin(unfinished(4)), None, "it still waits");
+        assert_eq!(waiter.end(), Some(unfinished(4)));
+        assert_eq!(waiter.end(), None);
     }
 
     #[test]
-    fn what_was_told_before_it_asked_is_answered_with_it() {
-        let watch = Watch::default();
-        watch.begin(unfinished(1));
-        watch.begin(unfinished(2));
-        watch.asks();
-        assert_eq!(watch.end(), None);
+    fn tick_reported_before_a_claim_is_answered_by_it() {
+        let waiter = TakeoverWaiter::default();
+        waiter.begin(unfinished(1));
+        waiter.begin(unfinished(2));
+        waiter.discard_queued();
+        assert_eq!(waiter.end(), None);
     }
 }

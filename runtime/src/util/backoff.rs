@@ -1,10 +1,10 @@
-//! How long to wait after the store did not answer.
+//! Pauses between retries.
 
 use std::time::Duration;
 
 use super::random;
 
-/// Growing pauses with jitter, so that a fleet does not come back in the same millisecond.
+/// Growing pauses with jitter, so that the servers of a fleet do not retry in the same millisecond.
 pub(crate) struct Backoff {
     failures: u32,
     doublings: u32,
@@ -16,7 +16,7 @@ impl Backoff {
         Self::doubling(5)
     }
 
-    /// 25–50 ms, then doubling so many times.
+    /// 25–50 ms, then doubling this many times.
     pub(crate) fn doubling(times: u32) -> Self {
         Self { failures: 0, doublings: times }
     }
@@ -36,7 +36,7 @@ impl Backoff {
     }
 }
 
-/// A random time below this.
+/// A random duration below this.
 pub(crate) fn up_to(bound: Duration) -> Duration {
     let part = u32::try_from(random() >> 32).unwrap_or(u32::MAX);
     bound.mul_f64(f64::from(part) / 2_f64.powi(32))

@@ -2,9 +2,9 @@
 
 use crate::Timestamp;
 
-/// What time it is on this machine. Durations are measured by Tokio's clock, which tests can pause.
+/// A wall clock. Durations are measured by Tokio's clock, which tests can pause.
 pub trait Clock: Send + Sync + 'static {
-    /// This machine's idea of now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 

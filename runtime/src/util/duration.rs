@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Durations as text.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use singleton_jobs_policy::parse_duration;
 
 /// A duration, or a text such as `"10s"`, `"5m"` or `"1h 30m"`.
 ///
-/// A text that cannot be read is an error when the lock is asked for, not a panic here.
+/// A text that cannot be read is an error of the call that completes the setting, such as
+/// [`JobBuilder::build`](crate::JobBuilder::build); it does not panic.
 pub trait IntoDuration: sealed::Sealed {
-    /// The duration, or what is wrong with the text: `"10": expected a number with a unit, as in "60s" or "5m"`.
+    /// Returns the duration, or an error such as `"10": expected a number with a unit, as in "60s" or "5m"`.
     fn into_duration(self) -> Result<Duration, String>;
 }
 

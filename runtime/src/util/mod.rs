@@ -1,4 +1,4 @@
-//! Small helpers that know nothing of jobs.
+//! Helpers that do not depend on jobs.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ pub(crate) mod backoff;
 pub mod clock;
 pub(crate) mod duration;
 pub(crate) mod signal;
-pub(crate) mod tasks;
+pub(crate) mod spawner;
 pub(crate) mod token;
 pub(crate) mod watched;
 
@@ -19,7 +19,7 @@ pub(crate) fn random() -> u64 {
     SEED.hash_one(DRAWN.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Locks a mutex whose value is whole even if a thread panicked while it had the lock.
+/// Locks a mutex whose value is consistent even if a thread panicked while it held the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

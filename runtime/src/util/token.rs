@@ -1,4 +1,4 @@
-//! Tokens: what a claim is known by, and what proves a lease.
+//! Tokens: they identify a claim and prove the ownership of its lease.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is looked at more often than it is waited for: a look takes no lock.
+//! Values that can be waited for, and that are read without a lock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -6,12 +6,12 @@ use tokio::sync::Notify;
 
 /// A number that can be waited for.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedNumber {
     number: AtomicI64,
     changed: Notify,
 }
 
-impl Watched {
+impl WatchedNumber {
     pub(crate) fn get(&self) -> i64 {
         self.number.load(Ordering::SeqCst)
     }
@@ -26,10 +26,10 @@ impl Watched {
         self.changed.notify_waiters();
     }
 
-    /// Resolves when the number is greater than this.
+    /// Waits until the number is greater than this.
     pub(crate) async fn exceeds(&self, bound: i64) {
         loop {
-            // Asked for before the look: it hears of a change from here on, even before it is first polled.
+            // Created before the number is read: it is notified of a change from here on, even before it is first polled.
             let changed = self.changed.notified();
             if self.get() > bound {
                 return;
@@ -39,9 +39,9 @@ impl Watched {
     }
 }
 
-/// Something that is raised once.
+/// A flag that is raised once.
 #[derive(Debug, Default)]
-pub(crate) struct Flag(Watched);
+pub(crate) struct Flag(WatchedNumber);
 
 impl Flag {
     pub(crate) fn raise(&self) {
@@ -52,7 +52,7 @@ impl Flag {
         self.0.get() > 0
     }
 
-    /// Resolves when the flag is up.
+    /// Waits until the flag is raised.
     pub(crate) async fn raised(&self) {
         self.0.exceeds(0).await;
     }

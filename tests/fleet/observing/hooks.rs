@@ -9,7 +9,7 @@ use jobs::store::memory::MemoryStore;
 use jobs::{Builder, Job, Jobs, RunNow};
 
 async fn start(name: &str, hook: impl Fn(&jobs::events::Event) + Send + Sync + 'static) -> Jobs {
-    let job = Job::new("job").run(|_| async {});
+    let job = Job::builder("job").run(|_| async {}).build().unwrap();
     let builder: Builder = jobs::builder().without_annotated().store(MemoryStore::named(name)).job(job);
     builder.on_event(hook).start_all().await.unwrap()
 }

@@ -8,12 +8,12 @@ use crate::common::{HOUR, Notes, job, secs};
 
 /// Says each second how far it is, for a hundred seconds.
 async fn tells(run: Run) {
-    run.status("importing");
+    run.set_status("importing");
     for second in 0..100 {
-        run.progress(second, 100);
+        run.set_progress(second, 100);
         tokio::time::sleep(secs(1)).await;
     }
-    run.status("done");
+    run.set_status("done");
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +66,7 @@ async fn job_that_sets_no_progress_has_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_status_is_cut_between_characters() {
-    let talks = |run: Run| async move { run.status("ü".repeat(100_000)) };
+    let talks = |run: Run| async move { run.set_status("ü".repeat(100_000)) };
     let fleet = Fleet::of(1).job(Notes::new().job(job("1h", 30), talks)).start().await.unwrap();
     fleet.run_for(secs(HOUR) + Duration::from_millis(10)).await;
     let status = fleet.history("job").await.runs[0].progress.clone().unwrap().status;
@@ -77,7 +77,7 @@ async fn a_long_status_is_cut_between_characters() {
 async fn progress_outlives_a_failed_try() {
     let fails_once = |run: Run| async move {
         if run.retry() == 0 {
-            run.progress(7, 10);
+            run.set_progress(7, 10);
             return Err("no luck");
         }
         Ok(())

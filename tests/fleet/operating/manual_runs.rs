@@ -96,7 +96,7 @@ async fn operation_on_an_unknown_key_is_an_error() {
 /// A fleet whose first server has the job "job", and whose others have only "other".
 async fn fleet_with_one_expert(notes: &Notes, servers: usize) -> Fleet {
     let (expert, made) = (notes.lasting(job("1h", 30), 60), AtomicUsize::new(0));
-    let other = || Job::new("other").run(|_| async {});
+    let other = || Job::builder("other").run(|_| async {}).build().unwrap();
     let job = move || if made.fetch_add(1, Ordering::SeqCst) == 0 { expert() } else { other() };
     let fleet = Fleet::of(servers).job(job).start().await.unwrap();
     fleet.run_for(secs(1)).await;
@@ -120,7 +120,7 @@ async fn a_server_without_the_job_has_it_run_by_one_that_has_it() {
 async fn one_server_alone_takes_a_request() {
     let notes = Notes::new();
     let (expert, made) = (notes.lasting(job("1h", 30), 5), AtomicUsize::new(0));
-    let other = || Job::new("other").run(|_| async {});
+    let other = || Job::builder("other").run(|_| async {}).build().unwrap();
     let job = move || if made.fetch_add(1, Ordering::SeqCst) < 4 { expert() } else { other() };
     let fleet = Fleet::of(6).job(job).start().await.unwrap();
     fleet.run_for(secs(1)).await;
@@ -134,7 +134,7 @@ async fn one_server_alone_takes_a_request() {
 async fn a_server_that_asked_gets_the_record_of_the_run_that_started_not_of_one_that_never_did() {
     let notes = Notes::new();
     let (expert, made) = (notes.lasting(job("1h", 30), 60), AtomicUsize::new(0));
-    let other = || Job::new("other").run(|_| async {});
+    let other = || Job::builder("other").run(|_| async {}).build().unwrap();
     let job = move || if made.fetch_add(1, Ordering::SeqCst) < 2 { expert() } else { other() };
     let fleet = Fleet::of(3).job(job).start().await.unwrap();
     fleet.run_for(secs(1)).await;
@@ -254,13 +254,16 @@ async fn manual_run_from_a_job_on_a_server_without_free_capacity_is_refused_as_b
     let (its_own, tells) = (fleet.clone(), told.clone());
     let caller = move || {
         let (fleet, tells) = (its_own.clone(), tells.clone());
-        Job::new("caller").run(move |_| {
-            let (fleet, tells) = (fleet.clone(), tells.clone());
-            async move {
-                let server = fleet.get().expect("it has started").server(0);
-                tells.set(server.run_now("job").await.unwrap()).unwrap();
-            }
-        })
+        Job::builder("caller")
+            .run(move |_| {
+                let (fleet, tells) = (fleet.clone(), tells.clone());
+                async move {
+                    let server = fleet.get().expect("it has started").server(0);
+                    tells.set(server.run_now("job").await.unwrap()).unwrap();
+                }
+            })
+            .build()
+            .unwrap()
     };
     let notes = Notes::new();
     let started = Fleet::of(1).max_concurrent(1).job(notes.lasting(job("1h", 30), 5)).job(caller).start();
@@ -299,7 +302,7 @@ async fn job_is_forgotten_only_when_no_server_has_it_and_it_was_idle_for_an_hour
 async fn a_held_job_is_not_forgotten() {
     let fleet = {
         let (made, long) = (AtomicUsize::new(0), Notes::new().lasting(job("1h", 600), 900));
-        let other = || Job::new("other").run(|_| async {});
+        let other = || Job::builder("other").run(|_| async {}).build().unwrap();
         let job = move || if made.fetch_add(1, Ordering::SeqCst) == 0 { long() } else { other() };
         Fleet::of(2).job(job).start().await.unwrap()
     };

@@ -48,7 +48,7 @@ async fn shutdown_does_not_wait_for_an_unreachable_store() {
 async fn caller_of_a_manual_run_elsewhere_learns_of_its_end_over_an_outage_of_the_store() {
     let notes = Notes::new();
     let (expert, made) = (notes.lasting(job("1h", 30), 300), AtomicUsize::new(0));
-    let other = || Job::new("other").run(|_| async {});
+    let other = || Job::builder("other").run(|_| async {}).build().unwrap();
     let job = move || if made.fetch_add(1, Ordering::SeqCst) == 0 { expert() } else { other() };
     let fleet = Fleet::of(2).job(job).start().await.unwrap();
     fleet.run_for(secs(1)).await;

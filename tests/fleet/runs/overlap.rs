@@ -116,7 +116,7 @@ async fn the_first_tick_of_a_new_job_can_wait_like_any_other() {
 /// A fleet of one whose run of the first hour goes on without its lease until a minute after the second tick.
 async fn with_a_run_that_lost_its_lease(notes: &Notes, overlap: Overlap) -> Fleet {
     let stubborn = job("1h", 10).overlap(overlap).on_lost(OnLost::Continue);
-    let frequent = || Job::new("frequent").every("10s").unwrap().ttl(secs(10)).run(|_| async {});
+    let frequent = || Job::builder("frequent").every("10s").ttl(secs(10)).run(|_| async {}).build().unwrap();
     let fleet = Fleet::of(1).max_concurrent(2).job(notes.lasting(stubborn, HOUR + 60)).job(frequent);
     let fleet = fleet.start().await.unwrap();
     fleet.run_for(secs(HOUR + 10)).await;

@@ -144,7 +144,7 @@ async fn manual_run_is_not_taken_over() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_was_busy_for_all_of_a_ticks_grace_can_still_take_it_over() {
     let notes = Notes::new();
-    let hog = || Job::new("hog").run(|_| tokio::time::sleep(secs(300)));
+    let hog = || Job::builder("hog").run(|_| tokio::time::sleep(secs(300))).build().unwrap();
     let fleet = Fleet::of(2).max_concurrent(1).job(notes.lasting(hourly(), 120)).job(hog);
     let fleet = fleet.start().await.unwrap();
     fleet.run_for(secs(HOUR - 60)).await;

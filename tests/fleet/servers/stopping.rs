@@ -154,7 +154,7 @@ async fn manual_run_requested_elsewhere_is_left_to_a_server_that_still_claims() 
         let notes = Notes::new();
         let made = std::sync::atomic::AtomicUsize::new(0);
         let here = notes.lasting(job("24h", 30), 5);
-        let elsewhere = || Job::new("other").run(|_| async {});
+        let elsewhere = || Job::builder("other").run(|_| async {}).build().unwrap();
         let jobs = move || match made.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
             0 => here(),
             _ => elsewhere(),
@@ -239,7 +239,7 @@ async fn late_caller_of_shutdown_does_not_wait_longer_than_the_first() {
 #[tokio::test]
 async fn cancelled_token_shuts_the_scheduler_down_and_lets_its_run_finish() {
     let (began, mut begins) = tokio::sync::mpsc::unbounded_channel();
-    let work = Job::new("job").run(move |run| {
+    let work = Job::builder("job").run(move |run| {
         let began = began.clone();
         async move {
             began.send(()).unwrap();
@@ -247,6 +247,7 @@ async fn cancelled_token_shuts_the_scheduler_down_and_lets_its_run_finish() {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
     });
+    let work = work.build().unwrap();
     let stop = CancellationToken::new();
     let builder = jobs::builder().without_annotated().url("memory://stop-with").job(work);
     let jobs = builder.stop_with(stop.clone()).start_all().await.unwrap();

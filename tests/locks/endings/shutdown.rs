@@ -150,10 +150,14 @@ async fn a_lock_outlives_code_that_blocks_the_runtime() {
 async fn neither_a_run_nor_a_guard_that_outlives_the_shutdown_keeps_the_state_alive() {
     let (state, kept) = (Arc::new(()), Arc::new(Mutex::new(None)));
     let keeping = kept.clone();
-    let job = Job::new("job").every("100ms").unwrap().run(move |run| {
-        *keeping.lock().unwrap() = Some(run);
-        std::future::ready(())
-    });
+    let job = Job::builder("job")
+        .every("100ms")
+        .run(move |run| {
+            *keeping.lock().unwrap() = Some(run);
+            std::future::ready(())
+        })
+        .build()
+        .unwrap();
     let builder = jobs::builder().without_annotated().url("memory://outlived").state(state.clone()).job(job);
     let jobs = builder.shutdown_grace(Duration::from_millis(10)).start_all().await.unwrap();
     let guard = jobs.lock("k").acquire().await.unwrap();

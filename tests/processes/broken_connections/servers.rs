@@ -78,8 +78,8 @@ fn judge(log: &[Entry]) -> Result<(), String> {
 
 async fn start(site: &Site, port: u16, log: &Log, broken: bool) -> Jobs {
     let log = Arc::clone(log);
-    let job = Job::new(KEY).every("200ms").expect("a schedule").ttl(TTL);
-    let job = job.run(move |run| work(run, Arc::clone(&log), broken));
+    let job = Job::builder(KEY).every("200ms").ttl(TTL);
+    let job = job.run(move |run| work(run, Arc::clone(&log), broken)).build().unwrap();
     let builder = jobs::builder().without_annotated().url(site.url(port)).namespace(&site.namespace);
     builder.job(job).start_all().await.expect("the store answers")
 }
@@ -151,7 +151,7 @@ pub async fn two_servers_survive_every_fault_at_every_position(kind: Kind) {
 /// A reset at the first extension, and silence from the next connection on: there is no time to wait for long.
 pub async fn a_set_up_that_falls_silent_costs_no_run_its_lease(kind: Kind) {
     let site = Site::new(kind).await;
-    let job = Job::new(KEY).ttl(2 * TTL).run(|_| tokio::time::sleep(3 * TTL));
+    let job = Job::builder(KEY).ttl(2 * TTL).run(|_| tokio::time::sleep(3 * TTL)).build().unwrap();
     let builder = jobs::builder().without_annotated().url(site.url(site.proxy.port()));
     let jobs = builder.namespace(&site.namespace).job(job).start_all().await.expect("the store answers");
     for silence in [Fault::LostRequest, Fault::LostAnswer, Fault::StuckAnswer] {

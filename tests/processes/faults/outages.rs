@@ -46,7 +46,7 @@ pub fn a_restart_mid_run(mut home: Home, forgets: bool) {
     wait_until("the lock to be back", || hand.lock().as_ref() == Some(&token));
     assert_eq!(hand.mark(), Some(run.tick.as_micros()));
     ran_once(&hand, &fleet, &run);
-    let healed = fleet.iter().flat_map(Worker::log).any(|line| line.contains("it was put back"));
+    let healed = fleet.iter().flat_map(Worker::log).any(|line| line.contains("it was restored"));
     assert_eq!(healed, forgets);
 }
 

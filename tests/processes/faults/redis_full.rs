@@ -39,6 +39,6 @@ fn full_redis_starts_nothing_reports_it_and_still_extends_and_releases() {
 
     hand.say::<()>("CONFIG SET maxmemory 0");
     wait_until("jobs to go on", || runs_of("report", "start") > before);
-    server.wait_for_log("the store is back");
+    server.wait_for_log("the store is available again");
     server.wait_for("health Ready");
 }

@@ -29,7 +29,7 @@ fn only(findings: &[Finding], kind: FindingKind, severity: Severity, says: &[&st
 
 /// A server with one job whose ttl is so long.
 fn builder(url: &str, ttl_secs: u64) -> Builder {
-    let job = Job::new("import").every("1h").expect("a schedule");
-    let job = job.ttl(std::time::Duration::from_secs(ttl_secs)).run(async |_| ());
+    let job = Job::builder("import").every("1h");
+    let job = job.ttl(std::time::Duration::from_secs(ttl_secs)).run(async |_| ()).build().unwrap();
     jobs::builder().without_annotated().url(url).job(job)
 }

@@ -144,8 +144,8 @@ async fn a_diagnosis_that_takes_too_long_neither_fails_nor_delays_a_start() {
 
 /// The findings about a job with this schedule and ttl, on a store about which there are none.
 async fn found_about(every: &str, ttl_secs: u64, keep_alive: bool) -> Vec<jobs::diagnosis::Finding> {
-    let job = jobs::Job::new("import").every(every).unwrap().ttl(Duration::from_secs(ttl_secs));
-    let job = job.keep_alive(keep_alive).run(async |_| ());
+    let job = jobs::Job::builder("import").every(every).ttl(Duration::from_secs(ttl_secs));
+    let job = job.keep_alive(keep_alive).run(async |_| ()).build().unwrap();
     let builder = jobs::builder().without_annotated().url("memory://long-ttl").job(job);
     let jobs = builder.start_all().await.unwrap();
     let findings = jobs.diagnose().await.unwrap();

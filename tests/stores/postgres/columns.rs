@@ -128,18 +128,21 @@ async fn status_and_error_outside_the_encoding_neither_lose_the_lease_nor_repeat
     let mut servers = Vec::new();
     for _ in 0..2 {
         let counts = [Arc::clone(&begun), Arc::clone(&ended)];
-        let job = Job::new("import-products").every("100ms").expect("a schedule").ttl(Duration::from_secs(1));
-        let job = job.run(move |run: Run| {
-            let [begun, ended] = counts.clone();
-            async move {
-                begun.fetch_add(1, Ordering::SeqCst);
-                run.status(FOREIGN);
-                // Longer than the lease: only keep-alives that carry the text bring it here.
-                tokio::time::sleep(Duration::from_millis(1_500)).await;
-                ended.fetch_add(1, Ordering::SeqCst);
-                Err::<(), _>(std::io::Error::other(FOREIGN))
-            }
-        });
+        let job = Job::builder("import-products").every("100ms").ttl(Duration::from_secs(1));
+        let job = job
+            .run(move |run: Run| {
+                let [begun, ended] = counts.clone();
+                async move {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    run.set_status(FOREIGN);
+                    // Longer than the lease: only keep-alives that carry the text bring it here.
+                    tokio::time::sleep(Duration::from_millis(1_500)).await;
+                    ended.fetch_add(1, Ordering::SeqCst);
+                    Err::<(), _>(std::io::Error::other(FOREIGN))
+                }
+            })
+            .build()
+            .unwrap();
         let builder = jobs::builder().without_annotated().url(&url).job(job);
         servers.push(builder.start_all().await.expect("the store answers"));
     }

@@ -14,11 +14,15 @@ type Starts = Arc<Mutex<Vec<(Option<Timestamp>, i64)>>>;
 
 async fn start(url: &str, namespace: &str, starts: &Starts) -> Jobs {
     let starts = Arc::clone(starts);
-    let job = Job::new("import-products").every("1s").expect("a schedule");
-    let job = job.ttl(Duration::from_secs(5)).run(move |run| {
-        starts.lock().unwrap().push((run.tick(), run.fence()));
-        async {}
-    });
+    let job = Job::builder("import-products").every("1s");
+    let job = job
+        .ttl(Duration::from_secs(5))
+        .run(move |run| {
+            starts.lock().unwrap().push((run.tick(), run.fence()));
+            async {}
+        })
+        .build()
+        .unwrap();
     let builder = jobs::builder().without_annotated().url(url).namespace(namespace).job(job);
     builder.start_all().await.expect("the store answers")
 }

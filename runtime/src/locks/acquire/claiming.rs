@@ -12,7 +12,7 @@ use super::line::{Ear, Line};
 use super::pause::Pause;
 use super::{Ask, Decision, Patience, Stop};
 use crate::fleet::Holder;
-use crate::lease::{Asked, HeldLease, PendingClaim};
+use crate::lease::{ClaimAnswer, HeldLease, PendingClaim};
 use crate::locks::LockError;
 use crate::server::Server;
 use crate::store::{ClaimReply, StoreError, StoreErrorKind, Verdict, record_key};
@@ -109,12 +109,12 @@ impl<'a> Claiming<'a> {
         self.backoff.reset();
         let ends = self.server.cancel_runs.is_raised();
         let decision = match asked {
-            Asked::Won(lease, _) if !ends => {
+            ClaimAnswer::Won(lease) if !ends => {
                 self.line.set_holder(None);
                 return Next::decided(Decision::Won(lease));
             }
-            Asked::Won(lease, _) | Asked::TooLate(lease) => return self.unused(lease),
-            Asked::Refused(Verdict { decision, .. }, _) => decision,
+            ClaimAnswer::Won(lease) | ClaimAnswer::TooLate(lease) => return self.unused(lease),
+            ClaimAnswer::Refused(Verdict { decision, .. }, _) => decision,
         };
         match decision {
             ClaimReply::Held(holder) => {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::fleet::Holder;
 use crate::store::Listener;
 use crate::util::lock;
-use crate::util::watched::Watched;
+use crate::util::watched::WatchedNumber;
 
 /// The lines of a server, by key. A key's slots have a line of their own.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(crate) struct Line {
     /// Fair: those who wait for it get it in the order in which they came.
     pub(crate) first: Turns<Ear>,
     /// Counts releases on this server.
-    pub(crate) freed: Watched,
+    pub(crate) freed: WatchedNumber,
     holder: Mutex<Option<Holder>>,
 }
 

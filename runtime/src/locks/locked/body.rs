@@ -37,7 +37,7 @@ pub(crate) async fn under_lock<F: Future>(guard: &Guard, body: F) -> Result<F::O
         if lost.as_mut().poll(polling).is_ready() {
             return Poll::Ready(Err(LockError::lost(guard.key())));
         }
-        match guard.proof().poll_valid(polling) {
+        match guard.validity().poll_valid(polling) {
             Poll::Ready(true) => poll_as_current(guard, body.as_mut(), polling).map(Ok),
             Poll::Ready(false) => Poll::Ready(Err(LockError::lost(guard.key()))),
             Poll::Pending => Poll::Pending,

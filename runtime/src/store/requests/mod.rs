@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use super::decide::Decision;
 use super::{Kind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
 use crate::Timestamp;
-use crate::lease::store_clock::{Moment, StoreTime};
+use crate::lease::store_clock::{ClockReading, StoreClock};
 use crate::util::random;
 
 mod contention;
@@ -38,7 +38,7 @@ pub(crate) trait Observe: Send + Sync {
 /// What requests to one store share.
 pub(crate) struct Requests<'a> {
     pub(crate) store: &'a dyn Store,
-    pub(crate) time: &'a StoreTime,
+    pub(crate) time: &'a StoreClock,
     pub(crate) turns: &'a Turns,
     pub(crate) observe: &'a dyn Observe,
     /// How long the store may take to answer.
@@ -52,7 +52,7 @@ pub(crate) struct Answer<T> {
     /// The store's clock at the answer.
     pub(crate) now: Timestamp,
     /// Just before the last request was sent.
-    pub(crate) sent: Moment,
+    pub(crate) sent: ClockReading,
     /// The record as it was written, if it was.
     pub(crate) written: Option<Cached>,
 }
@@ -105,7 +105,7 @@ impl Requests<'_> {
         counts: impl Fn(&T) -> bool,
         decide: impl Fn(&Look) -> Decision<T>,
     ) -> Result<Answer<T>, StoreError> {
-        let mut sent = self.time.moment();
+        let mut sent = self.time.read_clocks();
         let mut is_expected = expected.is_some();
         let mut shown = expected;
         let mut contention = Contention::new(step, self.within);
@@ -113,7 +113,7 @@ impl Requests<'_> {
             let look = match shown.take() {
                 Some(look) => look,
                 None => {
-                    sent = self.time.moment();
+                    sent = self.time.read_clocks();
                     self.look(step, key).await?
                 }
             };
@@ -140,7 +140,7 @@ impl Requests<'_> {
             };
             let earlier = outstanding.sent;
             outstanding.add(&swap);
-            sent = self.time.moment();
+            sent = self.time.read_clocks();
             let answer = self.ask(step, self.store.swap(key, &swap)).await?;
             self.time.learn(sent.steady, answer.now());
             outstanding.sent = earlier;

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::{Observe, Outstanding, Requests, Turns, slots_key};
 use crate::Timestamp;
 use crate::history::RunOutcome;
-use crate::lease::store_clock::StoreTime;
+use crate::lease::store_clock::StoreClock;
 use crate::store::memory::MemoryStore;
 use crate::store::{Claim, ClaimReply, Ending, ReleaseReply, StoreError, What};
 use crate::testing::TestClock;
@@ -23,7 +23,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 #[tokio::test(start_paused = true)]
 async fn turn_at_a_semaphore_is_waited_for_no_longer_than_a_request_may_take() {
     let clock = Arc::new(TestClock::starting_at(Timestamp::from_micros(1_800_000_000_000_000)));
-    let (store, time) = (MemoryStore::new(clock.clone()), StoreTime::new(clock));
+    let (store, time) = (MemoryStore::new(clock.clone()), StoreClock::new(clock));
     let turns = Turns::default();
     let requests =
         Requests { store: &store, time: &time, turns: &turns, observe: &Unobserved, within: WITHIN };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::fleet::{Forgotten, HeldLock, ServerInfo};
 use crate::history::{CurrentRun, History};
-use crate::lease::store_clock::StoreTime;
+use crate::lease::store_clock::StoreClock;
 use crate::store::{
     Cached, Claim, ClaimReply, Ending, ExtendReply, Lease, Note, Observe, Outstanding, ReleaseReply,
     Requested, Requests, Store, StoreError, Turns, Verdict,
@@ -28,7 +28,7 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     store: Arc<dyn Store>,
-    time: StoreTime,
+    time: StoreClock,
     turns: Turns,
     within: Duration,
 }
@@ -56,7 +56,7 @@ impl Client {
 
     /// The same with another response timeout.
     pub(super) fn within(store: Arc<dyn Store>, within: Duration) -> Self {
-        let time = StoreTime::new(Arc::new(SystemClock));
+        let time = StoreClock::new(Arc::new(SystemClock));
         Self(Arc::new(Inner { store, time, turns: Turns::default(), within }))
     }
 

@@ -38,10 +38,14 @@ async fn a_whole_server_runs_its_jobs_over_the_applications_pool() {
     let (server, namespace) = (PostgresServer::start(), unused_name());
     let pool = pool(&server, 2);
     let (tell, mut told) = mpsc::unbounded_channel();
-    let job = Job::new("import-products").every("100ms").unwrap().run(move |run| {
-        let _nobody_listens_any_longer = tell.send(run.fence());
-        async {}
-    });
+    let job = Job::builder("import-products")
+        .every("100ms")
+        .run(move |run| {
+            let _nobody_listens_any_longer = tell.send(run.fence());
+            async {}
+        })
+        .build()
+        .unwrap();
     let builder = jobs::builder().without_annotated().store(store_on(&pool, &namespace)).job(job);
     let jobs = builder.start_all().await.expect("the pool lends");
     for _ in 0..5 {

@@ -155,7 +155,7 @@ pub fn builder() -> Builder {
 /// A job whose schedule is in the setting, or in the one that its key ends with.
 fn job(key: &str) -> Job {
     let every = setting(&format!("EVERY_{key}")).or_else(|| setting("EVERY"));
-    let mut job = Job::new(key).every(every.as_deref().unwrap_or("1s")).expect("a schedule");
+    let mut job = Job::builder(key).every(every.as_deref().unwrap_or("1s"));
     if let Some(ttl) = millis("TTL") {
         job = job.ttl(ttl);
     }
@@ -174,7 +174,7 @@ fn job(key: &str) -> Job {
     if let takeovers @ 1.. = number("TAKEOVERS", 0) {
         job = job.retry_on_crash(takeovers.try_into().expect("a number"));
     }
-    job.run(work)
+    job.run(work).build().unwrap()
 }
 
 /// A run: blocks if asked to, takes its steps, and reports each.

@@ -18,7 +18,7 @@ impl Hook for Delayed {
         let delayed = match request {
             Request::Swap(_, swap) if swap.change.fence == FenceChange::Next => {
                 self.0.lock().unwrap().push(swap.clone());
-                Err(Line::error(StoreErrorKind::Unreachable, "on its way"))
+                Err(ServerLink::error(StoreErrorKind::Unreachable, "on its way"))
             }
             _ => Ok(()),
         };
@@ -73,7 +73,7 @@ async fn is_held(link: &Link) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claim_that_is_committed_just_after_its_last_instant_is_given_back() {
+async fn claim_that_is_committed_just_after_its_last_instant_is_released() {
     for what in [What::Now, What::Lock] {
         let (link, swaps, server) = late(what, 1).await.give_up_for(TIMEOUT + TIMEOUT / 2).await;
         commits(&link, &swaps[0]).await;
@@ -84,7 +84,7 @@ async fn claim_that_is_committed_just_after_its_last_instant_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claim_that_arrives_in_time_is_given_back_at_its_last_instant() {
+async fn claim_that_arrives_in_time_is_released_at_its_last_instant() {
     for what in [What::Now, What::Lock] {
         let (link, swaps, _server) = late(what, 1).await.give_up_for(TIMEOUT / 2).await;
         commits(&link, &swaps[0]).await;
@@ -94,7 +94,7 @@ async fn claim_that_arrives_in_time_is_given_back_at_its_last_instant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn second_swap_of_a_lock_that_wins_after_the_first_was_released_is_given_back() {
+async fn second_swap_of_a_lock_that_wins_after_the_first_was_released_is_released() {
     let late = late(What::Lock, 2).await;
     let swaps = late.delayed.0.lock().unwrap().clone();
     assert!(swaps.iter().all(|swap| swap.expected.is_none()), "both expect no record");
@@ -108,7 +108,7 @@ async fn second_swap_of_a_lock_that_wins_after_the_first_was_released_is_given_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_waited_for_after_the_only_swap_was_released() {
+async fn dropped_claim_does_not_wait_after_its_only_swap_was_released() {
     let late = late(What::Lock, 1).await;
     let swaps = late.delayed.0.lock().unwrap().clone();
     commits(&late.link, &swaps[0]).await;
@@ -117,7 +117,7 @@ async fn nothing_is_waited_for_after_the_only_swap_was_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_waited_for_once_another_claim_has_replaced_the_record() {
+async fn dropped_claim_does_not_wait_once_another_claim_has_replaced_the_record() {
     let late = late(What::Now, 0).await;
     let Late { link, server, delayed, mut pending } = late;
     link.store.edit("job", |state| state.expires = None);
@@ -130,7 +130,7 @@ async fn nothing_is_waited_for_once_another_claim_has_replaced_the_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn server_that_ends_asks_once_more_and_waits_for_nothing_that_may_yet_land() {
+async fn ending_server_sends_one_last_release_and_does_not_wait_for_late_claims() {
     let late = late(What::Lock, 1).await;
     let swaps = late.delayed.0.lock().unwrap().clone();
     let (link, _, server) = late.give_up_for(Duration::from_millis(10)).await;

@@ -1,22 +1,24 @@
-//! The polls of a run: whether it has begun, and whether it is in one that does not end.
+//! Tracks the polls of a job's function: whether the first one has begun, and how long the current one takes.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::util::lock;
 use crate::util::watched::Flag;
 
-/// Between the claim and the first poll of its function a run is waiting, and can be revoked: one of both happens, never
+/// A try is waiting until the first poll of its function, and can be revoked until then: it begins or is revoked, never
 /// both.
 #[derive(Default)]
-pub(crate) struct Polls {
+pub(crate) struct PollTracker {
     phase: AtomicU8,
-    /// While it is raised, a run that is waiting does not begin.
+    /// Once it is raised, a try that is waiting does not begin.
     forbidden: Arc<Flag>,
     changed: Notify,
+    /// When the current poll began.
     since: Mutex<Option<Instant>>,
 }
 
@@ -24,35 +26,35 @@ const WAITING: u8 = 0;
 const BEGUN: u8 = 1;
 const REVOKED: u8 = 2;
 
-impl Polls {
-    /// The polls of a run that does not begin once this flag is raised.
+impl PollTracker {
+    /// The polls of a try that does not begin once this flag is raised.
     pub(crate) fn unless(forbidden: Arc<Flag>) -> Self {
         Self { forbidden, ..Self::default() }
     }
 
-    /// A poll, until the returned value is dropped; `None` if the run was revoked.
-    pub(crate) fn begin(&self) -> Option<InProgress<'_>> {
+    /// Begins a poll, which lasts until the returned value is dropped; `None` if the try was revoked.
+    pub(crate) fn begin(&self) -> Option<PollGuard<'_>> {
         if self.phase() == WAITING && self.forbidden.is_raised() {
             self.revoke();
         }
         let begun = self.leave_waiting(BEGUN).is_ok() || self.phase() == BEGUN;
         begun.then(|| {
             *self.since() = Some(Instant::now());
-            InProgress(self)
+            PollGuard(self)
         })
     }
 
-    /// Makes sure that a run never begins; `false` if it has.
+    /// Revokes a try that has not begun; `false` if it has.
     pub(crate) fn revoke(&self) -> bool {
         self.leave_waiting(REVOKED).is_ok() || self.phase() == REVOKED
     }
 
-    /// Resolves when a run that is waiting must not begin.
+    /// Waits until a try that is waiting must not begin any more.
     pub(crate) async fn forbidden(&self) {
         self.forbidden.raised().await;
     }
 
-    /// Waits until the run has begun, or was revoked: whether it has begun.
+    /// Waits until the try has begun, which returns `true`, or was revoked.
     pub(crate) async fn begun(&self) -> bool {
         loop {
             let changed = self.changed.notified();
@@ -63,7 +65,7 @@ impl Polls {
         }
     }
 
-    /// How long the current poll has been in progress.
+    /// The time since the current poll began.
     pub(crate) fn in_progress_for(&self) -> Option<Duration> {
         self.since().map(|since| since.elapsed())
     }
@@ -79,14 +81,14 @@ impl Polls {
     }
 
     fn since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.since)
     }
 }
 
-/// One poll.
-pub(crate) struct InProgress<'a>(&'a Polls);
+/// A poll in progress.
+pub(crate) struct PollGuard<'a>(&'a PollTracker);
 
-impl Drop for InProgress<'_> {
+impl Drop for PollGuard<'_> {
     fn drop(&mut self) {
         *self.0.since() = None;
     }
@@ -97,8 +99,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn run_that_has_begun_is_not_revoked() {
-        let polls = Polls::default();
+    async fn try_that_has_begun_is_not_revoked() {
+        let polls = PollTracker::default();
         assert!(polls.begin().is_some());
         assert!(!polls.revoke());
         assert!(polls.begun().await);
@@ -106,17 +108,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn run_that_was_revoked_never_begins() {
-        let polls = Polls::default();
+    async fn try_that_was_revoked_never_begins() {
+        let polls = PollTracker::default();
         assert!(polls.revoke());
         assert!(polls.begin().is_none());
         assert!(polls.revoke() && !polls.begun().await);
     }
 
     #[tokio::test]
-    async fn run_that_has_not_begun_when_it_is_forbidden_never_begins() {
+    async fn try_that_has_not_begun_when_it_is_forbidden_never_begins() {
         let forbidden = Arc::<Flag>::default();
-        let (begun, waiting) = (Polls::unless(forbidden.clone()), Polls::unless(forbidden.clone()));
+        let (begun, waiting) =
+            (PollTracker::unless(forbidden.clone()), PollTracker::unless(forbidden.clone()));
         assert!(begun.begin().is_some());
         forbidden.raise();
         assert!(begun.begin().is_some(), "a run that has begun is polled again");
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn poll_that_has_ended_is_not_in_progress() {
-        let polls = Polls::default();
+        let polls = PollTracker::default();
         let poll = polls.begin();
         assert!(polls.in_progress_for().is_some());
         drop(poll);
