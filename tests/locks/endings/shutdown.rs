@@ -166,6 +166,7 @@ async fn neither_a_run_nor_a_guard_that_outlives_the_shutdown_keeps_the_state_al
     }
     assert!(Arc::strong_count(&state) > 1);
     jobs.shutdown().await;
+    drop(jobs);
     let gone = async {
         while Arc::strong_count(&state) > 1 {
             tokio::time::sleep(Duration::from_millis(10)).await; // the scheduler's thread is about to end
