@@ -9,8 +9,8 @@ use crate::{ScheduleError, Timestamp};
 
 /// A cron pattern in a time zone.
 ///
-/// croner parses the pattern and computes matches in wall-clock time, without a zone. The effect of a zone's clock
-/// changes is decided here, by one rule:
+/// croner parses the pattern and computes matches in wall-clock time, without a zone. The effect of a zone's
+/// clock changes is decided here, by one rule:
 ///
 /// * *Fixed* times (no `*` and no `/` in the second, minute and hour fields) follow the wall clock, which
 ///   never runs backwards for them: a time in the gap runs once, at the first instant after it; a time in
@@ -26,9 +26,11 @@ pub(crate) struct Cron {
     fixed: bool,
 }
 
-/// The longest time between two ticks of a pattern: 29 February falls on a given weekday every 28 years, or 40 around 2100.
+/// The longest time between two ticks of a pattern: 29 February falls on a given weekday every 28 years, or
+/// 40 around 2100.
 const LONGEST_REST: Duration = Duration::from_secs(50 * 366 * 24 * 3600);
-/// A clock change longer ago than this repeats no wall-clock time: two offsets differ by about 26 hours at most.
+/// A clock change longer ago than this repeats no wall-clock time: two offsets differ by about 26 hours at
+/// most.
 const LONGEST_FOLD: SignedDuration = SignedDuration::from_hours(48);
 
 impl Cron {

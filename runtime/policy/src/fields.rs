@@ -40,8 +40,8 @@ impl Fields {
         !self.0[..3].iter().any(|field| field.contains(['*', '/']))
     }
 
-    /// Parses the pattern. The error names the field at fault and, for a number, its range; croner's error names
-    /// neither.
+    /// Parses the pattern. The error names the field at fault and, for a number, its range; croner's error
+    /// names neither.
     pub(crate) fn pattern(&self) -> Result<croner::Cron, String> {
         let fields = || self.0.iter().enumerate();
         let error = if fields().all(|(index, field)| is_spelled_right(index, field)) {

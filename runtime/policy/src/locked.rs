@@ -35,8 +35,8 @@ pub struct LockedPolicy {
 }
 
 impl LockedSettings<'_> {
-    /// The policy these settings describe, and everything that is wrong with them, for which it has the defaults. The
-    /// key that could not even be read as text is not judged.
+    /// The policy these settings describe, and everything that is wrong with them, for which it has the
+    /// defaults. The key that could not even be read as text is not judged.
     pub fn policy_without(&self, unread: &[&'static str]) -> (LockedPolicy, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut note = |argument, text, why: String| problems.push(Problem::invalid(argument, text, &why));

@@ -12,7 +12,8 @@ pub struct Policy {
     pub ttl: Duration,
     /// When the job is due; without a schedule it runs only manually.
     pub schedule: Option<Schedule>,
-    /// Cancels a run that takes longer, with all its tries. A run that blocks and returns later counts as timed out.
+    /// Cancels a run that takes longer, with all its tries. A run that blocks and returns later counts as
+    /// timed out.
     pub timeout: Option<Duration>,
     /// How often a failed run is retried under the same lease.
     pub retries: u32,

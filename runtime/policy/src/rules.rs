@@ -45,8 +45,8 @@ impl Policy {
         self.problems_without(&[])
     }
 
-    /// Everything that is wrong with this policy, without the rules that involve an argument whose value could not be
-    /// read: they would judge a default that was not chosen.
+    /// Everything that is wrong with this policy, without the rules that involve an argument whose value
+    /// could not be read: they would judge a default that was not chosen.
     pub fn problems_without(&self, unread: &[&str]) -> Vec<Problem> {
         let mut found = Vec::new();
         // The first argument is the one at fault, the others are what it does not go with.

@@ -7,8 +7,8 @@ use crate::{Timestamp, parse_duration};
 
 /// When a job is due: cron with 5 or 6 fields, a nickname such as `@hourly`, or an interval such as `10m`.
 ///
-/// The same text gives the same instants on every server. Intervals are counted from 1970, so they need no common
-/// start.
+/// The same text gives the same instants on every server. Intervals are counted from 1970, so they need no
+/// common start.
 ///
 /// ```
 /// # use singleton_jobs_policy::{Schedule, Timestamp};
@@ -60,8 +60,8 @@ impl std::error::Error for ScheduleError {}
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// The instant from which the first tick is searched when a schedule is checked. It is fixed, so that a program that
-/// compiles today compiles tomorrow.
+/// The instant from which the first tick is searched when a schedule is checked. It is fixed, so that a
+/// program that compiles today compiles tomorrow.
 const REFERENCE: Timestamp = Timestamp::from_micros(1_704_067_200_000_000);
 
 impl Schedule {
@@ -139,8 +139,8 @@ impl Schedule {
         self.text.clone()
     }
 
-    /// The wall-clock time of a tick in the schedule's time zone, as in `2026-07-01T03:00:00+02:00[Europe/Berlin]`;
-    /// `None` for an interval and in UTC.
+    /// The wall-clock time of a tick in the schedule's time zone, as in
+    /// `2026-07-01T03:00:00+02:00[Europe/Berlin]`; `None` for an interval and in UTC.
     pub fn local_time(&self, tick: Timestamp) -> Option<String> {
         match &self.kind {
             Kind::Cron(cron) if self.tz.as_deref().is_some_and(|tz| tz != "UTC") => cron.local_time(tick),

@@ -15,10 +15,11 @@ use crate::{JobProblem, Run};
 
 /// The settings of a job, and its function once [`run`](JobBuilder::run) was called.
 ///
-/// The methods are the attribute's arguments, except that [`every_in`](JobBuilder::every_in) is `every` with `tz`,
-/// [`retries`](JobBuilder::retries) takes `retry_delay`, too, and [`retry_on_crash`](JobBuilder::retry_on_crash) is
-/// `on_crash = "retry"` with `takeovers`. A duration is a text such as `"10s"`, or a [`Duration`]. Mistakes are
-/// reported by [`build`](JobBuilder::build), all of them.
+/// The methods are the attribute's arguments, except that [`every_in`](JobBuilder::every_in) is `every` with
+/// `tz`, [`retries`](JobBuilder::retries) takes `retry_delay`, too, and
+/// [`retry_on_crash`](JobBuilder::retry_on_crash) is `on_crash = "retry"` with `takeovers`. A duration is a
+/// text such as `"10s"`, or a [`Duration`]. Mistakes are reported by [`build`](JobBuilder::build), all of
+/// them.
 #[derive(Clone)]
 #[must_use = "a job is complete with `run` and `build`"]
 pub struct JobBuilder<F = NoFunction> {
@@ -116,8 +117,8 @@ impl<F> JobBuilder<F> {
 
     /// Cancels a run that takes longer, with all its tries.
     ///
-    /// The function is dropped at its next `await`. One that blocks until it returns is recorded as timed out, too,
-    /// whatever it returned: run blocking code with `tokio::task::spawn_blocking`.
+    /// The function is dropped at its next `await`. One that blocks until it returns is recorded as timed
+    /// out, too, whatever it returned: run blocking code with `tokio::task::spawn_blocking`.
     pub fn timeout(self, timeout: impl IntoDuration) -> Self {
         self.duration("timeout", timeout, |policy, timeout| policy.timeout = Some(timeout))
     }

@@ -9,12 +9,12 @@ thread_local! {
     static PRETENDED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Asserts that the code runs under a lease: in a job's run, or under a [lock](crate::locks::Lock::run), a slot or a
-/// leadership.
+/// Asserts that the code runs under a lease: in a job's run, or under a [lock](crate::locks::Lock::run), a
+/// slot or a leadership.
 ///
-/// A run is polled only while its lease is valid (unless it has `on_lost = "continue"`), so no other server is past this
-/// line at the same time, as far as the [promise](crate#what-is-promised-and-what-is-not) goes; under a
-/// [semaphore](crate::locks::Semaphore) at most as many are as there are slots. In a unit test call
+/// A run is polled only while its lease is valid (unless it has `on_lost = "continue"`), so no other server
+/// is past this line at the same time, as far as the [promise](crate#what-is-promised-and-what-is-not) goes;
+/// under a [semaphore](crate::locks::Semaphore) at most as many are as there are slots. In a unit test call
 /// [`testing::pretend_locked`](crate::testing::pretend_locked) first.
 ///
 /// ```should_panic

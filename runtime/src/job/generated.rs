@@ -8,7 +8,8 @@ pub use super::parameters::{FromRun, Needs};
 pub use super::registry::{JobFuture, Registration};
 pub use crate::locks::{Completion, Key, KeyPart, Locking, call, call_once};
 
-/// Not public API. Fails to compile, on the function's name, if the job's future cannot move to another thread.
+/// Not public API. Fails to compile, on the function's name, if the job's future cannot move to another
+/// thread.
 pub fn boxed<F>(future: F, into_outcome: fn(F::Output) -> Result<(), BoxError>) -> JobFuture
 where
     F: Future + Send + 'static,

@@ -62,8 +62,8 @@ pub(crate) struct JobActivity {
     pub(crate) newest: WatchedNumber,
     /// How many runs were released.
     pub(crate) released: WatchedNumber,
-    /// How many runs are still in progress although their lease is lost: they block, or have `on_lost = "continue"`. The
-    /// store would let this server start another run beside them.
+    /// How many runs are still in progress although their lease is lost: they block, or have `on_lost =
+    /// "continue"`. The store would let this server start another run beside them.
     unleased: AtomicUsize,
     /// The task that waits to take over a tick.
     pub(crate) takeover: TakeoverWaiter,
@@ -79,7 +79,8 @@ impl JobActivity {
     }
 }
 
-/// A run that has lost its lease and may still be in progress. While one exists, this server does not claim the job.
+/// A run that has lost its lease and may still be in progress. While one exists, this server does not claim
+/// the job.
 pub(crate) struct UnleasedRun<'a>(&'a Job);
 
 impl<'a> UnleasedRun<'a> {

@@ -84,8 +84,8 @@ impl Run {
         Self::new(Arc::new(context), RunRef { tick: None, fence: 1, attempt: 1 })
     }
 
-    /// The run that this code is in, at any depth of calls; `None` outside of jobs, and in tasks and threads that a job
-    /// has spawned: pass them a clone.
+    /// The run that this code is in, at any depth of calls; `None` outside of jobs, and in tasks and threads
+    /// that a job has spawned: pass them a clone.
     pub fn current() -> Option<Self> {
         super::current::get()
     }
@@ -95,17 +95,17 @@ impl Run {
         &self.state.context.key
     }
 
-    /// The scheduled instant of this run: the same on every server, however late the run starts. `None` for a manual
-    /// run.
+    /// The scheduled instant of this run: the same on every server, however late the run starts. `None` for a
+    /// manual run.
     pub fn tick(&self) -> Option<Timestamp> {
         self.state.id.tick
     }
 
     /// A number greater than that of every earlier run of this job.
     ///
-    /// Send it along with writes, and let the system that is written to refuse a lower number than it has seen: then a
-    /// run that was paused and overtaken cannot damage its successor's work. It is positive and below 2⁵³: exact in SQL,
-    /// in JSON and in Lua.
+    /// Send it along with writes, and let the system that is written to refuse a lower number than it has
+    /// seen: then a run that was paused and overtaken cannot damage its successor's work. It is positive and
+    /// below 2⁵³: exact in SQL, in JSON and in Lua.
     pub fn fence(&self) -> i64 {
         self.state.id.fence
     }
@@ -125,10 +125,11 @@ impl Run {
         &self.state.context.server
     }
 
-    /// Whether this run is cancelled: its lease is lost, its timeout is over, an operator has cancelled it, or the
-    /// shutdown's grace is over.
+    /// Whether this run is cancelled: its lease is lost, its timeout is over, an operator has cancelled it,
+    /// or the shutdown's grace is over.
     ///
-    /// The function is dropped at its next `await` then. Check this in work that runs in other tasks or threads.
+    /// The function is dropped at its next `await` then. Check this in work that runs in other tasks or
+    /// threads.
     pub fn is_cancelled(&self) -> bool {
         self.state.cancelled.is_cancelled()
     }
@@ -138,8 +139,8 @@ impl Run {
         self.state.cancelled.cancelled().await;
     }
 
-    /// A token that is cancelled when this run is [cancelled](Run::is_cancelled), for code that takes a token of
-    /// `tokio-util`. Cancelling the token does not cancel the run.
+    /// A token that is cancelled when this run is [cancelled](Run::is_cancelled), for code that takes a token
+    /// of `tokio-util`. Cancelling the token does not cancel the run.
     ///
     /// ```
     /// # use jobs::{CancellationToken, Run};
@@ -154,22 +155,23 @@ impl Run {
         self.state.cancelled.child_token()
     }
 
-    /// Whether the server has begun to shut down. A job that works through a list checks this between two items.
+    /// Whether the server has begun to shut down. A job that works through a list checks this between two
+    /// items.
     pub fn is_stopping(&self) -> bool {
         self.state.context.stopping.is_raised()
     }
 
-    /// Waits until the server begins to shut down. The run may continue for the shutdown's grace: time to reach a point
-    /// at which it can stop.
+    /// Waits until the server begins to shut down. The run may continue for the shutdown's grace: time to
+    /// reach a point at which it can stop.
     pub async fn stopping(&self) {
         self.state.context.stopping.raised().await;
     }
 
-    /// Sets the progress of this run, for [`Jobs::history`](crate::Jobs::history) on every server. A `total` of 0 means
-    /// that it is not known.
+    /// Sets the progress of this run, for [`Jobs::history`](crate::Jobs::history) on every server. A `total`
+    /// of 0 means that it is not known.
     ///
-    /// It costs no round trip: the next keep-alive carries it, at most a third of the ttl later, and the run's record
-    /// contains it.
+    /// It costs no round trip: the next keep-alive carries it, at most a third of the ttl later, and the
+    /// run's record contains it.
     pub fn set_progress(&self, done: u64, total: u64) {
         let mut progress = lock(&self.state.progress);
         let progress = progress.get_or_insert_default();

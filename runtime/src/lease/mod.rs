@@ -74,8 +74,8 @@ impl HeldLease {
         self.usual_duration
     }
 
-    /// Takes the ticks before this one that no server ran, skipped or reported. The caller reports them, so the store
-    /// need not keep them any longer.
+    /// Takes the ticks before this one that no server ran, skipped or reported. The caller reports them, so
+    /// the store need not keep them any longer.
     pub(crate) fn take_missed(&mut self) -> Vec<Gap> {
         self.lease.reported = self.missed.iter().map(|gap| gap.before).max();
         std::mem::take(&mut self.missed)
@@ -86,8 +86,9 @@ impl HeldLease {
         RunRecord { progress: run.progress(), ..RunRecord::of(&self.lease, ended, ending) }
     }
 
-    /// Extends the lease every third of its ttl until a future completes, whose output is returned, or until the lease is
-    /// lost. A failed extension is retried until the local deadline. Each extension carries the run's progress.
+    /// Extends the lease every third of its ttl until a future completes, whose output is returned, or until
+    /// the lease is lost. A failed extension is retried until the local deadline. Each extension carries the
+    /// run's progress.
     pub(crate) async fn keep_alive<T>(
         &mut self,
         server: &Server,
@@ -143,7 +144,8 @@ impl HeldLease {
         }
     }
 
-    /// A third of the ttl after the last confirmation; sooner for a lease that was won again with little left.
+    /// A third of the ttl after the last confirmation; sooner for a lease that was won again with little
+    /// left.
     fn next_extension(&self) -> Instant {
         let confirmed = self.validity.confirmed_at();
         confirmed + (self.lease.ttl / 3).min(self.validity.deadline().duration_since(confirmed) / 2)
@@ -153,8 +155,8 @@ impl HeldLease {
     pub(crate) async fn extend(&mut self, server: &Server) -> Result<ExtendReply, StoreError> {
         let requests = server.requests(request_timeout(self.lease.ttl));
         let key = &*self.key;
-        // An extension without an answer may have been applied, which changes the record. After a suspend the time since
-        // the last answer is not known.
+        // An extension without an answer may have been applied, which changes the record. After a suspend the
+        // time since the last answer is not known.
         let cached = self.cached.take().filter(|_| !self.validity.is_doubtful());
         let extending = requests.extend(key, &self.lease, cached.as_ref());
         // However many requests it takes, the holder must know at the deadline.
@@ -183,8 +185,8 @@ impl HeldLease {
         Ok(answer.reply)
     }
 
-    /// Sets the duration of each further extension. Until one is confirmed the shorter of both durations counts: an
-    /// extension without an answer may have been applied.
+    /// Sets the duration of each further extension. Until one is confirmed the shorter of both durations
+    /// counts: an extension without an answer may have been applied.
     pub(crate) fn set_ttl(&mut self, server: &Server, ttl: Duration) {
         self.lease.ttl = ttl;
         // A lease that ended earlier than its holder knows must not be restored after its successor.
@@ -221,8 +223,8 @@ impl HeldLease {
         }
     }
 
-    /// Releases a manual lock, which has no record: it is retried for a ttl, after which nothing is left to release.
-    /// Returns `false` if the lease had ended before.
+    /// Releases a manual lock, which has no record: it is retried for a ttl, after which nothing is left to
+    /// release. Returns `false` if the lease had ended before.
     pub(crate) async fn let_go(
         mut self,
         server: &Server,

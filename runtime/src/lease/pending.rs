@@ -10,8 +10,8 @@ use crate::history::RunOutcome;
 use crate::server::{FailOnPanic, Server};
 use crate::store::{Answer, Claim, ClaimReply, Ending, Lease, Outstanding, Registered, StoreError, Verdict};
 
-/// One claim through all its requests. Every request carries the same token, so a request whose answer was lost can be
-/// repeated: it wins again, or learns that it lost.
+/// One claim through all its requests. Every request carries the same token, so a request whose answer was
+/// lost can be repeated: it wins again, or learns that it lost.
 ///
 /// When it is dropped with an unanswered request, a task releases whatever that request may win.
 pub(crate) struct PendingClaim {
@@ -68,8 +68,8 @@ impl PendingClaim {
         };
         let answer = Answer { reply: won, now, sent, written };
         let held = HeldLease::new(&self.server, self.key.clone(), self.kept_alive, answer);
-        // Requests sent before expect another record. One that expects none can still be applied after a quick release
-        // of a manual lock: it holds the key for a ttl and starts nothing.
+        // Requests sent before expect another record. One that expects none can still be applied after a
+        // quick release of a manual lock: it holds the key for a ttl and starts nothing.
         self.outstanding = Outstanding::default();
         Ok(if held.validity().is_lost() { ClaimAnswer::TooLate(held) } else { ClaimAnswer::Won(held) })
     }
@@ -107,7 +107,8 @@ async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Ou
         let left = give_up.saturating_duration_since(tokio::time::Instant::now());
         tokio::select! {
             () = tokio::time::sleep(pause.min(left)) => {}
-            // The server is about to end: a request that is applied later holds the key for a ttl and starts nothing.
+            // The server is about to end: a request that is applied later holds the key for a ttl and starts
+            // nothing.
             () = server.cancel_runs.raised() => {
                 drop(requests.give_back(key, &lease, &ending, &mut outstanding).await);
                 return;

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::Timestamp;
 use crate::util::clock::Clock;
 
-/// An estimate of the store's time: the time of one reply, plus the time since then by this server's steady clock. It
-/// does not depend on a wall clock that is wrong or is set while the server runs.
+/// An estimate of the store's time: the time of one reply, plus the time since then by this server's steady
+/// clock. It does not depend on a wall clock that is wrong or is set while the server runs.
 pub(crate) struct StoreClock {
     wall: Arc<dyn Clock>,
     anchor: Mutex<Anchor>,
@@ -18,8 +18,8 @@ pub(crate) struct StoreClock {
     forward_jumps: Arc<ForwardJumps>,
 }
 
-/// Remembers that the store's clock was found far ahead of the estimate: this machine may have been paused, with both of
-/// its clocks. Leases that were confirmed before must be confirmed again.
+/// Remembers that the store's clock was found far ahead of the estimate: this machine may have been paused,
+/// with both of its clocks. Leases that were confirmed before must be confirmed again.
 #[derive(Default)]
 pub(crate) struct ForwardJumps(Mutex<Option<ForwardJump>>);
 
@@ -31,8 +31,8 @@ struct ForwardJump {
 }
 
 impl ForwardJumps {
-    /// Whether a confirmation by a request sent at this instant is doubtful: the pause may have been after the request was
-    /// applied. The answer that showed the pause is newer than it.
+    /// Whether a confirmation by a request sent at this instant is doubtful: the pause may have been after
+    /// the request was applied. The answer that showed the pause is newer than it.
     pub(crate) fn makes_doubtful(&self, sent: Instant) -> bool {
         self.last().is_some_and(|jump| jump.received > sent && jump.sent != sent)
     }
@@ -46,7 +46,8 @@ impl ForwardJumps {
     }
 }
 
-/// How far the store's clock must be ahead of the estimate, beyond the uncertainty of a reply, to count as a jump.
+/// How far the store's clock must be ahead of the estimate, beyond the uncertainty of a reply, to count as a
+/// jump.
 const FORWARD_JUMP: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy)]
@@ -56,7 +57,8 @@ struct Anchor {
     error: Duration,
 }
 
-/// Both of this machine's clocks, read together. Read before a request, so that a suspend during it is noticed.
+/// Both of this machine's clocks, read together. Read before a request, so that a suspend during it is
+/// noticed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockReading {
     pub(crate) steady: Instant,
@@ -103,8 +105,8 @@ impl StoreClock {
 
     /// Learns from a reply: it was decided at `time`, somewhere between `sent` and now.
     ///
-    /// It counts as decided now. The estimate is behind the store's clock by at most the reply's travel time and never
-    /// ahead of it, so a server that follows it does not claim a tick before it is due.
+    /// It counts as decided now. The estimate is behind the store's clock by at most the reply's travel time
+    /// and never ahead of it, so a server that follows it does not claim a tick before it is due.
     pub(crate) fn learn(&self, sent: Instant, time: Timestamp) {
         let received = Instant::now();
         let error = received.duration_since(sent);
@@ -139,8 +141,8 @@ impl StoreClock {
         self.steps.subscribe()
     }
 
-    /// Sleeps until the store's clock shows this time. Returns `false` early if the clock was corrected since the last
-    /// `false`.
+    /// Sleeps until the store's clock shows this time. Returns `false` early if the clock was corrected since
+    /// the last `false`.
     pub(crate) async fn sleep_until(&self, time: Timestamp, corrections: &mut watch::Receiver<u64>) -> bool {
         loop {
             let wait = time.since(self.now());

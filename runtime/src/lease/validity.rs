@@ -13,8 +13,8 @@ use crate::util::clock::Clock;
 use crate::util::lock;
 use crate::util::watched::Flag;
 
-/// How long a holder can rely on its lease: from before the request of the last confirmation was sent, less a margin. A
-/// holder that relies on it stops before the store grants the key to another one.
+/// How long a holder can rely on its lease: from before the request of the last confirmation was sent, less a
+/// margin. A holder that relies on it stops before the store grants the key to another one.
 pub(crate) struct Validity {
     wall: Arc<dyn Clock>,
     forward_jumps: Arc<ForwardJumps>,
@@ -73,7 +73,8 @@ impl Validity {
         self.wake();
     }
 
-    /// The next extension has another ttl, which may be shorter, and may be applied even if its answer is lost.
+    /// The next extension has another ttl, which may be shorter, and may be applied even if its answer is
+    /// lost.
     pub(crate) fn set_ttl(&self, now: ClockReading, margin: Duration, ttl: Duration) {
         let mut confirmed = lock(&self.confirmed);
         let deadline = now.steady + ttl.saturating_sub(margin);
@@ -90,7 +91,8 @@ impl Validity {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        // Reading the wall clock, too, takes twice as long, and does not decide for a lease that is kept alive.
+        // Reading the wall clock, too, takes twice as long, and does not decide for a lease that is kept
+        // alive.
         self.is_over(self.deadline(), Instant::now())
             || (!self.kept_alive && self.certainty() == Certainty::Lost)
     }

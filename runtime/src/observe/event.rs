@@ -110,15 +110,15 @@ pub enum EventKind {
         /// The tick.
         tick: Timestamp,
     },
-    /// Ticks passed that no server ran or skipped: no server or no store was available, or the ticks waited in vain
-    /// for a long run to end. Reported by the server that wins the next tick.
+    /// Ticks passed that no server ran or skipped: no server or no store was available, or the ticks waited
+    /// in vain for a long run to end. Reported by the server that wins the next tick.
     Missed {
         /// How many ticks; counting stops at 1000.
         count: usize,
         /// The first of them.
         first: Timestamp,
-        /// The end of the gap: the next tick that was claimed or skipped, usually the one that was won; or the instant
-        /// at which the job was resumed or its schedule changed.
+        /// The end of the gap: the next tick that was claimed or skipped, usually the one that was won; or
+        /// the instant at which the job was resumed or its schedule changed.
         won: Timestamp,
     },
     /// Another server has another schedule for the job: during a deploy, or because a server was not updated.
@@ -142,16 +142,16 @@ pub enum EventKind {
     },
     /// The store answers again.
     StoreBack,
-    /// The application's runtime polls no task: a deadlock, or code that blocks. Meanwhile this server claims nothing
-    /// and is not [ready](crate::Health).
+    /// The application's runtime polls no task: a deadlock, or code that blocks. Meanwhile this server claims
+    /// nothing and is not [ready](crate::Health).
     ApplicationBlocked,
     /// The application's runtime polls tasks again.
     ApplicationBack,
-    /// A run has been in one poll for longer than its ttl: code without an `await`. It keeps its lease, so no other
-    /// server runs the job; move such code to `tokio::task::spawn_blocking`. Reported once per run.
+    /// A run has been in one poll for longer than its ttl: code without an `await`. It keeps its lease, so no
+    /// other server runs the job; move such code to `tokio::task::spawn_blocking`. Reported once per run.
     RunBlocked(RunRef),
-    /// A run could not be cancelled at its timeout, because its code did not reach an `await`, and returned later. It
-    /// is recorded as [timed out](EventKind::TimedOut), whatever it returned; move blocking code to
+    /// A run could not be cancelled at its timeout, because its code did not reach an `await`, and returned
+    /// later. It is recorded as [timed out](EventKind::TimedOut), whatever it returned; move blocking code to
     /// `tokio::task::spawn_blocking`.
     ReturnedAfterTimeout(RunRef),
     /// A manual lock, a slot or a leadership could no longer be proved, and its holder was notified.
@@ -206,8 +206,8 @@ pub enum SkipReason {
     NotReplicated(String),
     /// A run of the job that has lost its lease is still in progress here.
     StillRunning,
-    /// The tick was won, but the application's runtime did not poll the job's function in time, so the lease was
-    /// released.
+    /// The tick was won, but the application's runtime did not poll the job's function in time, so the lease
+    /// was released.
     ApplicationBlocked,
     /// The store did not answer while the tick could still start.
     StoreUnavailable(String),

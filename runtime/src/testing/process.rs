@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 use crate::util::lock;
 
-/// Tasks that behave like the threads of one process: none is polled while it is stopped, and all are dropped when it
-/// is killed.
+/// Tasks that behave like the threads of one process: none is polled while it is stopped, and all are dropped
+/// when it is killed.
 pub(crate) struct SimulatedProcess {
     runtime: Handle,
     tasks: Mutex<TaskTable>,

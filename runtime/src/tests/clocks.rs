@@ -81,8 +81,8 @@ async fn job_with_a_grace_beyond_the_calendar_still_runs_after_a_clock_correctio
     assert_eq!(runs.ticks(), [60, 120, 180]);
 }
 
-/// A look is on its way over one connection when an extension is sent, and answered, over another one. Then the machine is
-/// paused with both of its clocks; the look is answered when it continues.
+/// A look is on its way over one connection when an extension is sent, and answered, over another one. Then
+/// the machine is paused with both of its clocks; the look is answered when it continues.
 #[tokio::test(start_paused = true)]
 async fn pause_shown_by_an_earlier_request_makes_a_later_confirmation_doubtful() {
     let clock = TestClock::new();

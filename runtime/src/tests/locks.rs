@@ -102,8 +102,9 @@ async fn shortened_unnoticed(link: &Link, clock: &Arc<TestClock>) -> crate::lock
     guard
 }
 
-/// An extension that shortens a lock is applied, and its answer is lost. Then the machine is suspended for longer than the new ttl
-/// and for less than the old one; meanwhile another server has acquired and released the lock.
+/// An extension that shortens a lock is applied, and its answer is lost. Then the machine is suspended for
+/// longer than the new ttl and for less than the old one; meanwhile another server has acquired and released
+/// the lock.
 #[tokio::test(start_paused = true)]
 async fn lock_whose_shorter_ttl_was_applied_without_an_answer_is_not_restored_after_its_successor() {
     let (clock, store_clock) = (TestClock::new(), TestClock::new());

@@ -1,5 +1,6 @@
-//! Scheduler, claim, run and lease on Tokio's paused clock: hours pass in milliseconds, and every interleaving
-//! of time is exact. What crosses processes is tested on real stores, in the workspace's `tests` folder.
+//! Scheduler, claim, run and lease on Tokio's paused clock: hours pass in milliseconds, and every
+//! interleaving of time is exact. What crosses processes is tested on real stores, in the workspace's `tests`
+//! folder.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -66,8 +67,8 @@ impl Clock for TestClock {
     }
 }
 
-/// A memory store that can be cut off, before or after a request is applied, that has something under the key "damaged" that
-/// cannot be read, and whose looks at the key "defect" panic after noon.
+/// A memory store that can be cut off, before or after a request is applied, that has something under the key
+/// "damaged" that cannot be read, and whose looks at the key "defect" panic after noon.
 #[derive(Clone)]
 struct Link {
     store: MemoryStore,

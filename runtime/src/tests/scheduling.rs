@@ -39,7 +39,8 @@ async fn slow_clock_is_corrected_by_the_stores_first_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn only_the_newest_tick_is_claimed_after_a_suspend() {
-    // A suspended machine: its wall clock, which is also the store's, moves on; its steady clock stands still.
+    // A suspended machine: its wall clock, which is also the store's, moves on; its steady clock stands
+    // still.
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("sleeper", &link, clock.clone());

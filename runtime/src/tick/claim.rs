@@ -1,4 +1,5 @@
-//! The claim of a tick: repeated with one token until the store has decided, or until the tick can no longer start.
+//! The claim of a tick: repeated with one token until the store has decided, or until the tick can no longer
+//! start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +33,8 @@ impl ClaimOutcome {
     }
 }
 
-/// A tick is claimed again if the scheduler is at most this far ahead of the store's clock. Beyond, the timetable is
-/// made anew.
+/// A tick is claimed again if the scheduler is at most this far ahead of the store's clock. Beyond, the
+/// timetable is made anew.
 const LONGEST_EARLY_WAIT: Duration = Duration::from_secs(1);
 
 /// Claims a tick for as long as it may still start.

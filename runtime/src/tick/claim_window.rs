@@ -33,7 +33,8 @@ impl<'a> ClaimWindow<'a> {
         Self { job, tick, takes_over, in_time: tick + delay + grace, backoff: Backoff::new() }
     }
 
-    /// The latest start; `None` for a missed tick that runs once and for a takeover, which may start at any time.
+    /// The latest start; `None` for a missed tick that runs once and for a takeover, which may start at any
+    /// time.
     fn last_start(&self) -> Option<Timestamp> {
         let bounded = !self.takes_over && self.job.policy.missed == Missed::Skip;
         bounded.then_some(self.in_time)
@@ -87,7 +88,8 @@ impl<'a> ClaimWindow<'a> {
         if server.no_new_runs.is_raised() {
             return Some(SkipReason::Stopping);
         }
-        // Checked first, since `is_pointless` resolves for it: a claim that waits on would be woken for it again.
+        // Checked first, since `is_pointless` resolves for it: a claim that waits on would be woken for it
+        // again.
         let newest = Timestamp::from_micros(self.job.activity.newest.get());
         if newest > self.tick && !self.takes_over {
             return Some(SkipReason::Superseded(newest));
@@ -97,8 +99,8 @@ impl<'a> ClaimWindow<'a> {
 
     /// The time until the holder may be gone; `None` if this tick does not wait for it.
     ///
-    /// A run that ends on this server is noticed at once. Of other servers' runs only the end of the lease is known;
-    /// servers that take a tick over come first then.
+    /// A run that ends on this server is noticed at once. Of other servers' runs only the end of the lease is
+    /// known; servers that take a tick over come first then.
     pub(crate) fn wait_for_holder(&self, holder: &Holder, now: Timestamp) -> Option<Duration> {
         let missed = self.last_start().is_none() && now > self.in_time;
         if !missed && self.job.policy.overlap == Overlap::Skip {
@@ -113,7 +115,8 @@ impl<'a> ClaimWindow<'a> {
         }
     }
 
-    /// The time to wait for a run on this server that has lost its lease; `None` if this tick does not wait for it.
+    /// The time to wait for a run on this server that has lost its lease; `None` if this tick does not wait
+    /// for it.
     pub(crate) fn wait_for_own_run(&self, server: &Server) -> Option<Duration> {
         match self.last_start() {
             None => Some(self.job.policy.ttl),

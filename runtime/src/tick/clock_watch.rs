@@ -10,8 +10,8 @@ const COMPARE: Duration = Duration::from_secs(5);
 /// The difference between the clocks that counts as a suspend or a step.
 const SUSPICIOUS: Duration = Duration::from_millis(250);
 
-/// Compares the clock that stands still while the machine is suspended with the one that can be set. When they disagree,
-/// asks the store for its time. (Otherwise every heartbeat does.)
+/// Compares the clock that stands still while the machine is suspended with the one that can be set. When
+/// they disagree, asks the store for its time. (Otherwise every heartbeat does.)
 pub(crate) async fn watch_clock(server: Arc<Server>) {
     let _fail_on_panic = FailOnPanic(server.clone());
     let mut seen = server.time.read_clocks();

@@ -74,7 +74,8 @@ impl<'a> Execution<'a> {
         TryTask { handle: self.server.app.spawn(call.poll_under_lease()), polls }
     }
 
-    /// Watches over the run, and calls its function again after a failure. Returns only when its future is gone.
+    /// Watches over the run, and calls its function again after a failure. Returns only when its future is
+    /// gone.
     pub(crate) async fn watch(&self, first_try: TryTask) -> Ending {
         if !self.begins(&first_try).await {
             return Ending::of(RunOutcome::NotStarted, self.server.history_limit);
@@ -90,8 +91,8 @@ impl<'a> Execution<'a> {
         report::ended(self.server, self.job, self.run.id(), record);
     }
 
-    /// Waits for the first poll of the job's function. A try that has not begun in time is revoked: a server whose
-    /// application hangs must not keep other servers from the job.
+    /// Waits for the first poll of the job's function. A try that has not begun in time is revoked: a server
+    /// whose application hangs must not keep other servers from the job.
     async fn begins(&self, TryTask { handle, polls }: &TryTask) -> bool {
         let begins = tokio::select! {
             biased;
@@ -116,8 +117,8 @@ impl<'a> Execution<'a> {
             let TryResult { outcome, error, stopped_by, returned_after } =
                 self.watch_try(&run, this_try, timeout.as_mut(), overrun.as_mut()).await;
             if returned_after.zip(left).is_some_and(|(took, left)| took > left) {
-                // It could not be cancelled at its timeout. What it returned does not count: a caller who sets a timeout
-                // relies on it.
+                // It could not be cancelled at its timeout. What it returned does not count: a caller who
+                // sets a timeout relies on it.
                 run.cancel();
                 self.emit(EventKind::ReturnedAfterTimeout(self.run.id()));
                 return self.ending(RunOutcome::TimedOut, Some(returned_after_timeout(error)), failed_tries);

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::util::lock;
 use crate::util::watched::Flag;
 
-/// A try is waiting until the first poll of its function, and can be revoked until then: it begins or is revoked, never
-/// both.
+/// A try is waiting until the first poll of its function, and can be revoked until then: it begins or is
+/// revoked, never both.
 #[derive(Default)]
 pub(crate) struct PollTracker {
     phase: AtomicU8,

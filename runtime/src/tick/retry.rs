@@ -7,8 +7,8 @@ use crate::util::backoff::up_to;
 /// The longest pause, unless the first one is longer already.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// A random duration below a bound that doubles with each retry: runs that failed for the same reason do not retry at
-/// the same time.
+/// A random duration below a bound that doubles with each retry: runs that failed for the same reason do not
+/// retry at the same time.
 pub(crate) fn pause(delay: Duration, retry: u32) -> Duration {
     up_to(bound(delay, retry))
 }

@@ -34,7 +34,8 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
         }
         // A server whose application is blocked leaves its ticks to other servers.
         server.application_answers().await;
-        // After a pause of the whole process, runs that have lost their lease notice it before new ticks are claimed.
+        // After a pause of the whole process, runs that have lost their lease notice it before new ticks are
+        // claimed.
         yield_to_ready_tasks().await;
         let now = server.time.now();
         while let Some(due) = timetable.take_due(now) {
@@ -64,7 +65,8 @@ async fn fire(server: Arc<Server>, due: DueTick, not_due: UnboundedSender<usize>
     }
 }
 
-/// Lets every task that is ready be polled first. (`yield_now` reverses the order of tasks that yield together.)
+/// Lets every task that is ready be polled first. (`yield_now` reverses the order of tasks that yield
+/// together.)
 async fn yield_to_ready_tasks() {
     let mut yielded = false;
     poll_fn(|polling| {

@@ -15,8 +15,9 @@ use crate::server::Server;
 use crate::store::Unfinished;
 use crate::util::lock;
 
-/// Waits until the lease of an unfinished tick should have ended, and claims the tick: the lease was extended or
-/// released, or the tick is free to take over. At most one claim per ttl, and one of these per job and server.
+/// Waits until the lease of an unfinished tick should have ended, and claims the tick: the lease was extended
+/// or released, or the tick is free to take over. At most one claim per ttl, and one of these per job and
+/// server.
 pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfinished) {
     let mut next = job.activity.takeover.begin(unfinished);
     while let Some(Unfinished { tick, remaining }) = next {
@@ -72,7 +73,8 @@ enum WaiterState {
 }
 
 impl TakeoverWaiter {
-    /// Returns the tick to the caller if it is the only one to wait; otherwise queues it for the task that waits.
+    /// Returns the tick to the caller if it is the only one to wait; otherwise queues it for the task that
+    /// waits.
     fn begin(&self, unfinished: Unfinished) -> Option<Unfinished> {
         self.change(|state| match state {
             WaiterState::Idle => (WaiterState::Waiting, Some(unfinished)),

@@ -13,7 +13,8 @@ use crate::store::TickClaim;
 /// The next tick of every job, the earliest first. Pure: the time is passed in.
 pub(crate) struct Timetable {
     jobs: Vec<TimetableJob>,
-    /// When each planned tick is due, and the index of its job. Holds exactly the jobs that have a planned tick.
+    /// When each planned tick is due, and the index of its job. Holds exactly the jobs that have a planned
+    /// tick.
     queue: BTreeSet<(Timestamp, usize)>,
     /// The ticks that were taken and whose successor is not planned yet, each with the index of its job.
     taken: Vec<(usize, PlannedTick)>,
@@ -24,7 +25,8 @@ struct TimetableJob {
     planned: Option<PlannedTick>,
 }
 
-/// A tick and its neighbours. They are computed ahead of time: for cron that takes longer than to start a run.
+/// A tick and its neighbours. They are computed ahead of time: for cron that takes longer than to start a
+/// run.
 #[derive(Clone, Copy)]
 struct PlannedTick {
     previous: Option<Timestamp>,
@@ -62,7 +64,8 @@ impl Timetable {
         self.queue.first().map(|(due, _)| *due)
     }
 
-    /// Takes a tick that is due. Its successor is planned by [`next_due`](Self::next_due), when no due tick is left.
+    /// Takes a tick that is due. Its successor is planned by [`next_due`](Self::next_due), when no due tick
+    /// is left.
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<DueTick> {
         self.queue.first().filter(|(due, _)| *due <= now)?;
         let (_, index) = self.queue.pop_first()?;
@@ -76,8 +79,8 @@ impl Timetable {
         Some(DueTick { index, job: entry.job.clone(), claim })
     }
 
-    /// Plans a job anew after the clock was corrected, with every tick that may still start. The store knows which of
-    /// them were decided.
+    /// Plans a job anew after the clock was corrected, with every tick that may still start. The store knows
+    /// which of them were decided.
     pub(crate) fn plan_again(&mut self, index: usize, now: Timestamp) {
         let entry = &self.jobs[index];
         let Some(PlannedTick { tick: planned, .. }) = entry.planned else { return };
@@ -126,8 +129,8 @@ impl PlannedTick {
     }
 }
 
-/// The newest tick that has passed, if it may still have to run: no server could start it, or the one that did may be
-/// gone. Otherwise the next tick.
+/// The newest tick that has passed, if it may still have to run: no server could start it, or the one that
+/// did may be gone. Otherwise the next tick.
 fn first_tick(policy: &Policy, now: Timestamp) -> Option<Timestamp> {
     let schedule = policy.schedule.as_ref()?;
     let may_have_to_run = |tick: Timestamp| {
@@ -137,7 +140,8 @@ fn first_tick(policy: &Policy, now: Timestamp) -> Option<Timestamp> {
     schedule.newest_at(now).filter(|tick| may_have_to_run(*tick)).or_else(|| schedule.next_after(now))
 }
 
-/// The tick to claim. After a gap (a suspended machine, a stalled process) only the newest due tick is claimed.
+/// The tick to claim. After a gap (a suspended machine, a stalled process) only the newest due tick is
+/// claimed.
 fn newest_due(policy: &Policy, planned: PlannedTick, now: Timestamp) -> Option<PlannedTick> {
     if planned.next.is_none_or(|next| next > now) {
         return Some(planned);
@@ -145,7 +149,8 @@ fn newest_due(policy: &Policy, planned: PlannedTick, now: Timestamp) -> Option<P
     let schedule = policy.schedule.as_ref()?;
     let mut newest = schedule.newest_at(now);
     if newest.is_some_and(|tick| tick + policy.delay_of(tick) > now) {
-        // Its jitter is not over. Its predecessor is due, since a jitter is shorter than the gap between ticks.
+        // Its jitter is not over. Its predecessor is due, since a jitter is shorter than the gap between
+        // ticks.
         newest = newest.and_then(|tick| schedule.newest_at(tick - JUST_BEFORE));
     }
     let newest = newest.map_or(planned.tick, |newest| newest.max(planned.tick));

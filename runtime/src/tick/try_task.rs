@@ -49,8 +49,8 @@ impl TryResult {
         Self { returned_after: Some(after), ..Self::new(outcome, error) }
     }
 
-    /// The result of a task. A function that was cancelled may panic when it is dropped: that is recorded as its error,
-    /// not as its outcome.
+    /// The result of a task. A function that was cancelled may panic when it is dropped: that is recorded as
+    /// its error, not as its outcome.
     pub(crate) fn of(joined: Result<Self, JoinError>, stopped_by: Option<RunOutcome>) -> Self {
         let result = match joined {
             Ok(result) => result,
@@ -75,9 +75,9 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Calls the function, and polls it only while its lease is valid. A process that was stopped or suspended may find
-    /// its lease expired when it continues, before it could be notified: the function must not even continue to its
-    /// next `await`.
+    /// Calls the function, and polls it only while its lease is valid. A process that was stopped or
+    /// suspended may find its lease expired when it continues, before it could be notified: the function must
+    /// not even continue to its next `await`.
     pub(crate) async fn poll_under_lease(self) -> TryResult {
         let Self { job, run, states, validity, polls, span } = self;
         let ignores_loss = job.policy.on_lost == OnLost::Continue;

@@ -29,7 +29,8 @@ impl WatchedNumber {
     /// Waits until the number is greater than this.
     pub(crate) async fn exceeds(&self, bound: i64) {
         loop {
-            // Created before the number is read: it is notified of a change from here on, even before it is first polled.
+            // Created before the number is read: it is notified of a change from here on, even before it is
+            // first polled.
             let changed = self.changed.notified();
             if self.get() > bound {
                 return;
