@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
-use jobs::locks::Locked;
+use anyhow::ensure;
+use jobs::locks::NotRun;
 use jobs::{Run, locked};
 use tokio::time::sleep;
 
@@ -38,32 +38,33 @@ async fn main() -> anyhow::Result<()> {
     let jobs = jobs::builder().without_jobs().url("memory://locked-function").start_all().await?;
 
     let (one, two) = tokio::join!(charge(7, "4111"), charge(7, "4111"));
-    let (one, two) = (told("first click", one)?, told("second click", two)?);
+    let (one, two) = (report("first click", one)?, report("second click", two)?);
     ensure!(one != two, "one click should have charged, and one not");
-    ensure!(!told("third click", charge(7, "4111").await)?, "it was charged already");
+    ensure!(!report("third click", charge(7, "4111").await)?, "it was charged already");
 
-    let declined = charge(8, "9999").await.into_result()?;
+    let declined = charge(8, "9999").await?;
     println!("order 8: {}", declined.expect_err("not a card that is accepted"));
-    println!("order 8: {}", charge(8, "4111").await.into_result()??); // an error leaves it to be done
+    println!("order 8: {}", charge(8, "4111").await??); // an error leaves it to be done
 
     let warehouse = Warehouse { name: "north" };
     let (one, two) = tokio::join!(warehouse.pack(7), warehouse.pack(8));
-    ensure!(one.is_ran() && two.is_ran(), "both should have been packed: {one:?}, {two:?}");
+    one.and(two)?; // both were packed
     jobs.shutdown().await;
     Ok(())
 }
 
-/// Says what became of a click, and whether it charged.
-fn told(click: &str, charged: Locked<anyhow::Result<String>>) -> anyhow::Result<bool> {
-    let ran = charged.is_ran();
+/// Prints the result of a click, and returns whether it charged.
+fn report(click: &str, charged: Result<anyhow::Result<String>, NotRun>) -> anyhow::Result<bool> {
     match charged {
-        Locked::Ran(receipt) => println!("{click}: {}", receipt?),
-        Locked::Held { holder, .. } => {
+        Ok(receipt) => {
+            println!("{click}: {}", receipt?);
+            return Ok(true);
+        }
+        Err(NotRun::Held { holder, .. }) => {
             println!("{click}: {} is charging", holder.server.as_deref().unwrap_or("another program"));
         }
-        Locked::AlreadyDone { at, .. } => println!("{click}: it was charged at {at}"),
-        Locked::Failed(error) => return Err(error.into()),
-        other => bail!("{click}: {other:?}"),
+        Err(NotRun::AlreadyDone { at, .. }) => println!("{click}: it was charged at {at}"),
+        Err(error) => return Err(error.into()),
     }
-    Ok(ran)
+    Ok(false)
 }

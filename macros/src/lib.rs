@@ -95,7 +95,7 @@ pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes an `async fn` lock before it runs: of all who call it for the same key, on all servers, one runs at a time.
 ///
 /// ```
-/// use jobs::{locked, locks::Locked};
+/// use jobs::{locked, locks::NotRun};
 ///
 /// /// Charges the card, once a day at most.
 /// #[locked(key = "payment:{order_id}", ttl = "30s", wait = "5s", within = "24h")]
@@ -106,20 +106,20 @@ pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let jobs = jobs::builder().without_jobs().url("memory://locked").start_all().await?;
-/// let receipt = charge(7, 300).await.into_result()??;
+/// let receipt = charge(7, 300).await??;
 /// assert_eq!(receipt, "300 for order 7");
 ///
 /// match charge(7, 300).await {
-///     Locked::AlreadyDone { at, .. } => println!("order 7 was charged at {at}"),
+///     Err(NotRun::AlreadyDone { at, .. }) => println!("order 7 was charged at {at}"),
 ///     other => panic!("{other:?}"),
 /// }
-/// assert!(charge(8, 300).await.is_ran(), "another order has a lock of its own");
+/// assert!(charge(8, 300).await.is_ok(), "another order has another lock");
 /// # jobs.shutdown().await;
 /// # Ok(()) }
 /// ```
 ///
-/// The function returns a `jobs::locks::Locked` of what it returned before: it may have run, or somebody holds the lock, or the
-/// work was done already, or there is no lock to be had.
+/// The function returns `Result<T, jobs::locks::NotRun>`, where `T` is the return type that you wrote. It did not run if
+/// another caller holds the lock, if an earlier call succeeded, or if the lock cannot be acquired.
 ///
 /// # Arguments
 ///
@@ -148,12 +148,13 @@ pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// # The function
 ///
 /// It is any `async fn` with a body: a free function, a method that takes `self` in whatever way, generic, with
-/// patterns, in the `impl` of a trait whose method returns a `Locked`. In it `Run::current()` has the fence, and
+/// patterns, in the `impl` of a trait whose method returns
+/// `Result<T, NotRun>`. In it `Run::current()` has the fence, and
 /// `assert_locked()` passes. It runs on the task of its caller, and only while the lock is held: when that is lost, it is
 /// dropped at its next `await`. The scheduler is the one at hand, as for `jobs::lock`.
 ///
 /// With `within` it returns `()` or a `Result`. Only success counts as done; after an error, a panic or a crash the next
-/// call runs it. Its error comes back in `Locked::Ran`.
+/// call runs it. Its own error is in the `Ok`: `charge(7).await??`.
 ///
 /// # What it does not do
 ///

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use jobs::locks::Locked;
+use jobs::locks::NotRun;
 use jobs::{Run, locked};
 
 use super::kit::server;
@@ -74,7 +74,7 @@ async fn raw(r#type: u8) -> Box<dyn Display> {
 }
 
 trait Import {
-    async fn import(&self, supplier: &str) -> Locked<String>;
+    async fn import(&self, supplier: &str) -> Result<String, NotRun>;
 }
 
 impl Import for Shop {
@@ -88,14 +88,14 @@ impl Import for Shop {
 async fn methods_lock_by_what_they_belong_to() {
     let jobs = server("methods").await;
     jobs.scope(async {
-        let mut shop = Shop::open(3).await.ran().unwrap();
+        let mut shop = Shop::open(3).await.unwrap();
         let order = Order { id: 7, lines: ("tea".to_owned(), 2) };
-        assert_eq!(shop.look(&order).await.ran().unwrap(), "shop:3:7");
-        assert_eq!(shop.sell(2).await.ran(), Some(Ok(2)));
-        assert_eq!(shop.sell(3).await.ran(), Some(Ok(5)));
-        assert_eq!(shop.longest("tea", "cups").await.ran(), Some("cups"));
-        assert_eq!(shop.import("acme inc.").await.ran().unwrap(), "import:acme.20inc.. into 3");
-        assert_eq!(shop.close().await.ran().unwrap(), ("shop:3/close".to_owned(), 5));
+        assert_eq!(shop.look(&order).await.unwrap(), "shop:3:7");
+        assert_eq!(shop.sell(2).await.ok(), Some(Ok(2)));
+        assert_eq!(shop.sell(3).await.ok(), Some(Ok(5)));
+        assert_eq!(shop.longest("tea", "cups").await.ok(), Some("cups"));
+        assert_eq!(shop.import("acme inc.").await.unwrap(), "import:acme.20inc.. into 3");
+        assert_eq!(shop.close().await.unwrap(), ("shop:3/close".to_owned(), 5));
     })
     .await;
 }
@@ -104,11 +104,11 @@ async fn methods_lock_by_what_they_belong_to() {
 async fn generics_patterns_and_names_that_are_keywords_work() {
     let jobs = server("generics").await;
     jobs.scope(async {
-        let (key, list) = generic(7, "x:y", vec![1]).await.ran().unwrap();
+        let (key, list) = generic(7, "x:y", vec![1]).await.unwrap();
         assert_eq!((key.as_str(), list), ("generic:7:x.3Ay", vec![1, 7]));
         let order = Order { id: 7, lines: ("tea".to_owned(), 2) };
-        assert_eq!(patterns((1, 2), order).await.ran().unwrap(), "patterns:1:7:2 tea");
-        assert_eq!(raw(9).await.ran().unwrap().to_string(), "raw:9 9");
+        assert_eq!(patterns((1, 2), order).await.unwrap(), "patterns:1:7:2 tea");
+        assert_eq!(raw(9).await.unwrap().to_string(), "raw:9 9");
     })
     .await;
 }
@@ -121,9 +121,9 @@ async fn a_call_can_move_to_another_thread() {
         jobs.scope(async {
             let sold = shop.sell(4).await;
             let name = shop.longest("a", "b").await;
-            assert_eq!(name.ran(), Some("b"));
-            let (key, _) = generic(1_u8, "n", Vec::new()).await.ran().unwrap();
-            (sold.ran(), key)
+            assert_eq!(name.ok(), Some("b"));
+            let (key, _) = generic(1_u8, "n", Vec::new()).await.unwrap();
+            (sold.ok(), key)
         })
         .await
     });
@@ -154,7 +154,7 @@ async fn a_question_mark_ends_the_function_and_not_its_caller() {
     }
 
     async fn twice(text: &str) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(question(text).await.into_result()?? * 2)
+        Ok(question(text).await?? * 2)
     }
 
     let jobs = server("question").await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::locks::{LockError, Locked, NotRun};
+use jobs::locks::{LockError, NotRun};
 use jobs::{Run, locked};
 
 use super::kit::{Gate, server};
@@ -39,18 +39,16 @@ async fn of_two_callers_one_runs_and_the_other_is_told_who() {
     let others = async {
         gate.arrival().await;
         let second = two.scope(charge(7, &gate)).await;
-        let Locked::Held { key, holder } = &second else { panic!("{second:?}") };
+        let error = second.unwrap_err();
+        let NotRun::Held { key, holder } = &error else { panic!("{error:?}") };
         assert_eq!((key.as_str(), holder.server.as_deref()), ("payment:7", Some(one.server())));
-        assert!(!second.is_ran());
-        let error = second.into_result().unwrap_err();
         let expected = format!("not run, because the lock \"payment:7\" is held by {} for ", one.server());
         assert!(error.to_string().starts_with(&expected), "{error}");
-        assert!(matches!(error, NotRun::Held { .. }));
         gate.open();
     };
-    assert_eq!(tokio::join!(first, others).0.ran(), Some(7));
+    assert_eq!(tokio::join!(first, others).0.ok(), Some(7));
     gate.open();
-    assert_eq!(two.scope(charge(7, &gate)).await.ran(), Some(7), "it is free when the first has returned");
+    assert_eq!(two.scope(charge(7, &gate)).await.ok(), Some(7), "it is free when the first has returned");
     assert_eq!(gate.entered(), 2);
 }
 
@@ -79,7 +77,7 @@ async fn another_value_is_another_lock() {
         gate.open();
     };
     let ((seven, eight), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
-    assert_eq!((seven.ran(), eight.ran()), (Some(7), Some(8)));
+    assert_eq!((seven.ok(), eight.ok()), (Some(7), Some(8)));
 }
 
 #[tokio::test]
@@ -89,7 +87,7 @@ async fn a_wait_ends_when_it_is_over() {
     let gate = Gate::default();
     let begun = Instant::now();
     let waited = jobs.scope(charge_soon(7, &gate)).await;
-    assert!(matches!(waited, Locked::Held { .. }), "{waited:?}");
+    assert!(matches!(waited, Err(NotRun::Held { .. })), "{waited:?}");
     assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
     assert_eq!(gate.entered(), 0);
 }
@@ -108,7 +106,7 @@ async fn those_who_wait_for_ever_run_one_after_the_other() {
         gate.open();
     };
     let ((one, two), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
-    assert!(one.is_ran() && two.is_ran());
+    assert!(one.is_ok() && two.is_ok());
 }
 
 #[tokio::test]
@@ -117,22 +115,22 @@ async fn the_key_is_the_one_that_a_lock_by_hand_has() {
     let _guard = jobs.lock("payment:7").acquire().await.unwrap();
     let gate = Gate::default();
     gate.open();
-    assert!(!jobs.scope(charge(7, &gate)).await.is_ran());
-    assert!(jobs.scope(charge(8, &gate)).await.is_ran());
+    assert!(!jobs.scope(charge(7, &gate)).await.is_ok());
+    assert!(jobs.scope(charge(8, &gate)).await.is_ok());
 }
 
 #[locked(key = "countdown", wait = "100ms")]
 async fn countdown(left: u32) -> Option<bool> {
     match left {
         0 => None,
-        _ => Some(Box::pin(countdown(left - 1)).await.is_ran()),
+        _ => Some(Box::pin(countdown(left - 1)).await.is_ok()),
     }
 }
 
 #[tokio::test]
 async fn a_function_that_calls_itself_finds_its_own_lock_held() {
     let jobs = server("reentrant").await;
-    assert_eq!(jobs.scope(countdown(1)).await.ran(), Some(Some(false)));
+    assert_eq!(jobs.scope(countdown(1)).await.ok(), Some(Some(false)));
 }
 
 #[locked(key = "fenced")]
@@ -145,8 +143,8 @@ async fn fenced() -> i64 {
 #[tokio::test]
 async fn the_code_knows_the_run_that_it_is_in() {
     let jobs = server("fenced").await;
-    let first = jobs.scope(fenced()).await.ran().unwrap();
-    let second = jobs.scope(fenced()).await.ran().unwrap();
+    let first = jobs.scope(fenced()).await.unwrap();
+    let second = jobs.scope(fenced()).await.unwrap();
     assert!(second > first);
     assert!(Run::current().is_none());
 }
@@ -160,7 +158,7 @@ async fn not_kept_alive() {
 async fn code_whose_lock_is_lost_is_dropped() {
     let jobs = server("lost").await;
     let lost = jobs.scope(not_kept_alive()).await;
-    assert!(matches!(lost, Locked::Failed(LockError::Lost { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(NotRun::Lock(LockError::Lost { .. }))), "{lost:?}");
 }
 
 #[tokio::test]
@@ -169,6 +167,6 @@ async fn where_no_scheduler_is_at_hand_nothing_runs() {
     let _others = (server("ended").await, server("ended").await);
     let gate = Gate::default();
     let failed = charge(7, &gate).await;
-    assert!(matches!(failed, Locked::Failed(LockError::NoInstance { .. })), "{failed:?}");
+    assert!(matches!(failed, Err(NotRun::Lock(LockError::NoInstance { .. }))), "{failed:?}");
     assert_eq!(gate.entered(), 0);
 }

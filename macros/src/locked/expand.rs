@@ -20,7 +20,7 @@ use crate::function::find_impl;
 //     /// Charges the card.
 //     ///
 //     /// Calling it locks `payment:{order_id}` first.
-//     pub async fn charge(order_id: u64) -> ::jobs::locks::Locked<anyhow::Result<Receipt>> {
+//     pub async fn charge(order_id: u64) -> Result<anyhow::Result<Receipt>, ::jobs::locks::NotRun> {
 //         ::jobs::__private::call(
 //             Locking {
 //                 key: {
@@ -66,7 +66,7 @@ pub(super) fn function(locked: &LockedFunction, has_mistakes: bool) -> TokenStre
         quote!(if let #some(#returned) = #none::<#returns> { return #returned; })
     });
     let mut signature = function.signature.clone();
-    signature.output = parse_quote!(-> #krate::locks::Locked<#returns>);
+    signature.output = parse_quote!(-> ::core::result::Result<#returns, #krate::locks::NotRun>);
 
     let locking = locking(locked, &private);
     let code = quote!(async move { #annotation #body });

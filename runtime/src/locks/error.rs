@@ -107,5 +107,11 @@ impl fmt::Display for LockError {
     }
 }
 
-/// No sources: each message is complete, and reporters that follow sources would say it twice.
-impl Error for LockError {}
+impl Error for LockError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Store { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -31,7 +31,7 @@ pub use key::{Key, KeyPart};
 pub use leader::Leader;
 pub use leader::campaign::{Campaign, Standing};
 pub use leader::term::Term;
-pub use locked::{Completion, Locked, Locking, NotRun, call, call_once};
+pub use locked::{Completion, Locking, NotRun, call, call_once};
 pub use mutex::Lock;
 pub use once::{Once, OnceError, RunOnce};
 pub use semaphore::Semaphore;

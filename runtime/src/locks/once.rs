@@ -173,5 +173,13 @@ impl<E: fmt::Display> fmt::Display for OnceError<E> {
     }
 }
 
-/// No sources: each message is complete, and reporters that follow sources would say it twice.
-impl<E: fmt::Debug + fmt::Display> Error for OnceError<E> {}
+/// Not every error type of the code implements [`Error`]: `anyhow::Error` does not.
+impl<E: fmt::Debug + fmt::Display> Error for OnceError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            // Its message is the one above.
+            Self::Lock(error) => error.source(),
+            Self::Failed(_) => None,
+        }
+    }
+}

@@ -8,7 +8,7 @@ struct Option;
 struct Some;
 struct None;
 struct Result;
-struct Locked;
+struct NotRun;
 struct Locking;
 struct Key;
 struct KeyPart;
