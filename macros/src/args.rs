@@ -1,5 +1,6 @@
 //! The attributes' syntax: `name = value, …`, each with the span of its name or value for messages.
 
+use crate::near_miss::nearest;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use singleton_jobs_policy::Problem;
 use syn::ext::IdentExt;
@@ -69,9 +70,7 @@ impl Args {
             Error::new(error.span(), format!("expected an argument, as in `{}`", self.example()))
         })?;
         let Some((known, kind)) = self.known.iter().copied().find(|(known, _)| name == known) else {
-            let names: Vec<_> = self.known.iter().map(|(known, _)| format!("`{known}`")).collect();
-            let message = format!("unknown argument `{name}`; expected one of {}", names.join(", "));
-            return Err(Error::new(name.span(), message));
+            return Err(self.unknown(&name));
         };
         if self.is_given(known) {
             return Err(Error::new(name.span(), format!("duplicate argument `{known}`")));
@@ -84,6 +83,18 @@ impl Args {
             }
         }
         Ok(())
+    }
+
+    fn unknown(&self, name: &Ident) -> Error {
+        let known = self.known.iter().map(|(known, _)| *known);
+        let message = match nearest(&name.to_string(), known.clone()) {
+            Some(meant) => format!("unknown argument `{name}`; did you mean `{meant}`?"),
+            None => {
+                let names: Vec<_> = known.map(|known| format!("`{known}`")).collect();
+                format!("unknown argument `{name}`; expected one of {}", names.join(", "))
+            }
+        };
+        Error::new(name.span(), message)
     }
 
     pub(crate) fn is_given(&self, name: &'static str) -> bool {

@@ -5,6 +5,7 @@ mod expand;
 mod function;
 mod job;
 mod locked;
+mod near_miss;
 
 use proc_macro::TokenStream;
 use quote::quote;
