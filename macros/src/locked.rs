@@ -145,7 +145,10 @@ mod tests {
             ),
         );
         let output = output.to_string();
-        assert!(output.contains("-> :: core :: result :: Result < u8 , :: jobs :: locks :: NotRun >"), "{output}");
+        assert!(
+            output.contains("-> :: core :: result :: Result < u8 , :: jobs :: locks :: NotRun >"),
+            "{output}"
+        );
         assert!(output.contains("compile_error"), "{output}");
     }
 }

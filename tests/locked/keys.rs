@@ -55,9 +55,8 @@ async fn odd_values_stay_in_their_places() {
 fn different_values_make_different_keys() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let jobs = runtime.block_on(server("property"));
-    let key = |(one, two, three): &Values| {
-        runtime.block_on(jobs.scope(key_of(one, two, three))).expect("it ran")
-    };
+    let key =
+        |(one, two, three): &Values| runtime.block_on(jobs.scope(key_of(one, two, three))).expect("it ran");
     let clashes = Cell::new(0);
     let values = || (text(), text(), text());
     let outcome = TestRunner::default().run(&(values(), values()), |(left, right)| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ReturnType, Type, parse_quote};
@@ -52,7 +52,8 @@ pub(super) fn function(locked: &LockedFunction, has_mistakes: bool) -> TokenStre
     let krate = &locked.krate;
     let private = quote!(#krate::__private);
     let function = &locked.function;
-    let (attributes, visibility, body) = (&function.attributes, &function.visibility, &function.body);
+    let (attributes, visibility) = (&function.attributes, &function.visibility);
+    let body = without_brace_lint(&function.body);
     let documentation = documentation(locked);
 
     let returns: Type = match &function.signature.output {
@@ -126,6 +127,23 @@ fn locking(locked: &LockedFunction, private: &TokenStream) -> TokenStream {
             keep_alive: #keep_alive,
         }
     }
+}
+
+/// The body. Braces around a single expression count as generated here: rustc's `unused_braces` would ask the author to
+/// remove them. All others keep their origin, because rustc adds a note about macros to an error in generated braces.
+fn without_brace_lint(body: &TokenStream) -> TokenStream {
+    let is_semicolon = |tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';');
+    let generated = |tree| match tree {
+        TokenTree::Group(group)
+            if !group.stream().is_empty() && !group.stream().into_iter().any(is_semicolon) =>
+        {
+            let mut braces = Group::new(group.delimiter(), group.stream());
+            braces.set_span(Span::mixed_site().located_at(group.span()));
+            TokenTree::Group(braces)
+        }
+        other => other,
+    };
+    body.clone().into_iter().map(generated).collect()
 }
 
 fn millis(duration: Duration) -> u64 {
