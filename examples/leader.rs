@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use jobs::fleet::Kind;
-use jobs::locks::Standing;
+use jobs::locks::LeaderStatus;
 use jobs::{Jobs, Timestamp};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
@@ -39,16 +39,16 @@ async fn main() -> anyhow::Result<()> {
 /// One of the three: campaigns, tells what it learns, and resigns when it is told to.
 async fn serve(name: String) -> anyhow::Result<()> {
     let jobs = jobs::builder().or_embedded().without_jobs().server_name(name).start_all().await?;
-    let campaign = jobs.leader(KEY).ttl(TTL).campaign()?;
+    let candidate = jobs.leader(KEY).ttl(TTL).campaign()?;
     // The pipe closes at the end, and also when the parent was killed: no server is left behind.
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
     let order = tokio::select! {
-        told = tell(campaign.watch()) => return told,
+        told = tell(candidate.watch()) => return told,
         order = orders.next_line() => order?,
     };
     if order.is_some() {
         println!("resigns {}", now());
-        campaign.resign().await?;
+        candidate.resign().await?;
         orders.next_line().await?;
     }
     jobs.shutdown().await;
@@ -56,14 +56,16 @@ async fn serve(name: String) -> anyhow::Result<()> {
 }
 
 /// A leader would begin its work here, and end it when its term is lost; `Leader::lead` does both.
-async fn tell(mut standing: watch::Receiver<Standing>) -> anyhow::Result<()> {
+async fn tell(mut status: watch::Receiver<LeaderStatus>) -> anyhow::Result<()> {
     loop {
-        match &*standing.borrow_and_update() {
-            Standing::Leads(term) => println!("leads {} {}", now(), term.fence()),
-            Standing::Follows(leader) => println!("follows {}", leader.server.as_deref().unwrap_or("nobody")),
+        match &*status.borrow_and_update() {
+            LeaderStatus::Leading(leadership) => println!("leads {} {}", now(), leadership.fence()),
+            LeaderStatus::Following(leader) => {
+                println!("follows {}", leader.server.as_deref().unwrap_or("nobody"))
+            }
             _ => {}
         }
-        standing.changed().await?;
+        status.changed().await?;
     }
 }
 

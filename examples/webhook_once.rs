@@ -20,7 +20,7 @@ use axum::extract::{self, State};
 use axum::http::StatusCode;
 use axum::routing::post;
 use jobs::Timestamp;
-use jobs::locks::{Once, OnceError};
+use jobs::locks::{OnceError, OnceOutcome};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
@@ -38,8 +38,8 @@ const UNLUCKY: &str = "payment-13";
 async fn receive(State(accounts): State<Accounts>, extract::Path(payment): extract::Path<String>) -> Answer {
     let once = jobs::once(format!("webhook:{payment}")).within("24h").ttl("10s");
     match once.run(|_| accounts.book(&payment)).await {
-        Ok(Once::Ran(())) => (StatusCode::OK, "processed".to_owned()),
-        Ok(Once::AlreadyDone(_)) => (StatusCode::OK, "already done".to_owned()),
+        Ok(OnceOutcome::Ran(())) => (StatusCode::OK, "processed".to_owned()),
+        Ok(OnceOutcome::AlreadyDone(_)) => (StatusCode::OK, "already done".to_owned()),
         // Not lost if that attempt fails: its own delivery is answered with an error, and repeated.
         Ok(_) => (StatusCode::ACCEPTED, "in progress".to_owned()),
         Err(OnceError::Failed(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),

@@ -23,8 +23,7 @@ async fn what_was_done_is_not_done_again() {
         let again = handle("a", &calls, Ok(2)).await;
         let error = again.unwrap_err();
         let NotRun::AlreadyDone { key, at } = &error else { panic!("{error:?}") };
-        let message =
-            format!("not run again, because \"{key}\" was done at {at}; it counts as done for `within`");
+        let message = format!("not run: \"{key}\" was done at {at} and is not done again during `within`");
         assert_eq!(error.to_string(), message);
         assert_eq!(handle("b", &calls, Ok(3)).await.ok(), Some(Ok(3)));
     })

@@ -42,7 +42,7 @@ async fn of_two_callers_one_runs_and_the_other_is_told_who() {
         let error = second.unwrap_err();
         let NotRun::Held { key, holder } = &error else { panic!("{error:?}") };
         assert_eq!((key.as_str(), holder.server.as_deref()), ("payment:7", Some(one.server())));
-        let expected = format!("not run, because the lock \"payment:7\" is held by {} for ", one.server());
+        let expected = format!("not run: lock \"payment:7\" is held by {} for ", one.server());
         assert!(error.to_string().starts_with(&expected), "{error}");
         gate.open();
     };
@@ -167,6 +167,6 @@ async fn where_no_scheduler_is_at_hand_nothing_runs() {
     let _others = (server("ended").await, server("ended").await);
     let gate = Gate::default();
     let failed = charge(7, &gate).await;
-    assert!(matches!(failed, Err(NotRun::Lock(LockError::NoInstance { .. }))), "{failed:?}");
+    assert!(matches!(failed, Err(NotRun::Lock(LockError::NoServer { .. }))), "{failed:?}");
     assert_eq!(gate.entered(), 0);
 }

@@ -61,16 +61,15 @@ async fn without_one_or_with_several_it_is_an_error_and_with_one_it_is_that() {
     let start = || jobs::builder().without_jobs().url("memory://at-hand").start_all();
     let error = jobs::lock("k").acquire().await.unwrap_err();
     assert!(
-        matches!(error, LockError::NoInstance { started: 0, .. })
-            && error.to_string().contains("without_jobs")
+        matches!(error, LockError::NoServer { started: 0, .. }) && error.to_string().contains("without_jobs")
     );
     let only = start().await.unwrap();
     let guard = jobs::lock("k").acquire().await.unwrap();
     assert_eq!(guard.server(), only.server());
     let second = start().await.unwrap();
     let error = jobs::once("k").run(|_| async { Ok::<_, String>(()) }).await.unwrap_err();
-    assert!(error.to_string().contains("2 schedulers") && error.to_string().contains("scope"), "{error}");
-    assert!(matches!(jobs::leader("l").campaign(), Err(LockError::NoInstance { started: 2, .. })));
+    assert!(error.to_string().contains("2 servers") && error.to_string().contains("scope"), "{error}");
+    assert!(matches!(jobs::leader("l").campaign(), Err(LockError::NoServer { started: 2, .. })));
     guard.release().await.unwrap();
     only.shutdown().await;
     let guard = jobs::lock("k").acquire().await.expect("the other one has ended");

@@ -133,7 +133,7 @@ async fn a_lock_of_a_scheduler_that_has_ended_is_an_error() {
     let lock = jobs.lock("k");
     drop(jobs);
     let give_up = tokio::time::Instant::now() + secs(20);
-    while !matches!(lock.clone().try_acquire().await, Err(LockError::Ended { .. })) {
+    while !matches!(lock.clone().try_acquire().await, Err(LockError::ShutDown { .. })) {
         assert!(tokio::time::Instant::now() < give_up, "its scheduler ends soon");
         tokio::time::sleep(millis(20)).await;
     }

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use jobs::locks::{Campaign, LockError, Standing};
+use jobs::locks::{Candidate, LeaderStatus, LockError};
 use jobs::testing::Fleet;
 use tokio::time::Instant;
 
 use super::kit::{fleet, millis, secs, servers};
 
-fn campaign(fleet: &Fleet, server: usize) -> Campaign {
+fn campaign(fleet: &Fleet, server: usize) -> Candidate {
     fleet.server(server).leader("cron").ttl("10s").campaign().unwrap()
 }
 
@@ -20,10 +20,12 @@ async fn one_leads_and_the_others_know_who() {
     let others = [campaign(&fleet, 1), campaign(&fleet, 2)];
     fleet.run_for(secs(60)).await;
     assert!(first.is_leader() && !term.is_lost());
-    assert!(matches!(&*first.watch().borrow(), Standing::Leads(known) if known.fence() == term.fence()));
+    assert!(
+        matches!(&*first.watch().borrow(), LeaderStatus::Leading(known) if known.fence() == term.fence())
+    );
     for other in &others {
         assert!(!other.is_leader());
-        let Standing::Follows(leader) = other.watch().borrow().clone() else { panic!("who leads?") };
+        let LeaderStatus::Following(leader) = other.watch().borrow().clone() else { panic!("who leads?") };
         assert_eq!(leader.server.as_deref(), Some("server-0"));
         other.lost().await; // it does not lead
     }
@@ -84,8 +86,8 @@ async fn a_leader_that_shuts_down_hands_over_at_once() {
     });
     elected.unwrap();
     assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
-    assert!(matches!(old.elected().await, Err(LockError::Ended { .. })));
-    assert!(matches!(&*old.watch().borrow(), Standing::Over));
+    assert!(matches!(old.elected().await, Err(LockError::ShutDown { .. })));
+    assert!(matches!(&*old.watch().borrow(), LeaderStatus::Ended));
 }
 
 #[tokio::test(start_paused = true)]

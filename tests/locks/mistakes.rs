@@ -35,7 +35,7 @@ async fn a_ttl_out_of_range_is_refused() {
     let jobs = fleet.server(0);
     assert_eq!(
         words(jobs.lock("k").ttl("500ms").acquire().await.unwrap_err()),
-        "`ttl` 500ms is too short; at least \"1s\""
+        "`ttl` \"500ms\" is too short; at least \"1s\""
     );
     let long = jobs.lock("k").ttl(Duration::MAX).acquire().await.unwrap_err();
     assert!(words(long).ends_with("is too long; at most \"7days\""));
@@ -53,7 +53,7 @@ async fn a_key_with_a_space_is_refused_as_a_jobs_is() {
 async fn a_semaphore_without_slots_is_refused() {
     let fleet = fleet(1).await;
     let error = fleet.server(0).semaphore("api", 0).try_acquire().await.unwrap_err();
-    assert!(words(error).contains("\"api\" has no slots"));
+    assert!(words(error).contains("invalid semaphore \"api\": it has no slots"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,5 +62,5 @@ async fn work_that_counts_as_done_for_no_time_is_refused() {
     let once = fleet.server(0).once("k").within("10ms");
     let error = once.run(|_| async { Ok::<_, String>(()) }).await.unwrap_err();
     let OnceError::Lock(error) = error else { panic!("{error}") };
-    assert_eq!(words(error), "`within` 10ms is too short; at least \"1s\"");
+    assert_eq!(words(error), "`within` \"10ms\" is too short; at least \"1s\"");
 }

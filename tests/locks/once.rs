@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jobs::history::History;
-use jobs::locks::{LockError, Once, OnceError};
+use jobs::locks::{LockError, OnceError, OnceOutcome};
 use jobs::testing::Fleet;
 
 use super::kit::{fleet, secs};
 
-async fn succeed(fleet: &Fleet, server: usize) -> Once<i64> {
+async fn succeed(fleet: &Fleet, server: usize) -> OnceOutcome<i64> {
     let once = fleet.server(server).once("webhook:42").within("1h");
     once.run(|run| async move { Ok::<_, String>(run.fence()) }).await.unwrap()
 }
@@ -19,12 +19,12 @@ async fn succeed(fleet: &Fleet, server: usize) -> Once<i64> {
 async fn what_succeeded_is_not_done_again_within_its_time() {
     let fleet = fleet(2).await;
     let began = fleet.now();
-    assert!(matches!(succeed(&fleet, 0).await, Once::Ran(_)));
+    assert!(matches!(succeed(&fleet, 0).await, OnceOutcome::Ran(_)));
     fleet.run_for(secs(3500)).await;
-    let Once::AlreadyDone(when) = succeed(&fleet, 1).await else { panic!("done again") };
+    let OnceOutcome::AlreadyDone(when) = succeed(&fleet, 1).await else { panic!("done again") };
     assert!(when.since(began) < Duration::from_secs(1));
     fleet.run_for(secs(101)).await;
-    assert!(matches!(succeed(&fleet, 1).await, Once::Ran(_)), "its time is over");
+    assert!(matches!(succeed(&fleet, 1).await, OnceOutcome::Ran(_)), "its time is over");
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,7 +35,7 @@ async fn what_failed_is_free_for_the_next_attempt() {
     assert!(matches!(error, OnceError::Failed("no such customer")));
     assert_eq!(error.to_string(), "no such customer");
     assert_eq!(fleet.history("webhook:42").await, History::default(), "nothing is left of it");
-    assert!(matches!(succeed(&fleet, 1).await, Once::Ran(_)));
+    assert!(matches!(succeed(&fleet, 1).await, OnceOutcome::Ran(_)));
 }
 
 async fn panics() -> Result<(), String> {
@@ -59,7 +59,7 @@ async fn what_panicked_or_was_dropped_is_free_for_the_next_attempt() {
     assert!(tokio::time::timeout(secs(1), endless).await.is_err());
     assert_eq!(begun.load(Ordering::SeqCst), 1);
     fleet.run_for(secs(1)).await;
-    assert!(matches!(succeed(&fleet, 0).await, Once::Ran(_)));
+    assert!(matches!(succeed(&fleet, 0).await, OnceOutcome::Ran(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,14 +71,14 @@ async fn whoever_comes_meanwhile_is_told_or_waits() {
     });
     let others = async {
         fleet.run_for(secs(1)).await;
-        let Once::InProgress(holder) = succeed(&fleet, 1).await else { panic!("not in progress") };
+        let OnceOutcome::InProgress(holder) = succeed(&fleet, 1).await else { panic!("not in progress") };
         assert_eq!(holder.server.as_deref(), Some("server-0"));
         let waited =
             fleet.server(2).once("webhook:42").wait("60s").run(|_| async { Ok::<_, String>(()) }).await;
-        assert!(matches!(waited, Ok(Once::AlreadyDone(_))), "{waited:?}");
+        assert!(matches!(waited, Ok(OnceOutcome::AlreadyDone(_))), "{waited:?}");
     };
     let (ran, ()) = tokio::join!(slow, others);
-    assert!(matches!(ran, Ok(Once::Ran(()))));
+    assert!(matches!(ran, Ok(OnceOutcome::Ran(()))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +101,7 @@ async fn a_hundred_deliveries_on_ten_servers_are_handled_once_though_the_first_t
     }
     let results = deliveries.join_all().await;
     assert_eq!((tries.load(Ordering::SeqCst), successes.load(Ordering::SeqCst)), (4, 1));
-    let done = results.iter().filter(|result| matches!(result, Ok(Once::AlreadyDone(_)))).count();
+    let done = results.iter().filter(|result| matches!(result, Ok(OnceOutcome::AlreadyDone(_)))).count();
     let failed = results.iter().filter(|result| matches!(result, Err(OnceError::Failed(_)))).count();
     assert_eq!((done, failed), (96, 3));
 }
@@ -120,7 +120,7 @@ async fn work_whose_lease_is_lost_is_not_marked_as_done() {
     let (lost, ()) = tokio::join!(lost, cut);
     assert!(matches!(lost, Err(OnceError::Lock(LockError::Lost { .. }))), "{lost:?}");
     fleet.run_for(secs(10)).await;
-    assert!(matches!(succeed(&fleet, 1).await, Once::Ran(_)));
+    assert!(matches!(succeed(&fleet, 1).await, OnceOutcome::Ran(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,6 +130,6 @@ async fn a_mark_whose_answer_is_lost_was_set_all_the_same() {
         fleet.server(0).lose_replies(true);
         Ok::<_, String>(7)
     });
-    assert_eq!(ran.await.unwrap(), Once::Ran(7), "it ran, whatever the store said");
-    assert!(matches!(succeed(&fleet, 1).await, Once::AlreadyDone(_)));
+    assert_eq!(ran.await.unwrap(), OnceOutcome::Ran(7), "it ran, whatever the store said");
+    assert!(matches!(succeed(&fleet, 1).await, OnceOutcome::AlreadyDone(_)));
 }

@@ -17,7 +17,7 @@ async fn everything_that_is_held_is_listed() {
         listed.sort_by(|one, other| one.key.cmp(&other.key));
         Ok::<_, String>(listed)
     });
-    let jobs::locks::Once::Ran(listed) = once.await.unwrap() else { panic!("it runs") };
+    let jobs::locks::OnceOutcome::Ran(listed) = once.await.unwrap() else { panic!("it runs") };
     let kinds: Vec<_> = listed.iter().map(|held| (held.key.as_str(), held.kind)).collect();
     assert_eq!(
         kinds,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jobs::fleet::Kind;
-use jobs::locks::{LockError, Once};
+use jobs::locks::{LockError, OnceOutcome};
 use jobs::store::file::FileStore;
 use jobs::store::memory::MemoryStore;
 use jobs::store::postgres::PostgresStore;
@@ -216,7 +216,7 @@ async fn work_is_done_once(ground: &impl Ground) {
     let results = tokio::join!(attempt(one), attempt(two), attempt(one), attempt(two));
     let results = [results.0, results.1, results.2, results.3];
     assert_eq!(tries.load(Ordering::SeqCst), 2, "one failed, one succeeded: {results:?}");
-    let done = results.iter().filter(|result| matches!(result, Ok(Once::AlreadyDone(_)))).count();
+    let done = results.iter().filter(|result| matches!(result, Ok(OnceOutcome::AlreadyDone(_)))).count();
     assert_eq!(done, 2, "{results:?}");
     for server in servers {
         server.shutdown().await;
@@ -229,7 +229,7 @@ async fn a_leader_hands_over(ground: &impl Ground) {
     let term = leading.elected().await.unwrap();
     let following = new.leader("cron").ttl("60s").campaign().unwrap();
     let mut watched = following.watch();
-    let follows = watched.wait_for(|standing| matches!(standing, jobs::locks::Standing::Follows(_)));
+    let follows = watched.wait_for(|standing| matches!(standing, jobs::locks::LeaderStatus::Following(_)));
     drop(tokio::time::timeout(Duration::from_secs(20), follows).await.expect("it learns who leads").unwrap());
     drop(term);
     old.shutdown().await;

@@ -30,7 +30,7 @@ async fn a_leaked_guard_does_not_hold_up_a_shutdown_for_longer_than_the_grace() 
         "left to expire: {free_after:?}"
     );
     assert!(next.fence() > guard.fence());
-    assert!(matches!(guard.release().await, Err(LockError::Ended { .. })));
+    assert!(matches!(guard.release().await, Err(LockError::ShutDown { .. })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +70,7 @@ async fn code_under_a_lock_is_dropped_and_its_lock_released_at_the_end_of_the_gr
     let begun = Instant::now();
     fleet.shut_down(0).await;
     assert_eq!(begun.elapsed().as_secs(), 20);
-    assert!(matches!(running.await.unwrap(), Err(LockError::Ended { .. })));
+    assert!(matches!(running.await.unwrap(), Err(LockError::ShutDown { .. })));
     assert!(fleet.server(0).lock("k").try_acquire().await.unwrap().is_some(), "released, not left to expire");
     assert_eq!(fleet.history("k").await.runs, [], "a manual lock leaves no record of a run");
 }
@@ -85,7 +85,7 @@ async fn those_who_wait_do_not_hold_up_a_shutdown() {
     let begun = Instant::now();
     fleet.shut_down(0).await;
     assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
-    assert!(matches!(lock.acquire().await, Err(LockError::Ended { .. })), "nor begin");
+    assert!(matches!(lock.acquire().await, Err(LockError::ShutDown { .. })), "nor begin");
     drop(waiting);
 }
 
@@ -129,10 +129,10 @@ async fn a_guard_outlives_its_scheduler_without_harm() {
     jobs.shutdown().await;
     assert!(dropped.is_lost() && asked.is_lost());
     asked.lost().await;
-    assert!(matches!(asked.confirm().await, Err(LockError::Ended { .. })));
-    assert!(matches!(asked.release().await, Err(LockError::Ended { .. })));
+    assert!(matches!(asked.confirm().await, Err(LockError::ShutDown { .. })));
+    assert!(matches!(asked.release().await, Err(LockError::ShutDown { .. })));
     drop(dropped);
-    assert!(matches!(lock.acquire().await, Err(LockError::Ended { .. })));
+    assert!(matches!(lock.acquire().await, Err(LockError::ShutDown { .. })));
 }
 
 /// The application's only thread is blocked for longer than the lease.

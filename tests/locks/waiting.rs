@@ -87,7 +87,7 @@ async fn a_waiter_whose_process_is_killed_leaves_the_lock_to_the_next() {
     fleet.server(1).crash();
     guard.release().await.unwrap();
     drop(tokio::time::timeout(secs(1), next).await.expect("nothing in its way").unwrap().unwrap());
-    assert!(matches!(killed.await.unwrap(), Err(LockError::Ended { .. })));
+    assert!(matches!(killed.await.unwrap(), Err(LockError::ShutDown { .. })));
 }
 
 #[tokio::test(start_paused = true)]

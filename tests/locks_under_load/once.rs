@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use jobs::locks::{Once, OnceError};
+use jobs::locks::{OnceError, OnceOutcome};
 use jobs::{Jobs, Run};
 
 use super::ground::{Ground, open_here, repetitions};
@@ -130,9 +130,9 @@ async fn deliver(jobs: &Jobs, handler: &Handler, id: &str) -> Delivered {
         };
     }
     match jobs.once(id).ttl(TTL).run(work).await {
-        Ok(Once::Ran(())) => Delivered::Ran,
-        Ok(Once::AlreadyDone(_)) => Delivered::Done,
-        Ok(Once::InProgress(_)) => Delivered::Again { in_progress: true },
+        Ok(OnceOutcome::Ran(())) => Delivered::Ran,
+        Ok(OnceOutcome::AlreadyDone(_)) => Delivered::Done,
+        Ok(OnceOutcome::InProgress(_)) => Delivered::Again { in_progress: true },
         Err(OnceError::Failed(_)) => Delivered::Again { in_progress: false },
         // A request was not answered in time on a busy machine. Nothing was started, or nothing was done.
         Err(OnceError::Lock(error)) => {
@@ -169,7 +169,7 @@ impl Fleet {
             for index in 0..ids {
                 let delivery =
                     jobs.once(id(index)).wait("20s").run(|_| async { Err::<(), _>("not yet done") });
-                if let Ok(Once::AlreadyDone(_)) = delivery.await {
+                if let Ok(OnceOutcome::AlreadyDone(_)) = delivery.await {
                     done += 1;
                 }
             }

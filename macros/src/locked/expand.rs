@@ -22,9 +22,9 @@ use crate::function::find_impl;
 //     /// Calling it locks `payment:{order_id}` first.
 //     pub async fn charge(order_id: u64) -> Result<anyhow::Result<Receipt>, ::jobs::locks::NotRun> {
 //         ::jobs::__private::call(
-//             Locking {
+//             LockedArguments {
 //                 key: {
-//                     let mut key = Key::new();
+//                     let mut key = KeyBuilder::new();
 //                     key.add_fixed("payment:");
 //                     KeyPart::add_to(&order_id, &mut key);
 //                     key
@@ -69,10 +69,10 @@ pub(super) fn function(locked: &LockedFunction, has_mistakes: bool) -> TokenStre
     let mut signature = function.signature.clone();
     signature.output = parse_quote!(-> ::core::result::Result<#returns, #krate::locks::NotRun>);
 
-    let locking = locking(locked, &private);
+    let arguments = arguments(locked, &private);
     let code = quote!(async move { #annotation #body });
     let call = match locked.policy.within {
-        None => quote!(#private::call(#locking, #code)),
+        None => quote!(#private::call(#arguments, #code)),
         Some(within) => {
             let within = millis(within);
             let is_complete = if is_named {
@@ -80,7 +80,7 @@ pub(super) fn function(locked: &LockedFunction, has_mistakes: bool) -> TokenStre
             } else {
                 quote!(#private::Completion::is_complete)
             };
-            quote!(#private::call_once(#locking, #within, #is_complete, #code))
+            quote!(#private::call_once(#arguments, #within, #is_complete, #code))
         }
     };
     let quiet = has_mistakes.then(|| quote!(#[allow(unused_variables)]));
@@ -105,7 +105,7 @@ fn documentation(locked: &LockedFunction) -> Option<TokenStream> {
     (!locked.function.description().is_empty()).then(|| quote!(#[doc = ""] #[doc = #line]))
 }
 
-fn locking(locked: &LockedFunction, private: &TokenStream) -> TokenStream {
+fn arguments(locked: &LockedFunction, private: &TokenStream) -> TokenStream {
     // A name that no parameter can have.
     let key = Ident::new("__key", Span::mixed_site());
     let pieces = locked.key.iter().map(|piece| match piece {
@@ -116,9 +116,9 @@ fn locking(locked: &LockedFunction, private: &TokenStream) -> TokenStream {
     let wait = option(locked.policy.wait.map(millis));
     let keep_alive = locked.keep_alive;
     quote! {
-        #private::Locking {
+        #private::LockedArguments {
             key: {
-                let mut #key = #private::Key::new();
+                let mut #key = #private::KeyBuilder::new();
                 #(#pieces)*
                 #key
             },

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Timestamp;
 use crate::history::Progress;
-use crate::locks::Instance;
+use crate::locks::WeakServer;
 use crate::observe::event::RunRef;
 use crate::server::Server;
 use crate::util::watched::Flag;
@@ -39,7 +39,7 @@ struct Inner {
 pub(crate) struct Home {
     key: Arc<str>,
     server: Arc<str>,
-    instance: Instance,
+    weak_server: WeakServer,
     stopping: Arc<Flag>,
 }
 
@@ -48,7 +48,7 @@ impl Home {
         Arc::new(Self {
             key: key.into(),
             server: server.id.clone(),
-            instance: Instance::of(server),
+            weak_server: WeakServer::of(server),
             stopping: server.stop.clone(),
         })
     }
@@ -76,7 +76,7 @@ impl Run {
         let home = Home {
             key: key.into().into(),
             server: "detached".into(),
-            instance: Instance::default(),
+            weak_server: WeakServer::default(),
             stopping: Arc::default(),
         };
         Self::new(Arc::new(home), RunRef { tick: None, fence: 1, attempt: 1 })
@@ -175,8 +175,8 @@ impl Run {
         Self { inner: self.inner.clone(), retry: self.retry + 1 }
     }
 
-    pub(crate) fn instance(&self) -> &Instance {
-        &self.inner.home.instance
+    pub(crate) fn weak_server(&self) -> &WeakServer {
+        &self.inner.home.weak_server
     }
 
     pub(crate) fn id(&self) -> RunRef {

@@ -12,7 +12,7 @@ use super::manual_run::RunNow;
 use crate::diagnosis::Finding;
 use crate::fleet::{Forgotten, ServerInfo};
 use crate::history::{CurrentRun, History};
-use crate::locks::Instance;
+use crate::locks::WeakServer;
 use crate::observe::diagnosis;
 use crate::observe::event::Events;
 use crate::observe::health::Health;
@@ -65,8 +65,8 @@ impl Jobs {
         &self.server
     }
 
-    pub(crate) fn instance(&self) -> Instance {
-        Instance::of(&self.server)
+    pub(crate) fn weak_server(&self) -> WeakServer {
+        WeakServer::of(&self.server)
     }
 
     /// This server's id, as it is seen on the store and in every server's log: `host-pid-random`.

@@ -13,7 +13,7 @@ use crate::Timestamp;
 use crate::job::Job;
 use crate::job::parameters::States;
 use crate::lease::store_clock::StoreTime;
-use crate::locks::{HeldHere, Lines};
+use crate::locks::{HeldKeys, WaitQueues};
 use crate::observe::event::{Event, EventKind, EventSender};
 use crate::observe::health::HealthCell;
 use crate::observe::log;
@@ -55,10 +55,10 @@ pub(crate) struct Server {
     pub(crate) running: Running,
     /// The turns of this server's requests for one semaphore.
     pub(crate) turns: Turns,
-    /// Who waits here for locks.
-    pub(crate) lines: Lines,
-    /// The locks by hand that are held here.
-    pub(crate) held: HeldHere,
+    /// The callers on this server that wait for locks.
+    pub(crate) wait_queues: WaitQueues,
+    /// The manual locks that this server holds.
+    pub(crate) held: HeldKeys,
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) remember: usize,
@@ -103,8 +103,8 @@ impl Server {
             slots: setup.max_concurrent.map(Semaphore::new).map(Arc::new),
             running: Running::default(),
             turns: Turns::default(),
-            lines: Lines::default(),
-            held: HeldHere::default(),
+            wait_queues: WaitQueues::default(),
+            held: HeldKeys::default(),
             events: EventSender::new(),
             remember: setup.remember,
             stop: Arc::default(),

@@ -68,7 +68,7 @@ pub(crate) async fn start(plan: Plan) -> Result<Jobs, StartError> {
     thread.map_err(StartError::Thread)?;
     match started.await {
         Ok(Ok((server, runtime))) => {
-            locks::started(&server);
+            locks::add_started(&server);
             Ok(Jobs::new(server, runtime, closed, shutdown_grace))
         }
         Ok(Err(error)) => Err(error),

@@ -1,10 +1,10 @@
 //! How often the store is asked for a lock, and what becomes of one that was shortened.
 
 use super::*;
-use crate::locks::{Instance, Lock};
+use crate::locks::{Lock, WeakServer};
 
 fn lock_on(server: &Arc<Server>) -> Lock {
-    Lock::new(Some(Instance::of(server)), "k").ttl("30s")
+    Lock::new(Some(WeakServer::of(server)), "k").ttl("30s")
 }
 
 fn asked(link: &Link) -> usize {

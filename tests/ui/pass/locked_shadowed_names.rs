@@ -9,8 +9,8 @@ struct Some;
 struct None;
 struct Result;
 struct NotRun;
-struct Locking;
-struct Key;
+struct LockedArguments;
+struct KeyBuilder;
 struct KeyPart;
 struct Completion;
 fn call() {}

@@ -5,16 +5,18 @@ use std::fmt;
 use std::time::Duration;
 
 use super::LockError;
-use super::acquire::Ask;
-use super::acquire::at_hand::Instance;
-use super::acquire::options::Options;
-use super::key::Key;
-use super::once::{Once, OnceError, RunOnce};
+use super::acquire::ReleasedBy;
+use super::acquire::default_server::WeakServer;
+use super::acquire::options::LockOptions;
+use super::error::write_held;
+use super::once::{Once, OnceError, OnceOutcome};
+use super::run_locked::acquire_and_run;
 use crate::Timestamp;
 use crate::fleet::Holder;
 use crate::store::What;
+use key::KeyBuilder;
 
-pub(crate) mod body;
+pub(crate) mod key;
 
 /// The reason why a [locked](macro@crate::locked) function did not run, or did not run to its end.
 ///
@@ -48,7 +50,7 @@ pub enum NotRun {
     Held {
         /// The lock's key.
         key: String,
-        /// The holder, as of the last answer of the store.
+        /// The holder, as of the last reply of the store.
         holder: Holder,
     },
     /// With `within`: an earlier call succeeded. The function did not run again.
@@ -59,7 +61,7 @@ pub enum NotRun {
         at: Timestamp,
     },
     /// The lock could not be acquired, and the function did not run. Or the lock was [lost](LockError::Lost), or the
-    /// server [shut down](LockError::Ended), while the function ran: then it was dropped at one of its `await`s.
+    /// server [shut down](LockError::ShutDown), while the function ran: then it was dropped at one of its `await`s.
     Lock(LockError),
 }
 
@@ -76,15 +78,12 @@ impl fmt::Display for NotRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held { key, holder } => {
-                let server = holder.server.as_deref().unwrap_or("another program");
-                write!(f, "not run, because the lock \"{key}\" is held by {server}")?;
-                if let Some(left) = holder.remaining {
-                    write!(f, " for {:.1} s unless extended", left.as_secs_f32())?;
-                }
-                f.write_str("; try again later, or wait longer with `wait`")
+                f.write_str("not run: ")?;
+                write_held(f, key, holder)?;
+                f.write_str("; retry later, or set a longer `wait`")
             }
             Self::AlreadyDone { key, at } => {
-                write!(f, "not run again, because \"{key}\" was done at {at}; it counts as done for `within`")
+                write!(f, "not run: \"{key}\" was done at {at} and is not done again during `within`")
             }
             Self::Lock(error) => error.fmt(f),
         }
@@ -101,14 +100,15 @@ impl Error for NotRun {
     }
 }
 
-/// What a function that is locked `within` a time can return: `()`, or a `Result`, whose error leaves it to be done.
+/// Not public API. The return types of functions that are locked `within` a period: `()`, or a `Result`, whose error
+/// means that the work is not done.
 #[diagnostic::on_unimplemented(
     message = "a function that is locked with `within` cannot return `{Self}`",
     label = "does not say whether it is done",
     note = "with `within` it returns `()` or `Result<T, E>`: after an error it is not done, and the next call runs it"
 )]
 pub trait Completion {
-    #[doc(hidden)]
+    /// Whether the work is done.
     fn is_complete(&self) -> bool;
 }
 
@@ -124,20 +124,20 @@ impl<T, E> Completion for Result<T, E> {
     }
 }
 
-/// Not public API. What the attribute's arguments say, in milliseconds.
+/// Not public API. The arguments of the attribute; durations in milliseconds.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each field is the argument of its name")]
-pub struct Locking {
-    pub key: Key,
+pub struct LockedArguments {
+    pub key: KeyBuilder,
     pub ttl: u64,
-    /// `None` for ever.
+    /// `None` waits without a limit.
     pub wait: Option<u64>,
     pub keep_alive: bool,
 }
 
-impl Locking {
-    fn options(self) -> Result<Options, LockError> {
-        let mut options = Options::new(None::<Instance>, self.key.finish()?);
+impl LockedArguments {
+    fn options(self) -> Result<LockOptions, LockError> {
+        let mut options = LockOptions::new(None::<WeakServer>, self.key.finish()?);
         options.ttl(Duration::from_millis(self.ttl));
         if let Some(wait) = self.wait {
             options.wait(Duration::from_millis(wait));
@@ -150,33 +150,36 @@ impl Locking {
 /// Not public API. Polls the body of a locked function under its lock.
 ///
 /// The body is boxed: otherwise each of the futures around it would contain it, at twice the size each time.
-pub fn call<T>(locking: Locking, body: impl Future<Output = T>) -> impl Future<Output = Result<T, NotRun>> {
+pub fn call<T>(
+    arguments: LockedArguments,
+    body: impl Future<Output = T>,
+) -> impl Future<Output = Result<T, NotRun>> {
     let body = Box::pin(body);
     async move {
-        let ask = Ask { options: locking.options()?.check()?, what: What::Lock, scoped: true };
-        Ok(body::run(ask, |_| body).await?)
+        let request = arguments.options()?.request(What::Lock, ReleasedBy::Crate)?;
+        Ok(acquire_and_run(request, |_| body).await?)
     }
 }
 
-/// Not public API. The same for a function that runs with success once within this number of milliseconds.
+/// Not public API. As [`call`], for a function that succeeds once within this number of milliseconds.
 pub fn call_once<T>(
-    locking: Locking,
+    arguments: LockedArguments,
     within: u64,
     is_complete: fn(&T) -> bool,
     body: impl Future<Output = T>,
 ) -> impl Future<Output = Result<T, NotRun>> {
     let body = Box::pin(body);
     async move {
-        let options = locking.options()?;
+        let options = arguments.options()?;
         let key = options.key.clone();
-        let work = RunOnce::with(options, Duration::from_millis(within)).run(async |_| {
+        let work = Once::with_options(options, Duration::from_millis(within)).run(async |_| {
             let value = body.await;
             if is_complete(&value) { Ok(value) } else { Err(value) }
         });
         match work.await {
-            Ok(Once::Ran(value)) | Err(OnceError::Failed(value)) => Ok(value),
-            Ok(Once::AlreadyDone(at)) => Err(NotRun::AlreadyDone { key, at }),
-            Ok(Once::InProgress(holder)) => Err(NotRun::Held { key, holder }),
+            Ok(OnceOutcome::Ran(value)) | Err(OnceError::Failed(value)) => Ok(value),
+            Ok(OnceOutcome::AlreadyDone(at)) => Err(NotRun::AlreadyDone { key, at }),
+            Ok(OnceOutcome::InProgress(holder)) => Err(NotRun::Held { key, holder }),
             Err(OnceError::Lock(error)) => Err(error.into()),
         }
     }
