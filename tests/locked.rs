@@ -1,4 +1,4 @@
-//! Functions that lock: what a call of them promises.
+//! The guarantees of functions that are annotated with `#[locked]`.
 
 #[path = "locked/functions.rs"]
 mod functions;

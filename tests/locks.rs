@@ -1,4 +1,4 @@
-//! Locks by hand: what they promise, on Tokio's paused clock, and on real stores.
+//! The guarantees of manual locks, on Tokio's paused clock and on real stores.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Every kind of function.
+//! Locked functions of every kind: methods, generic functions, patterns.
 
 use std::fmt::Display;
 
@@ -17,7 +17,7 @@ struct Order {
     lines: (String, u32),
 }
 
-/// The key that the code runs under.
+/// The key of the current run.
 fn key() -> String {
     Run::current().unwrap().key().to_owned()
 }
@@ -85,7 +85,7 @@ impl Import for Shop {
 }
 
 #[tokio::test]
-async fn methods_lock_by_what_they_belong_to() {
+async fn methods_can_use_self_in_their_keys() {
     let jobs = server("methods").await;
     jobs.scope(async {
         let mut shop = Shop::open(3).await.unwrap();
@@ -101,7 +101,7 @@ async fn methods_lock_by_what_they_belong_to() {
 }
 
 #[tokio::test]
-async fn generics_patterns_and_names_that_are_keywords_work() {
+async fn generic_functions_patterns_and_raw_identifiers_can_be_locked() {
     let jobs = server("generics").await;
     jobs.scope(async {
         let (key, list) = generic(7, "x:y", vec![1]).await.unwrap();
@@ -114,7 +114,7 @@ async fn generics_patterns_and_names_that_are_keywords_work() {
 }
 
 #[tokio::test]
-async fn a_call_can_move_to_another_thread() {
+async fn future_of_a_locked_call_is_send() {
     let jobs = server("threads").await;
     let mut shop = Shop { shard: 1, sold: 0 };
     let task = tokio::spawn(async move {
@@ -131,7 +131,7 @@ async fn a_call_can_move_to_another_thread() {
 }
 
 #[test]
-fn a_large_body_does_not_make_a_large_future() {
+fn size_of_the_body_does_not_change_the_size_of_the_future() {
     #[locked(key = "array")]
     async fn array<const SIZE: usize>() -> u8 {
         let array = [7; SIZE];
@@ -143,7 +143,7 @@ fn a_large_body_does_not_make_a_large_future() {
 }
 
 #[tokio::test]
-async fn a_question_mark_ends_the_function_and_not_its_caller() {
+async fn question_mark_in_a_locked_function_returns_from_the_function_only() {
     #[locked(key = "question")]
     async fn question(text: &str) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
         let number: u32 = text.parse()?;

@@ -13,14 +13,14 @@ async fn key_of(one: &str, two: &str, three: &str) -> String {
     Run::current().unwrap().key().to_owned()
 }
 
-/// As a `format!` would have it: what the values are escaped for.
+/// The key without escapes: the control.
 fn naive(one: &str, two: &str, three: &str) -> String {
     format!("k:{one}:{two}/{three}")
 }
 
 type Values = (String, String, String);
 
-/// Mostly what could be mistaken for a separator, an escape or a hash; sometimes anything, sometimes long.
+/// Mostly text that looks like a separator, an escape or a hash; sometimes any text, sometimes long text.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => "[.:/A-Fa-f0-9]{0,3}",
@@ -31,7 +31,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 #[tokio::test]
-async fn odd_values_stay_in_their_places() {
+async fn special_characters_in_values_are_escaped_in_the_key() {
     let jobs = server("odd").await;
     jobs.scope(async {
         for (values, expected) in [
@@ -65,7 +65,7 @@ fn different_values_make_different_keys() {
     });
     outcome.unwrap();
 
-    // The control: moving a separator from one value to the next, which pairs by chance rarely do.
+    // The control: a separator that moves from one value to the next, which random pairs rarely have.
     let moved = ("[a:]{1,2}", "[a:]{0,2}").prop_map(|(one, two)| {
         let (moved, rest) = one.split_at(1);
         let (moved, rest) = (moved.to_owned(), rest.to_owned());

@@ -1,4 +1,4 @@
-//! Functions that are done once.
+//! Functions that are locked with `within`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +15,7 @@ async fn handle(id: &str, calls: &AtomicU32, answer: Result<u32, String>) -> Res
 }
 
 #[tokio::test]
-async fn what_was_done_is_not_done_again() {
+async fn call_that_succeeded_is_not_run_again_within_the_period() {
     let jobs = server("done").await;
     let calls = AtomicU32::new(0);
     jobs.scope(async {
@@ -32,7 +32,7 @@ async fn what_was_done_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn an_error_leaves_it_to_be_done() {
+async fn call_that_failed_is_run_again() {
     let jobs = server("error").await;
     let calls = AtomicU32::new(0);
     jobs.scope(async {
@@ -51,7 +51,7 @@ async fn report(calls: &AtomicU32) {
 }
 
 #[tokio::test]
-async fn it_is_done_for_so_long_and_no_longer() {
+async fn call_is_run_again_after_the_period() {
     let jobs = server("within").await;
     let calls = AtomicU32::new(0);
     jobs.scope(async {
@@ -72,7 +72,7 @@ async fn slow(gate: &Gate) {
 }
 
 #[tokio::test]
-async fn who_waits_for_the_one_at_it_finds_it_done() {
+async fn waiting_caller_finds_the_work_done() {
     let jobs = server("slow").await;
     let gate = Gate::default();
     let both = async { tokio::join!(slow(&gate), slow(&gate)) };

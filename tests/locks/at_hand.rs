@@ -1,4 +1,4 @@
-//! Locks that do not say on which scheduler.
+//! The server that `jobs::lock` uses by default.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::child::{Child, role};
 use super::kit::{fleet, secs};
 
 #[tokio::test(start_paused = true)]
-async fn in_a_job_it_is_the_schedulers_own() {
+async fn lock_in_a_job_uses_the_server_of_the_run() {
     let locking = || {
         Job::new("job").every("60s").unwrap().run(|_| async {
             let run = Run::current().expect("in a run");
@@ -28,7 +28,7 @@ async fn in_a_job_it_is_the_schedulers_own() {
     assert_eq!((history.stats.successes, history.stats.failures), (10, 0), "{:?}", history.runs);
 }
 
-/// Code that is not handed a scheduler. Whose lock it got.
+/// Acquires a lock without a handle. Returns the server that held it.
 async fn deep() -> String {
     tokio::task::yield_now().await;
     let guard = jobs::lock("k").acquire().await.unwrap();
@@ -38,7 +38,7 @@ async fn deep() -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_scope_it_is_that_one() {
+async fn lock_in_a_scope_uses_the_server_of_the_scope() {
     let fleet = fleet(2).await;
     for number in [1, 0] {
         assert_eq!(fleet.server(number).scope(deep()).await, format!("server-{number}"));
@@ -49,10 +49,10 @@ async fn in_a_scope_it_is_that_one() {
     assert_eq!(inner, ("server-1".to_owned(), "server-0".to_owned()));
 }
 
-/// In a process of its own, where no other test starts a scheduler.
+/// Runs in a process of its own, where no other test starts a server.
 #[tokio::test]
-async fn without_one_or_with_several_it_is_an_error_and_with_one_it_is_that() {
-    const ENTRY: &str = "at_hand::without_one_or_with_several_it_is_an_error_and_with_one_it_is_that";
+async fn lock_without_a_handle_needs_exactly_one_server_in_the_process() {
+    const ENTRY: &str = "at_hand::lock_without_a_handle_needs_exactly_one_server_in_the_process";
     if role().is_none() {
         let mut child = Child::spawn(ENTRY, "alone", Path::new("nowhere"));
         child.expect("all is well");
@@ -72,7 +72,7 @@ async fn without_one_or_with_several_it_is_an_error_and_with_one_it_is_that() {
     assert!(matches!(jobs::leader("l").campaign(), Err(LockError::NoServer { started: 2, .. })));
     guard.release().await.unwrap();
     only.shutdown().await;
-    let guard = jobs::lock("k").acquire().await.expect("the other one has ended");
+    let guard = jobs::lock("k").acquire().await.expect("one server has shut down");
     assert_eq!(guard.server(), second.server());
     guard.release().await.unwrap();
     second.shutdown().await;

@@ -16,7 +16,7 @@ async fn succeed(fleet: &Fleet, server: usize) -> OnceOutcome<i64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_succeeded_is_not_done_again_within_its_time() {
+async fn work_that_succeeded_is_not_done_again_within_the_period() {
     let fleet = fleet(2).await;
     let began = fleet.now();
     assert!(matches!(succeed(&fleet, 0).await, OnceOutcome::Ran(_)));
@@ -24,17 +24,17 @@ async fn what_succeeded_is_not_done_again_within_its_time() {
     let OnceOutcome::AlreadyDone(when) = succeed(&fleet, 1).await else { panic!("done again") };
     assert!(when.since(began) < Duration::from_secs(1));
     fleet.run_for(secs(101)).await;
-    assert!(matches!(succeed(&fleet, 1).await, OnceOutcome::Ran(_)), "its time is over");
+    assert!(matches!(succeed(&fleet, 1).await, OnceOutcome::Ran(_)), "the period is over");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_is_free_for_the_next_attempt() {
+async fn work_that_failed_is_done_by_the_next_attempt() {
     let fleet = fleet(2).await;
     let failed = fleet.server(0).once("webhook:42").run(|_| async { Err::<(), _>("no such customer") }).await;
     let error = failed.unwrap_err();
     assert!(matches!(error, OnceError::Failed("no such customer")));
     assert_eq!(error.to_string(), "no such customer");
-    assert_eq!(fleet.history("webhook:42").await, History::default(), "nothing is left of it");
+    assert_eq!(fleet.history("webhook:42").await, History::default(), "no record is left");
     assert!(matches!(succeed(&fleet, 1).await, OnceOutcome::Ran(_)));
 }
 
@@ -44,13 +44,13 @@ async fn panics() -> Result<(), String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_panicked_or_was_dropped_is_free_for_the_next_attempt() {
+async fn work_that_panicked_or_was_dropped_is_done_by_the_next_attempt() {
     let fleet = fleet(1).await;
     let once = fleet.server(0).once("webhook:42");
     let panicked = tokio::spawn(once.clone().run(|_| panics()));
     assert!(panicked.await.unwrap_err().is_panic());
     fleet.run_for(secs(1)).await;
-    assert_eq!(fleet.history("webhook:42").await, History::default(), "nothing is left of it");
+    assert_eq!(fleet.history("webhook:42").await, History::default(), "no record is left");
     let begun = AtomicUsize::new(0);
     let endless = once.run(async |_| {
         begun.fetch_add(1, Ordering::SeqCst);
@@ -63,7 +63,7 @@ async fn what_panicked_or_was_dropped_is_free_for_the_next_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_meanwhile_is_told_or_waits() {
+async fn second_attempt_is_refused_or_waits_while_work_is_in_progress() {
     let fleet = fleet(3).await;
     let slow = fleet.server(0).once("webhook:42").run(|_| async {
         tokio::time::sleep(secs(5)).await;
@@ -82,7 +82,7 @@ async fn whoever_comes_meanwhile_is_told_or_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_deliveries_on_ten_servers_are_handled_once_though_the_first_three_fail() {
+async fn hundred_deliveries_on_ten_servers_succeed_once_after_three_failures() {
     let fleet = fleet(10).await;
     let (tries, successes) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let mut deliveries = tokio::task::JoinSet::new();
@@ -124,12 +124,12 @@ async fn work_whose_lease_is_lost_is_not_marked_as_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_whose_answer_is_lost_was_set_all_the_same() {
+async fn work_is_marked_as_done_even_if_the_reply_is_lost() {
     let fleet = fleet(2).await;
     let ran = fleet.server(0).once("webhook:42").ttl("10s").run(async |_| {
         fleet.server(0).lose_replies(true);
         Ok::<_, String>(7)
     });
-    assert_eq!(ran.await.unwrap(), OnceOutcome::Ran(7), "it ran, whatever the store said");
+    assert_eq!(ran.await.unwrap(), OnceOutcome::Ran(7), "it ran, though the reply was lost");
     assert!(matches!(succeed(&fleet, 1).await, OnceOutcome::AlreadyDone(_)));
 }

@@ -198,7 +198,7 @@ fn times(line: &str, workers: &[Worker]) -> usize {
 }
 
 #[test]
-fn each_message_is_handled_once_however_often_it_is_delivered() {
+fn message_delivered_many_times_is_handled_once() {
     let ids = repetitions("JOBS_TEST_IDS", 200);
     let messages = Fleet::new(ids);
     // Every other process is killed in one of its first attempts, before the work has any effect.
@@ -249,7 +249,7 @@ fn each_message_is_handled_once_however_often_it_is_delivered() {
 
 /// The limit that the documentation states: the work was done, and nobody was told.
 #[test]
-fn a_message_whose_handler_died_after_its_work_is_handled_again() {
+fn message_is_handled_again_if_its_handler_died_before_the_mark() {
     let messages = Fleet::new(1);
     let orders = messages.orders.clone().set("WORKER_DIES", "after").set("WORKER_DIES_AT", 1);
     let mut first = orders.start();
@@ -265,7 +265,7 @@ fn a_message_whose_handler_died_after_its_work_is_handled_again() {
 }
 
 #[test]
-fn under_a_plain_lock_a_message_is_handled_by_each_delivery() {
+fn plain_lock_handles_a_message_once_per_delivery() {
     let messages = Fleet::new(10);
     let mut fleet = messages.orders.clone().set("WORKER_PLAIN_LOCK", 1).start_fleet(4);
     for worker in &mut fleet {
