@@ -148,3 +148,52 @@ impl Error for LockError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locks::NotRun;
+    use crate::store::StoreErrorKind;
+
+    fn refused() -> LockError {
+        let error =
+            StoreError::new(StoreErrorKind::Unreachable, "claim", "redis://cache:6379", "connection refused");
+        LockError::store(LockOperation::Acquire, "payment:7", error)
+    }
+
+    #[test]
+    fn message_of_a_store_error_names_the_operation_the_key_and_the_cause() {
+        let message = refused().to_string();
+        assert!(message.starts_with("failed to acquire lock \"payment:7\": "), "{message}");
+        assert!(
+            message.contains("connection refused") && message.contains("redis://cache:6379"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn message_of_a_held_lock_names_the_holder_and_the_wait() {
+        let remaining = Some(Duration::from_millis(3210));
+        let holder = Holder { server: Some("host-1".to_owned()), since: None, remaining };
+        let error = LockError::Held { key: "payment:7".to_owned(), waited: Duration::from_secs(5), holder };
+        assert_eq!(
+            error.to_string(),
+            "lock \"payment:7\" is held by host-1 for 3.2 s unless extended; waited 5.0 s; retry later, or set a longer \
+             `wait`"
+        );
+    }
+
+    #[test]
+    fn store_error_is_the_source_of_lock_errors() {
+        fn source(error: &dyn Error) -> Option<StoreErrorKind> {
+            Some(error.source()?.downcast_ref::<StoreError>()?.kind())
+        }
+        assert_eq!(source(&refused()), Some(StoreErrorKind::Unreachable));
+        assert_eq!(source(&NotRun::from(refused())), Some(StoreErrorKind::Unreachable));
+        assert_eq!(
+            source(&crate::locks::OnceError::<String>::Lock(refused())),
+            Some(StoreErrorKind::Unreachable)
+        );
+        assert_eq!(source(&LockError::lost("payment:7")), None);
+    }
+}
