@@ -1,4 +1,4 @@
-//! The function that locks and then does what was written.
+//! The expansion of a locked function.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::function::find_impl;
 // Output:
 //     /// Charges the card.
 //     ///
-//     /// Calling it locks `payment:{order_id}` first.
+//     /// Each call runs under the lock `payment:{order_id}`.
 //     pub async fn charge(order_id: u64) -> Result<anyhow::Result<Receipt>, ::jobs::locks::NotRun> {
 //         ::jobs::__private::call(
 //             LockedArguments {
@@ -43,11 +43,11 @@ use crate::function::find_impl;
 //         .await
 //     }
 //
-// With `within` it is `call_once`, which also gets the time and `<anyhow::Result<Receipt> as
-// Completion>::is_complete`. The line that never returns anything says what the block returns, which it cannot say
-// in another way: `?` and `return` need to know.
+// With `within` it calls `call_once`, which also takes the period and `<anyhow::Result<Receipt> as
+// Completion>::is_complete`. The `if let` never matches: it declares the return type of the block, which `?` and `return`
+// need, and for which there is no other syntax.
 //
-// A mistake in the key leaves parameters unused: that is not worth a warning.
+// After a mistake in the key, parameters may be unused: that deserves no warning.
 pub(super) fn function(locked: &LockedFunction, has_mistakes: bool) -> TokenStream {
     let krate = &locked.krate;
     let private = quote!(#krate::__private);
@@ -94,23 +94,26 @@ pub(super) fn function(locked: &LockedFunction, has_mistakes: bool) -> TokenStre
     }
 }
 
-/// A line for those who read the function's documentation; where there is none, it is still missing.
+/// A line about the lock for the function's documentation, if it has any: a missing one stays missing.
 fn documentation(locked: &LockedFunction) -> Option<TokenStream> {
     let key = &locked.written_key;
     let once = match locked.policy.within {
-        Some(_) => ", and runs only if that was not done before",
+        Some(_) => ", and only if no earlier call succeeded",
         None => "",
     };
-    let line = format!(" Calling it locks `{key}` first{once}.");
+    let line = format!(" Each call runs under the lock `{key}`{once}.");
     (!locked.function.description().is_empty()).then(|| quote!(#[doc = ""] #[doc = #line]))
 }
 
 fn arguments(locked: &LockedFunction, private: &TokenStream) -> TokenStream {
+    let krate = &locked.krate;
     // A name that no parameter can have.
     let key = Ident::new("__key", Span::mixed_site());
     let pieces = locked.key.iter().map(|piece| match piece {
         Piece::Fixed(text) => quote!(#key.add_fixed(#text);),
-        Piece::Value(value) => quote_spanned!(value.span()=> #private::KeyPart::add_to(&#value, &mut #key);),
+        Piece::Value(value) => {
+            quote_spanned!(value.span()=> #krate::locks::KeyPart::add_to(&#value, &mut #key);)
+        }
     });
     let ttl = millis(locked.policy.ttl);
     let wait = option(locked.policy.wait.map(millis));

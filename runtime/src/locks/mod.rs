@@ -35,6 +35,7 @@ pub use leader::Leader;
 pub use leader::candidate::{Candidate, LeaderStatus};
 pub use leader::leadership::Leadership;
 pub use locked::NotRun;
+pub use locked::key::KeyPart;
 pub use mutex::Lock;
 pub use once::{Once, OnceError, OnceOutcome};
 pub use semaphore::Semaphore;

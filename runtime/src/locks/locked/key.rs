@@ -8,17 +8,21 @@ use uuid::Uuid;
 use crate::locks::LockError;
 use crate::locks::acquire::options::invalid;
 
-/// Not public API. A value in the key of a [locked](macro@crate::locked) function: everything that implements
-/// [`Display`](fmt::Display).
+/// A value in the key of a [locked](macro@crate::locked) function: everything that implements [`Display`](fmt::Display).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock's key",
     label = "this value has no text that would do",
     note = "a key is made of values that implement `Display`, such as numbers, strings and ids; name a field that does, \
             as in `{{order.id}}`"
 )]
-pub trait KeyPart {
-    /// Appends the value, escaped.
+pub trait KeyPart: sealed::Sealed {
+    #[doc(hidden)]
     fn add_to(&self, key: &mut KeyBuilder);
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T: std::fmt::Display + ?Sized> Sealed for T {}
 }
 
 #[diagnostic::do_not_recommend]
