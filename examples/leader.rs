@@ -1,10 +1,10 @@
-//! Three servers, one leader: it is killed, the next one resigns, and each time another takes over.
+//! Leader election among three servers: the leader is killed, the next one resigns, and each time another takes over.
 //!
 //!     cargo run --example leader
 //!     JOBS_URL=redis://localhost:6379 cargo run --example leader
 //!
-//! Three processes of this program campaign for `cache-warmer`. It ends with an error if two led at the same time, if
-//! nobody took over, or if a later leader had no higher fence.
+//! Three processes of this program are candidates for `cache-warmer`. The program fails if two lead at the same time, if
+//! no other server takes over, or if a later leader has no higher fence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
@@ -31,32 +31,32 @@ async fn main() -> anyhow::Result<()> {
         return serve(name).await;
     }
     tokio::select! {
-        shown = timeout(PATIENCE, show()) => shown.context("nobody took over in time")?,
+        shown = timeout(PATIENCE, show()) => shown.context("no server took over in time")?,
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
     }
 }
 
-/// One of the three: campaigns, tells what it learns, and resigns when it is told to.
+/// One of the three servers: a candidate that reports its status, and resigns on request.
 async fn serve(name: String) -> anyhow::Result<()> {
     let jobs = jobs::builder().or_embedded().without_jobs().server_name(name).start_all().await?;
     let candidate = jobs.leader(KEY).ttl(TTL).campaign()?;
-    // The pipe closes at the end, and also when the parent was killed: no server is left behind.
-    let mut orders = BufReader::new(tokio::io::stdin()).lines();
-    let order = tokio::select! {
-        told = tell(candidate.watch()) => return told,
-        order = orders.next_line() => order?,
+    // The pipe closes at the end, and also when the parent is killed: no server keeps running.
+    let mut requests = BufReader::new(tokio::io::stdin()).lines();
+    let request = tokio::select! {
+        result = report(candidate.watch()) => return result,
+        request = requests.next_line() => request?,
     };
-    if order.is_some() {
+    if request.is_some() {
         println!("resigns {}", now());
         candidate.resign().await?;
-        orders.next_line().await?;
+        requests.next_line().await?;
     }
     jobs.shutdown().await;
     Ok(())
 }
 
-/// A leader would begin its work here, and end it when its term is lost; `Leader::lead` does both.
-async fn tell(mut status: watch::Receiver<LeaderStatus>) -> anyhow::Result<()> {
+/// A leader would start its work here, and stop it when its leadership is lost; `Leader::lead` does both.
+async fn report(mut status: watch::Receiver<LeaderStatus>) -> anyhow::Result<()> {
     loop {
         match &*status.borrow_and_update() {
             LeaderStatus::Leading(leadership) => println!("leads {} {}", now(), leadership.fence()),
@@ -74,73 +74,73 @@ fn now() -> i64 {
 }
 
 async fn show() -> anyhow::Result<()> {
-    println!("{SERVERS} servers campaign for \"{KEY}\"; without a sign of life a term ends after {TTL:?}.\n");
-    // A namespace of its own: others may be looking at this example, too.
+    println!("{SERVERS} candidates for \"{KEY}\"; the lease of a leader that dies expires after {TTL:?}.\n");
+    // A namespace of its own: this example may run several times on one store.
     let namespace = format!("leader-{}", now());
     let jobs = jobs::builder().or_embedded().without_jobs().namespace(&namespace).start_all().await?;
-    let mut stage = Stage::new(&namespace)?;
+    let mut group = Group::new(&namespace)?;
 
-    let first = stage.next_leader().await?;
-    stage.show_leader(&jobs).await?;
+    let first = group.next_leader().await?;
+    group.show_leader(&jobs).await?;
     sleep(Duration::from_secs(2)).await;
 
     println!("\n{first} is killed, with kill -9");
-    stage.kill(&first).await?;
-    let second = stage.next_leader().await?;
-    println!("{:.3} s later {second} takes over: the lease of {first} has expired", stage.handover());
-    stage.show_leader(&jobs).await?;
+    group.kill(&first).await?;
+    let second = group.next_leader().await?;
+    println!("{:.3} s later {second} takes over: the lease of {first} has expired", group.handover());
+    group.show_leader(&jobs).await?;
     sleep(Duration::from_secs(1)).await;
 
-    println!("\n{second} is told to resign");
-    stage.order_to_resign(&second).await?;
-    let third = stage.next_leader().await?;
-    println!("{:.3} s later {third} takes over: the lease of {second} was released", stage.handover());
-    stage.show_leader(&jobs).await?;
+    println!("\n{second} resigns");
+    group.ask_to_resign(&second).await?;
+    let third = group.next_leader().await?;
+    println!("{:.3} s later {third} takes over: the lease of {second} was released", group.handover());
+    group.show_leader(&jobs).await?;
 
-    stage.stop().await?;
+    group.stop().await?;
     jobs.shutdown().await;
-    println!("\nall are stopped");
-    judge(&stage.terms)
+    println!("\nall servers are stopped");
+    check(&group.terms)
 }
 
-/// The three processes, and what is known of them.
-struct Stage {
+/// The three processes, and what they reported.
+struct Group {
     servers: BTreeMap<String, Child>,
-    campaigning: BTreeSet<String>,
-    heard: UnboundedReceiver<(String, Word)>,
-    terms: Vec<Office>,
+    candidates: BTreeSet<String>,
+    reports: UnboundedReceiver<(String, Report)>,
+    terms: Vec<Term>,
     following: BTreeMap<String, String>,
 }
 
-/// A term as its leader saw it, in microseconds of this machine's clock.
-struct Office {
+/// The time in which one server led, as it reported it, in microseconds of this machine's clock.
+struct Term {
     server: String,
     fence: i64,
     from: i64,
     until: Option<i64>,
 }
 
-/// What a server says.
-enum Word {
+/// A line that a server prints.
+enum Report {
     Leads { from: i64, fence: i64 },
     Follows(String),
     Resigns(i64),
     Ended,
 }
 
-impl Stage {
+impl Group {
     fn new(namespace: &str) -> anyhow::Result<Self> {
-        let (tell, heard) = unbounded_channel();
+        let (sender, reports) = unbounded_channel();
         let mut servers = BTreeMap::new();
         for number in 1..=SERVERS {
             let name = format!("server-{number}");
-            servers.insert(name.clone(), start(name, namespace, tell.clone())?);
+            servers.insert(name.clone(), start(name, namespace, sender.clone())?);
         }
-        let campaigning = servers.keys().cloned().collect();
-        Ok(Self { servers, campaigning, heard, terms: Vec::new(), following: BTreeMap::new() })
+        let candidates = servers.keys().cloned().collect();
+        Ok(Self { servers, candidates, reports, terms: Vec::new(), following: BTreeMap::new() })
     }
 
-    /// Waits for both ends of the handover: the words of two processes arrive in any order.
+    /// Waits for both ends of the handover: the reports of two processes arrive in any order.
     async fn next_leader(&mut self) -> anyhow::Result<String> {
         let known = self.terms.len();
         while self.terms.len() == known || self.terms[..known].iter().any(|term| term.until.is_none()) {
@@ -149,24 +149,24 @@ impl Stage {
         Ok(self.terms[known].server.clone())
     }
 
-    /// As the store has it, once all others know it, too.
+    /// Prints the leader as the store reports it, once all other servers follow it.
     async fn show_leader(&mut self, jobs: &Jobs) -> anyhow::Result<()> {
-        let leader = self.terms.last().context("somebody leads")?.server.clone();
-        let others: Vec<_> = self.campaigning.iter().filter(|name| **name != leader).cloned().collect();
+        let leader = self.terms.last().context("no server leads")?.server.clone();
+        let others: Vec<_> = self.candidates.iter().filter(|name| **name != leader).cloned().collect();
         while !others.iter().all(|name| self.following.get(name).is_some_and(|id| is_of(id, &leader))) {
             self.listen().await?;
             let leading = self.terms.iter().filter(|term| term.until.is_none()).count();
-            ensure!(leading == 1, "another one leads, and nobody has ended the term of {leader}");
+            ensure!(leading == 1, "another server leads, but {leader} has not ended");
         }
         let held = jobs.locks().await?;
-        let held = held.iter().find(|held| held.kind == Some(Kind::Leader)).context("nobody leads")?;
+        let held = held.iter().find(|held| held.kind == Some(Kind::Leader)).context("no server leads")?;
         let (fence, since) = (held.fence.context("it has a fence")?, held.holder.since);
         let since = since.context("it has a beginning")?.to_string();
         ensure!(
             held.holder.server.as_deref().is_some_and(|id| is_of(id, &leader)),
             "the store knows another leader than {leader}"
         );
-        println!("  {leader} leads under the fence {fence}, since {}", &since[11..]);
+        println!("  {leader} leads with fence {fence}, since {}", &since[11..]);
         for other in others {
             println!("  {other} follows");
         }
@@ -174,18 +174,18 @@ impl Stage {
     }
 
     async fn listen(&mut self) -> anyhow::Result<()> {
-        let (server, word) = self.heard.recv().await.context("no server is left")?;
-        match word {
-            Word::Leads { from, fence } => self.terms.push(Office { server, fence, from, until: None }),
-            Word::Follows(leader) => drop(self.following.insert(server, leader)),
-            Word::Resigns(at) => self.end_term(&server, at)?,
-            Word::Ended => ensure!(!self.campaigning.contains(&server), "{server} ended too early"),
+        let (server, report) = self.reports.recv().await.context("no server is left")?;
+        match report {
+            Report::Leads { from, fence } => self.terms.push(Term { server, fence, from, until: None }),
+            Report::Follows(leader) => drop(self.following.insert(server, leader)),
+            Report::Resigns(at) => self.end_term(&server, at)?,
+            Report::Ended => ensure!(!self.candidates.contains(&server), "{server} ended too early"),
         }
         Ok(())
     }
 
     async fn kill(&mut self, leader: &str) -> anyhow::Result<()> {
-        self.campaigning.remove(leader);
+        self.candidates.remove(leader);
         let mut process = self.servers.remove(leader).context("it runs")?;
         process.kill().await?;
         self.end_term(leader, now())
@@ -197,16 +197,16 @@ impl Stage {
         Ok(())
     }
 
-    async fn order_to_resign(&mut self, leader: &str) -> anyhow::Result<()> {
-        self.campaigning.remove(leader);
-        let orders = self.servers.get_mut(leader).and_then(|process| process.stdin.as_mut());
-        Ok(orders.context("its input is piped")?.write_all(b"resign\n").await?)
+    async fn ask_to_resign(&mut self, leader: &str) -> anyhow::Result<()> {
+        self.candidates.remove(leader);
+        let input = self.servers.get_mut(leader).and_then(|process| process.stdin.as_mut());
+        Ok(input.context("its input is piped")?.write_all(b"resign\n").await?)
     }
 
-    /// How long nobody led, in seconds.
+    /// The time without a leader, in seconds.
     fn handover(&self) -> f64 {
         match self.terms.as_slice() {
-            [.., Office { until: Some(until), .. }, next] => {
+            [.., Term { until: Some(until), .. }, next] => {
                 Duration::from_micros(next.from.abs_diff(*until)).as_secs_f64()
             }
             _ => 0.0,
@@ -216,7 +216,7 @@ impl Stage {
     async fn stop(&mut self) -> anyhow::Result<()> {
         for (name, process) in &mut self.servers {
             drop(process.stdin.take());
-            ensure!(process.wait().await?.success(), "{name} did not end well");
+            ensure!(process.wait().await?.success(), "{name} failed");
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ fn is_of(id: &str, name: &str) -> bool {
 }
 
 /// Killed when it is dropped.
-fn start(name: String, namespace: &str, tell: UnboundedSender<(String, Word)>) -> anyhow::Result<Child> {
+fn start(name: String, namespace: &str, sender: UnboundedSender<(String, Report)>) -> anyhow::Result<Child> {
     let mut server = Command::new(std::env::current_exe()?)
         .arg(&name)
         .env("JOBS_NAMESPACE", namespace)
@@ -240,32 +240,34 @@ fn start(name: String, namespace: &str, tell: UnboundedSender<(String, Word)>) -
     tokio::spawn(async move {
         let mut lines = BufReader::new(output).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if let Some(word) = understand(&line) {
-                let _ = tell.send((name.clone(), word)); // all is over
+            if let Some(report) = parse_report(&line) {
+                let _ = sender.send((name.clone(), report)); // the program ends
             }
         }
-        let _ = tell.send((name, Word::Ended));
+        let _ = sender.send((name, Report::Ended));
     });
     Ok(server)
 }
 
-fn understand(line: &str) -> Option<Word> {
+fn parse_report(line: &str) -> Option<Report> {
     let words: Vec<_> = line.split_whitespace().collect();
     match *words.as_slice() {
-        ["leads", from, fence] => Some(Word::Leads { from: from.parse().ok()?, fence: fence.parse().ok()? }),
-        ["follows", leader] => Some(Word::Follows(leader.to_owned())),
-        ["resigns", at] => Some(Word::Resigns(at.parse().ok()?)),
+        ["leads", from, fence] => {
+            Some(Report::Leads { from: from.parse().ok()?, fence: fence.parse().ok()? })
+        }
+        ["follows", leader] => Some(Report::Follows(leader.to_owned())),
+        ["resigns", at] => Some(Report::Resigns(at.parse().ok()?)),
         _ => None,
     }
 }
 
-fn judge(terms: &[Office]) -> anyhow::Result<()> {
+fn check(terms: &[Term]) -> anyhow::Result<()> {
     for pair in terms.windows(2) {
         let (term, next) = (&pair[0], &pair[1]);
-        let until = term.until.with_context(|| format!("the term of {} ended by itself", term.server))?;
+        let until = term.until.with_context(|| format!("{} stopped leading by itself", term.server))?;
         ensure!(until <= next.from, "{} and {} led at the same time", term.server, next.server);
         ensure!(term.fence < next.fence, "{} has no higher fence than {}", next.server, term.server);
     }
-    println!("{} terms: never two leaders at the same time, each with a higher fence.", terms.len());
+    println!("{} leaders: never two at the same time, each with a higher fence.", terms.len());
     Ok(())
 }

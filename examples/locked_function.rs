@@ -1,4 +1,4 @@
-//! A function that locks before it runs: one call at a time for each order, and each order charged once.
+//! A function that runs under a lock: one call at a time for each order, and each order is charged once.
 //!
 //!     cargo run --example locked_function
 
@@ -9,10 +9,10 @@ use jobs::locks::NotRun;
 use jobs::{Run, locked};
 use tokio::time::sleep;
 
-/// Charges the card. However often a customer clicks, and whichever servers get the clicks, it is done once a day.
+/// Charges the card once a day, however often a customer clicks, and whichever server gets the click.
 #[locked(key = "payment:{order_id}", ttl = "10s", within = "24h")]
 async fn charge(order_id: u64, card: &str) -> anyhow::Result<String> {
-    sleep(Duration::from_millis(200)).await; // the bank takes its time
+    sleep(Duration::from_millis(200)).await; // a slow bank
     ensure!(card.starts_with("41"), "the card {card} was declined");
     let fence = Run::current().map(|run| run.fence());
     Ok(format!("receipt for order {order_id} under fence {fence:?}"))
@@ -23,7 +23,7 @@ struct Warehouse {
 }
 
 impl Warehouse {
-    /// Packs what was ordered: one parcel at a time in each warehouse, the others wait.
+    /// Packs an order. Each warehouse packs one order at a time; other calls wait.
     #[locked(key = "warehouse:{self.name}", wait = "10s")]
     async fn pack(&self, order_id: u64) {
         println!("{}: packing order {order_id}", self.name);
@@ -40,11 +40,11 @@ async fn main() -> anyhow::Result<()> {
     let (one, two) = tokio::join!(charge(7, "4111"), charge(7, "4111"));
     let (one, two) = (report("first click", one)?, report("second click", two)?);
     ensure!(one != two, "one click should have charged, and one not");
-    ensure!(!report("third click", charge(7, "4111").await)?, "it was charged already");
+    ensure!(!report("third click", charge(7, "4111").await)?, "it was charged before");
 
     let declined = charge(8, "9999").await?;
-    println!("order 8: {}", declined.expect_err("not a card that is accepted"));
-    println!("order 8: {}", charge(8, "4111").await??); // an error leaves it to be done
+    println!("order 8: {}", declined.expect_err("the bank declines this card"));
+    println!("order 8: {}", charge(8, "4111").await??); // after an error the next call runs
 
     let warehouse = Warehouse { name: "north" };
     let (one, two) = tokio::join!(warehouse.pack(7), warehouse.pack(8));

@@ -1,12 +1,11 @@
 use crate::key::{LONGEST, check_fixed};
 
-/// The key of a locked function: fixed text, and places for values of its parameters.
+/// The key of a locked function: fixed text, and placeholders for values of its parameters.
 ///
-/// Values cannot contain `:` or `/` as they are written into a key, so a place that is set apart by one of these cannot
-/// be left by its value.
+/// Values are written into a key without `:` and `/`, so these separate one value from the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyTemplate {
-    /// What it is made of, in order.
+    /// The pieces, in order.
     pub parts: Vec<KeyPiece>,
 }
 
@@ -20,7 +19,7 @@ pub enum KeyPiece {
 }
 
 impl KeyTemplate {
-    /// Reads `"payment:{order_id}"`.
+    /// Parses `"payment:{order_id}"`.
     ///
     /// The error is the second half of a sentence, as that of [`check_key`](crate::check_key).
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -97,7 +96,7 @@ fn push_fixed(parts: &mut Vec<KeyPiece>, text: &str) {
     }
 }
 
-/// Reads what stands between two braces.
+/// Parses the text between two braces.
 fn parse_path(text: &str) -> Result<Vec<String>, String> {
     if text.is_empty() {
         return Err("`{}` names no parameter; write one, as in `{order_id}`".to_owned());
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_taken_apart_into_text_and_values() {
+    fn key_is_split_into_text_and_values() {
         let parts = |text| KeyTemplate::parse(text).unwrap().parts;
         assert_eq!(parts("close-books"), [fixed("close-books")]);
         assert_eq!(parts("payment:{order_id}"), [fixed("payment:"), value(&["order_id"])]);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_with_a_reason() {
+    fn invalid_key_is_refused_with_a_reason() {
         for (text, why) in [
             ("", "it is empty"),
             ("{id}", "it is a value alone"),
