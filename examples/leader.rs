@@ -61,7 +61,7 @@ async fn report(mut status: watch::Receiver<LeaderStatus>) -> anyhow::Result<()>
         match &*status.borrow_and_update() {
             LeaderStatus::Leading(leadership) => println!("leads {} {}", now(), leadership.fence()),
             LeaderStatus::Following(leader) => {
-                println!("follows {}", leader.server.as_deref().unwrap_or("nobody"))
+                println!("follows {}", leader.server.as_deref().unwrap_or("unknown"));
             }
             _ => {}
         }

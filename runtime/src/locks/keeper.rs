@@ -137,7 +137,7 @@ impl LockKeeper {
         self.lease.proof().lose();
         self.run.cancel();
         let released = self.lease.let_go(&self.server, Some(&self.run), ending).await;
-        self.server.wait_queues.wake(&self.key, &self.kind);
+        self.server.wait_queues.wake(&self.key, self.kind);
         let key = self.key;
         let result = match released {
             Ok(ended) if was_held && ended => Ok(()),

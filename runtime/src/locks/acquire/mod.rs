@@ -134,7 +134,7 @@ impl LockRequest {
         // Each candidate asks by itself, because it reports who leads.
         let ticket = match self.what {
             What::Leader => None,
-            _ => Some(server.wait_queues.ticket(key, &self.what.kind())),
+            _ => Some(server.wait_queues.ticket(key, self.what.kind())),
         };
         let own_queue = Arc::<WaitQueue>::default();
         let queue = ticket.as_ref().map_or(&own_queue, |ticket| &ticket.queue);

@@ -66,7 +66,7 @@ impl ReleaseSubscription {
         }
         // The store stopped to notify, or never did. It is asked again after the next pause.
         self.listener = None;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -82,21 +82,21 @@ impl WaitQueue {
 }
 
 impl QueueId {
-    fn new(key: &str, kind: &Kind) -> Self {
+    fn new(key: &str, kind: Kind) -> Self {
         Self { key: key.to_owned(), is_for_slots: matches!(kind, Kind::Slot { .. }) }
     }
 }
 
 impl WaitQueues {
     /// Finds or creates the queue. It exists as long as one of its tickets.
-    pub(crate) fn ticket(&self, key: &str, kind: &Kind) -> Ticket<'_> {
+    pub(crate) fn ticket(&self, key: &str, kind: Kind) -> Ticket<'_> {
         let id = QueueId::new(key, kind);
         let queue = lock(&self.0).entry(id.clone()).or_default().clone();
         Ticket { queues: self, id, queue }
     }
 
     /// Wakes the first caller, because this server released the lock or slot.
-    pub(crate) fn wake(&self, key: &str, kind: &Kind) {
+    pub(crate) fn wake(&self, key: &str, kind: Kind) {
         if let Some(queue) = lock(&self.0).get(&QueueId::new(key, kind)) {
             queue.releases.count_up();
         }
