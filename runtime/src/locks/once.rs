@@ -9,7 +9,7 @@ use singleton_jobs_policy::LockDuration;
 use super::LockError;
 use super::acquire::default_server::WeakServer;
 use super::acquire::options::{LockOptions, check_duration};
-use super::acquire::{Acquired, ReleasedBy};
+use super::acquire::{AcquireOutcome, ReleasedBy};
 use super::run_locked::run_while_held;
 use crate::fleet::Holder;
 use crate::history::RunOutcome;
@@ -123,9 +123,9 @@ impl Once {
         let done_for = check_duration(LockDuration::Within, self.within)?;
         let request = self.options.request(What::Once, ReleasedBy::Crate)?;
         let guard = match request.acquire().await? {
-            Acquired::Lock(guard) => guard,
-            Acquired::AlreadyDone(at) => return Ok(OnceOutcome::AlreadyDone(at)),
-            Acquired::Held { holder, .. } => return Ok(OnceOutcome::InProgress(holder)),
+            AcquireOutcome::Lock(guard) => guard,
+            AcquireOutcome::AlreadyDone(at) => return Ok(OnceOutcome::AlreadyDone(at)),
+            AcquireOutcome::Held { holder, .. } => return Ok(OnceOutcome::InProgress(holder)),
         };
         let run = guard.run.clone();
         match run_while_held(&guard, async move { code(run).await }).await? {

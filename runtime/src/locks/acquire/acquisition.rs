@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::poll_interval::PollInterval;
 use super::wait_queue::{ReleaseSubscription, WaitQueue};
-use super::{AcquireError, Acquired, LockRequest, WaitLimit};
+use super::{AcquireError, AcquireOutcome, LockRequest, WaitLimit};
 use crate::fleet::Holder;
 use crate::lease::{Asked, HeldLease, PendingClaim};
 use crate::locks::{LockError, LockOperation};
@@ -35,7 +35,7 @@ pub(crate) struct Acquisition<'a> {
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 enum NextStep {
-    Return(Box<Acquired<HeldLease>>),
+    Return(Box<AcquireOutcome<HeldLease>>),
     RetryNow,
     /// At this instant, or as soon as the key may be free.
     RetryAt(Instant),
@@ -44,7 +44,7 @@ enum NextStep {
 
 impl NextStep {
     fn held(holder: Holder, waited: Duration) -> Self {
-        Self::Return(Box::new(Acquired::Held { holder, waited }))
+        Self::Return(Box::new(AcquireOutcome::Held { holder, waited }))
     }
 }
 
@@ -71,7 +71,7 @@ impl<'a> Acquisition<'a> {
         mut self,
         mut caller_gone: Pin<&mut impl Future<Output = ()>>,
         on_held: impl Fn(&Holder),
-    ) -> Result<Acquired<HeldLease>, AcquireError> {
+    ) -> Result<AcquireOutcome<HeldLease>, AcquireError> {
         let cancel_runs = &self.server.cancel_runs;
         loop {
             let releases = self.queue.releases.get();
@@ -105,7 +105,7 @@ impl<'a> Acquisition<'a> {
         let reply = match asked {
             Asked::Won(lease, _) if !is_cancelled => {
                 self.queue.set_holder(None);
-                return NextStep::Return(Box::new(Acquired::Lock(lease)));
+                return NextStep::Return(Box::new(AcquireOutcome::Lock(lease)));
             }
             Asked::Won(lease, _) | Asked::TooLate(lease) => return self.give_up(lease),
             Asked::Refused(Verdict { decision, .. }, _) => decision,
@@ -116,7 +116,7 @@ impl<'a> Acquisition<'a> {
                 self.queue.set_holder(Some(holder.clone()));
                 self.held(holder).await
             }
-            ClaimReply::Done(at) => NextStep::Return(Box::new(Acquired::AlreadyDone(at))),
+            ClaimReply::Done(at) => NextStep::Return(Box::new(AcquireOutcome::AlreadyDone(at))),
             // An earlier request had won, and its lease was over before the reply to this one.
             ClaimReply::Lost => self.restart(),
             _ => NextStep::Fail(self.request.unexpected_reply()),

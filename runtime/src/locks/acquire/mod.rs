@@ -51,7 +51,7 @@ pub(crate) enum ReleasedBy {
 }
 
 /// The result of an acquisition.
-pub(super) enum Acquired<T> {
+pub(super) enum AcquireOutcome<T> {
     Lock(T),
     /// The work was done before, at this instant.
     AlreadyDone(Timestamp),
@@ -77,20 +77,20 @@ impl From<LockError> for AcquireError {
 
 impl LockRequest {
     /// Acquires the lock, for a caller on any runtime.
-    pub(super) async fn acquire(self) -> Result<Acquired<Guard>, LockError> {
+    pub(super) async fn acquire(self) -> Result<AcquireOutcome<Guard>, LockError> {
         let (mut reply, result) = oneshot::channel();
         let (server, key) = (self.server.clone(), self.key.clone());
         drop(server.host.clone().spawn(async move {
             let _loud = NeverSilently(server);
             let acquired = match self.acquire_lease(reply.closed(), |_| {}).await {
-                Ok(Acquired::Lock(lease)) => {
+                Ok(AcquireOutcome::Lock(lease)) => {
                     let (guard, keeper) = LockKeeper::new(&self, lease);
                     // If the caller is gone, the guard comes back and is dropped, which releases the lock.
-                    drop(reply.send(Ok(Acquired::Lock(guard))));
+                    drop(reply.send(Ok(AcquireOutcome::Lock(guard))));
                     return keeper.run().await;
                 }
-                Ok(Acquired::AlreadyDone(at)) => Ok(Acquired::AlreadyDone(at)),
-                Ok(Acquired::Held { holder, waited }) => Ok(Acquired::Held { holder, waited }),
+                Ok(AcquireOutcome::AlreadyDone(at)) => Ok(AcquireOutcome::AlreadyDone(at)),
+                Ok(AcquireOutcome::Held { holder, waited }) => Ok(AcquireOutcome::Held { holder, waited }),
                 Err(AcquireError::CallerGone) => return,
                 Err(AcquireError::Lock(error)) => Err(error),
             };
@@ -103,9 +103,11 @@ impl LockRequest {
     pub(super) async fn acquire_guard(self) -> Result<Guard, LockError> {
         let request = self.clone();
         match self.acquire().await? {
-            Acquired::Lock(guard) => Ok(guard),
-            Acquired::Held { holder, waited } => Err(LockError::Held { key: request.key, waited, holder }),
-            Acquired::AlreadyDone(_) => Err(request.unexpected_reply()),
+            AcquireOutcome::Lock(guard) => Ok(guard),
+            AcquireOutcome::Held { holder, waited } => {
+                Err(LockError::Held { key: request.key, waited, holder })
+            }
+            AcquireOutcome::AlreadyDone(_) => Err(request.unexpected_reply()),
         }
     }
 
@@ -113,9 +115,9 @@ impl LockRequest {
     pub(super) async fn try_acquire_guard(self) -> Result<Option<Guard>, LockError> {
         let request = self.clone();
         match self.acquire().await? {
-            Acquired::Lock(guard) => Ok(Some(guard)),
-            Acquired::Held { .. } => Ok(None),
-            Acquired::AlreadyDone(_) => Err(request.unexpected_reply()),
+            AcquireOutcome::Lock(guard) => Ok(Some(guard)),
+            AcquireOutcome::Held { .. } => Ok(None),
+            AcquireOutcome::AlreadyDone(_) => Err(request.unexpected_reply()),
         }
     }
 
@@ -124,7 +126,7 @@ impl LockRequest {
         &self,
         caller_gone: impl Future<Output = ()>,
         on_held: impl Fn(&Holder),
-    ) -> Result<Acquired<HeldLease>, AcquireError> {
+    ) -> Result<AcquireOutcome<HeldLease>, AcquireError> {
         let Self { server, key, wait, .. } = self;
         if server.cancel_runs.is_raised() {
             return Err(LockError::shut_down(key).into());
@@ -147,7 +149,7 @@ impl LockRequest {
                 () = caller_gone.as_mut() => return Err(AcquireError::CallerGone),
                 () = server.cancel_runs.raised() => return Err(LockError::shut_down(key).into()),
                 () = tokio::time::sleep_until(limit.deadline) => match queue.holder() {
-                    Some(holder) => return Ok(Acquired::Held { holder, waited: limit.started.elapsed() }),
+                    Some(holder) => return Ok(AcquireOutcome::Held { holder, waited: limit.started.elapsed() }),
                     None => None,
                 },
             }

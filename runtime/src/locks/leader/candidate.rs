@@ -12,7 +12,7 @@ use crate::history::RunOutcome;
 use crate::lease::HeldLease;
 use crate::locks::LockError;
 use crate::locks::acquire::poll_interval::PollInterval;
-use crate::locks::acquire::{AcquireError, Acquired, LockRequest};
+use crate::locks::acquire::{AcquireError, AcquireOutcome, LockRequest};
 use crate::locks::keeper::{CommandReply, LockKeeper};
 use crate::server::{NeverSilently, Server};
 
@@ -208,7 +208,7 @@ impl Campaign {
             let Self { request, status, end } = &mut self;
             let acquired = request.acquire_lease(end.wait(), |leader| status.send_leader(leader)).await;
             let leadership = match acquired {
-                Ok(Acquired::Lock(lease)) => self.start_leadership(lease),
+                Ok(AcquireOutcome::Lock(lease)) => self.start_leadership(lease),
                 Err(AcquireError::CallerGone | AcquireError::Lock(LockError::ShutDown { .. })) => break,
                 Err(AcquireError::Lock(error)) => {
                     let key = &request.key;
@@ -223,7 +223,7 @@ impl Campaign {
                     }
                 }
                 // A candidate waits without a limit, so these are not final.
-                Ok(Acquired::AlreadyDone(_) | Acquired::Held { .. }) => continue,
+                Ok(AcquireOutcome::AlreadyDone(_) | AcquireOutcome::Held { .. }) => continue,
             };
             if self.end.is_reached() {
                 let result = leadership.guard().end(RunOutcome::NotStarted).await;

@@ -9,20 +9,18 @@ use crate::locks::LockError;
 use crate::locks::acquire::options::invalid;
 
 /// A value in the key of a [locked](macro@crate::locked) function: everything that implements [`Display`](fmt::Display).
+///
+/// It cannot be implemented for other types: its method takes a type that is not public. (A sealed supertrait would replace
+/// the message below by one about that trait.)
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock's key",
     label = "this value has no text that would do",
     note = "a key is made of values that implement `Display`, such as numbers, strings and ids; name a field that does, \
             as in `{{order.id}}`"
 )]
-pub trait KeyPart: sealed::Sealed {
+pub trait KeyPart {
     #[doc(hidden)]
     fn add_to(&self, key: &mut KeyBuilder);
-}
-
-mod sealed {
-    pub trait Sealed {}
-    impl<T: std::fmt::Display + ?Sized> Sealed for T {}
 }
 
 #[diagnostic::do_not_recommend]
