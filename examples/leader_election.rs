@@ -1,10 +1,10 @@
-//! Three servers, one leader: the first leader is killed, the second resigns, and each time another server is elected.
+//! Leader election among three servers: the leader is killed, the next one resigns, and each time another takes over.
 //!
 //!     cargo run --example leader_election
 //!     JOBS_URL=redis://localhost:6379 cargo run --example leader_election
 //!
-//! Three processes of this program campaign for `cache-warmer`. It fails if two lead at the same time, if no other server is
-//! elected, or if a later leader has no higher fence.
+//! Three processes of this program are candidates for `cache-warmer`. The program fails if two lead at the same time, if
+//! no other server takes over, or if a later leader has no higher fence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use jobs::fleet::Kind;
-use jobs::locks::Standing;
+use jobs::locks::LeaderStatus;
 use jobs::{Jobs, Timestamp};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
@@ -31,41 +31,41 @@ async fn main() -> anyhow::Result<()> {
         return serve(name).await;
     }
     tokio::select! {
-        shown = timeout(PATIENCE, show()) => shown.context("no other server was elected in time")?,
+        shown = timeout(PATIENCE, show()) => shown.context("no server took over in time")?,
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
     }
 }
 
-/// One of the three servers: campaigns, prints each change, and resigns on request.
+/// One of the three servers: a candidate that reports its status, and resigns on request.
 async fn serve(name: String) -> anyhow::Result<()> {
     let jobs = jobs::builder().or_embedded().without_jobs().server_id(name).start_all().await?;
-    let campaign = jobs.leader(KEY).ttl(TTL).campaign()?;
-    // The pipe closes at the end, and also when the parent is killed, so no process outlives it.
+    let candidate = jobs.leader(KEY).ttl(TTL).campaign()?;
+    // The pipe closes at the end, and also when the parent is killed: no server keeps running.
     let mut requests = BufReader::new(tokio::io::stdin()).lines();
     let request = tokio::select! {
-        ended = print_changes(campaign.watch()) => return ended,
+        result = report(candidate.watch()) => return result,
         request = requests.next_line() => request?,
     };
     if request.is_some() {
         println!("resigns {}", now());
-        campaign.resign().await?;
+        candidate.resign().await?;
         requests.next_line().await?;
     }
     jobs.shutdown().await;
     Ok(())
 }
 
-/// A real leader would start its work here and stop it when its term is lost; `Leader::lead` does both.
-async fn print_changes(mut standing: watch::Receiver<Standing>) -> anyhow::Result<()> {
+/// A leader would start its work here, and stop it when its leadership is lost; `Leader::lead` does both.
+async fn report(mut status: watch::Receiver<LeaderStatus>) -> anyhow::Result<()> {
     loop {
-        match &*standing.borrow_and_update() {
-            Standing::Leads(term) => println!("leads {} {}", now(), term.fence()),
-            Standing::Follows(leader) => {
+        match &*status.borrow_and_update() {
+            LeaderStatus::Leading(leadership) => println!("leads {} {}", now(), leadership.fence()),
+            LeaderStatus::Following(leader) => {
                 println!("follows {}", leader.server.as_deref().unwrap_or("unknown"));
             }
             _ => {}
         }
-        standing.changed().await?;
+        status.changed().await?;
     }
 }
 
@@ -74,46 +74,46 @@ fn now() -> i64 {
 }
 
 async fn show() -> anyhow::Result<()> {
-    println!("{SERVERS} servers campaign for \"{KEY}\"; the lease of a dead leader expires after {TTL:?}.\n");
-    // A namespace of its own, so that this example can run several times at once.
+    println!("{SERVERS} candidates for \"{KEY}\"; the lease of a leader that dies expires after {TTL:?}.\n");
+    // A namespace of its own: this example may run several times on one store.
     let namespace = format!("leader-{}", now());
     let jobs = jobs::builder().or_embedded().without_jobs().namespace(&namespace).start_all().await?;
-    let mut fleet = Fleet::new(&namespace)?;
+    let mut group = Group::new(&namespace)?;
 
-    let first = fleet.next_leader().await?;
-    fleet.show_leader(&jobs).await?;
+    let first = group.next_leader().await?;
+    group.show_leader(&jobs).await?;
     sleep(Duration::from_secs(2)).await;
 
-    println!("\n{first} is killed with SIGKILL");
-    fleet.kill(&first).await?;
-    let second = fleet.next_leader().await?;
-    println!("{second} is elected after {:.3} s, when the lease of {first} has expired", fleet.handover());
-    fleet.show_leader(&jobs).await?;
+    println!("\n{first} is killed, with kill -9");
+    group.kill(&first).await?;
+    let second = group.next_leader().await?;
+    println!("{:.3} s later {second} takes over: the lease of {first} has expired", group.handover());
+    group.show_leader(&jobs).await?;
     sleep(Duration::from_secs(1)).await;
 
     println!("\n{second} resigns");
-    fleet.request_resignation(&second).await?;
-    let third = fleet.next_leader().await?;
-    println!("{third} is elected after {:.3} s, because {second} has released its lease", fleet.handover());
-    fleet.show_leader(&jobs).await?;
+    group.ask_to_resign(&second).await?;
+    let third = group.next_leader().await?;
+    println!("{:.3} s later {third} takes over: the lease of {second} was released", group.handover());
+    group.show_leader(&jobs).await?;
 
-    fleet.stop().await?;
+    group.stop().await?;
     jobs.shutdown().await;
     println!("\nall servers are stopped");
-    check(&fleet.terms)
+    check(&group.terms)
 }
 
-/// The three processes, and what they have reported.
-struct Fleet {
+/// The three processes, and what they reported.
+struct Group {
     servers: BTreeMap<String, Child>,
-    campaigning: BTreeSet<String>,
-    messages: UnboundedReceiver<(String, Message)>,
-    terms: Vec<LeaderTerm>,
+    candidates: BTreeSet<String>,
+    reports: UnboundedReceiver<(String, Report)>,
+    terms: Vec<Term>,
     following: BTreeMap<String, String>,
 }
 
-/// A term as its leader saw it, in microseconds of this machine's clock.
-struct LeaderTerm {
+/// The time in which one server led, as it reported it, in microseconds of this machine's clock.
+struct Term {
     server: String,
     fence: i64,
     from: i64,
@@ -121,75 +121,72 @@ struct LeaderTerm {
 }
 
 /// A line that a server prints.
-enum Message {
+enum Report {
     Leads { from: i64, fence: i64 },
     Follows(String),
     Resigns(i64),
     Ended,
 }
 
-impl Fleet {
+impl Group {
     fn new(namespace: &str) -> anyhow::Result<Self> {
-        let (sender, messages) = unbounded_channel();
+        let (sender, reports) = unbounded_channel();
         let mut servers = BTreeMap::new();
         for number in 1..=SERVERS {
             let name = format!("server-{number}");
             servers.insert(name.clone(), start(name, namespace, sender.clone())?);
         }
-        let campaigning = servers.keys().cloned().collect();
-        Ok(Self { servers, campaigning, messages, terms: Vec::new(), following: BTreeMap::new() })
+        let candidates = servers.keys().cloned().collect();
+        Ok(Self { servers, candidates, reports, terms: Vec::new(), following: BTreeMap::new() })
     }
 
-    /// Waits for the end of the old term and the start of the new one: the messages of two processes arrive in any order.
+    /// Waits for both ends of the handover: the reports of two processes arrive in any order.
     async fn next_leader(&mut self) -> anyhow::Result<String> {
         let known = self.terms.len();
         while self.terms.len() == known || self.terms[..known].iter().any(|term| term.until.is_none()) {
-            self.receive().await?;
+            self.listen().await?;
         }
         Ok(self.terms[known].server.clone())
     }
 
-    /// Prints the leader that the store knows, once all other servers follow it.
+    /// Prints the leader as the store reports it, once all other servers follow it.
     async fn show_leader(&mut self, jobs: &Jobs) -> anyhow::Result<()> {
         let leader = self.terms.last().context("no server leads")?.server.clone();
-        let others: Vec<_> = self.campaigning.iter().filter(|name| **name != leader).cloned().collect();
+        let others: Vec<_> = self.candidates.iter().filter(|name| **name != leader).cloned().collect();
         while !others.iter().all(|name| self.following.get(name).is_some_and(|id| is_of(id, &leader))) {
-            self.receive().await?;
+            self.listen().await?;
             let leading = self.terms.iter().filter(|term| term.until.is_none()).count();
-            ensure!(leading == 1, "another server leads before the term of {leader} has ended");
+            ensure!(leading == 1, "another server leads, but {leader} has not ended");
         }
         let held = jobs.locks().await?;
-        let held =
-            held.iter().find(|held| held.kind == Some(Kind::Leader)).context("the store knows no leader")?;
-        let (fence, since) = (held.fence.context("the lock has no fence")?, held.holder.since);
-        let since = since.context("the lock has no start")?.to_string();
+        let held = held.iter().find(|held| held.kind == Some(Kind::Leader)).context("no server leads")?;
+        let (fence, since) = (held.fence.context("it has a fence")?, held.holder.since);
+        let since = since.context("it has a beginning")?.to_string();
         ensure!(
             held.holder.server.as_deref().is_some_and(|id| is_of(id, &leader)),
             "the store knows another leader than {leader}"
         );
-        println!("  {leader} leads with fence {fence} since {}", &since[11..]);
+        println!("  {leader} leads with fence {fence}, since {}", &since[11..]);
         for other in others {
             println!("  {other} follows");
         }
         Ok(())
     }
 
-    async fn receive(&mut self) -> anyhow::Result<()> {
-        let (server, message) = self.messages.recv().await.context("no server is left")?;
-        match message {
-            Message::Leads { from, fence } => {
-                self.terms.push(LeaderTerm { server, fence, from, until: None });
-            }
-            Message::Follows(leader) => drop(self.following.insert(server, leader)),
-            Message::Resigns(at) => self.end_term(&server, at)?,
-            Message::Ended => ensure!(!self.campaigning.contains(&server), "{server} exited too early"),
+    async fn listen(&mut self) -> anyhow::Result<()> {
+        let (server, report) = self.reports.recv().await.context("no server is left")?;
+        match report {
+            Report::Leads { from, fence } => self.terms.push(Term { server, fence, from, until: None }),
+            Report::Follows(leader) => drop(self.following.insert(server, leader)),
+            Report::Resigns(at) => self.end_term(&server, at)?,
+            Report::Ended => ensure!(!self.candidates.contains(&server), "{server} ended too early"),
         }
         Ok(())
     }
 
     async fn kill(&mut self, leader: &str) -> anyhow::Result<()> {
-        self.campaigning.remove(leader);
-        let mut process = self.servers.remove(leader).context("the server does not run")?;
+        self.candidates.remove(leader);
+        let mut process = self.servers.remove(leader).context("it runs")?;
         process.kill().await?;
         self.end_term(leader, now())
     }
@@ -200,16 +197,16 @@ impl Fleet {
         Ok(())
     }
 
-    async fn request_resignation(&mut self, leader: &str) -> anyhow::Result<()> {
-        self.campaigning.remove(leader);
-        let requests = self.servers.get_mut(leader).and_then(|process| process.stdin.as_mut());
-        Ok(requests.context("its input is piped")?.write_all(b"resign\n").await?)
+    async fn ask_to_resign(&mut self, leader: &str) -> anyhow::Result<()> {
+        self.candidates.remove(leader);
+        let input = self.servers.get_mut(leader).and_then(|process| process.stdin.as_mut());
+        Ok(input.context("its input is piped")?.write_all(b"resign\n").await?)
     }
 
-    /// The seconds without a leader.
+    /// The time without a leader, in seconds.
     fn handover(&self) -> f64 {
         match self.terms.as_slice() {
-            [.., LeaderTerm { until: Some(until), .. }, next] => {
+            [.., Term { until: Some(until), .. }, next] => {
                 Duration::from_micros(next.from.abs_diff(*until)).as_secs_f64()
             }
             _ => 0.0,
@@ -231,7 +228,7 @@ fn is_of(id: &str, name: &str) -> bool {
 }
 
 /// Killed when it is dropped.
-fn start(name: String, namespace: &str, sender: UnboundedSender<(String, Message)>) -> anyhow::Result<Child> {
+fn start(name: String, namespace: &str, sender: UnboundedSender<(String, Report)>) -> anyhow::Result<Child> {
     let mut server = Command::new(std::env::current_exe()?)
         .arg(&name)
         .env("JOBS_NAMESPACE", namespace)
@@ -243,34 +240,34 @@ fn start(name: String, namespace: &str, sender: UnboundedSender<(String, Message
     tokio::spawn(async move {
         let mut lines = BufReader::new(output).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if let Some(message) = parse(&line) {
-                let _ = sender.send((name.clone(), message)); // the example has ended
+            if let Some(report) = parse_report(&line) {
+                let _ = sender.send((name.clone(), report)); // the program ends
             }
         }
-        let _ = sender.send((name, Message::Ended));
+        let _ = sender.send((name, Report::Ended));
     });
     Ok(server)
 }
 
-fn parse(line: &str) -> Option<Message> {
+fn parse_report(line: &str) -> Option<Report> {
     let words: Vec<_> = line.split_whitespace().collect();
     match *words.as_slice() {
         ["leads", from, fence] => {
-            Some(Message::Leads { from: from.parse().ok()?, fence: fence.parse().ok()? })
+            Some(Report::Leads { from: from.parse().ok()?, fence: fence.parse().ok()? })
         }
-        ["follows", leader] => Some(Message::Follows(leader.to_owned())),
-        ["resigns", at] => Some(Message::Resigns(at.parse().ok()?)),
+        ["follows", leader] => Some(Report::Follows(leader.to_owned())),
+        ["resigns", at] => Some(Report::Resigns(at.parse().ok()?)),
         _ => None,
     }
 }
 
-fn check(terms: &[LeaderTerm]) -> anyhow::Result<()> {
+fn check(terms: &[Term]) -> anyhow::Result<()> {
     for pair in terms.windows(2) {
         let (term, next) = (&pair[0], &pair[1]);
-        let until = term.until.with_context(|| format!("the term of {} has no end", term.server))?;
+        let until = term.until.with_context(|| format!("{} stopped leading by itself", term.server))?;
         ensure!(until <= next.from, "{} and {} led at the same time", term.server, next.server);
         ensure!(term.fence < next.fence, "{} has no higher fence than {}", next.server, term.server);
     }
-    println!("{} terms: never two leaders at the same time, and each term has a higher fence.", terms.len());
+    println!("{} leaders: never two at the same time, each with a higher fence.", terms.len());
     Ok(())
 }

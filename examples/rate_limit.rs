@@ -3,8 +3,8 @@
 //!     cargo run --example rate_limit
 //!     JOBS_URL=redis://localhost:6379 cargo run --example rate_limit
 //!
-//! First all tasks call without a limit, and the supplier refuses most calls. Then they share a semaphore. It fails if the
-//! supplier ever sees a sixth call, or if a call is lost.
+//! First the tasks call without a limit, and the supplier refuses most calls. Then they share a semaphore. The program
+//! fails if the supplier gets a sixth call at a time, or if a call is lost.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ const CALLS: u32 = 2; // of each task
 const A_CALL_TAKES: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The sixth caller among all servers waits here until a slot is free.
+/// Calls within the limit of all servers: a sixth caller waits until a slot is free.
 async fn call_within_the_limit(supplier: &str) -> anyhow::Result<Answer> {
     jobs::semaphore("supplier-api", ALLOWED).ttl("10s").run(|_| call(supplier)).await?
 }
@@ -91,7 +91,7 @@ async fn show() -> anyhow::Result<()> {
     println!("  at most {} at a time, {} of {wanted} calls refused", free.most, free.refused);
     ensure!(
         free.refused > 0,
-        "no call was refused without a limit: this machine is too slow for the example"
+        "no call was refused without a limit: this machine is too slow to show a difference"
     );
 
     println!("\nwith semaphore(\"supplier-api\", {ALLOWED}):");
@@ -111,7 +111,7 @@ async fn call_all(how: &str) -> anyhow::Result<Seen> {
     let supplier = Supplier::default();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
-    // A namespace of its own, so that this example can run several times at once.
+    // A namespace of its own: this example may run several times on one store.
     let namespace = format!("rate-limit-{}", Timestamp::now().as_micros());
     let start = || -> anyhow::Result<Child> {
         let mut process = Command::new(std::env::current_exe()?);
@@ -134,7 +134,7 @@ async fn call_all(how: &str) -> anyhow::Result<Seen> {
     Ok(seen.clone())
 }
 
-/// Stands for the API of another company. It counts the calls.
+/// Stands for the API of another company. It counts its calls.
 #[derive(Clone, Default)]
 struct Supplier(Arc<Mutex<Seen>>);
 

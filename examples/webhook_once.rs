@@ -1,10 +1,10 @@
-//! Webhooks are delivered more than once, and to any of your servers; each is processed once.
+//! Webhooks that are delivered several times, to any server, are processed once.
 //!
 //!     cargo run --example webhook_once
 //!     JOBS_URL=redis://localhost:6379 cargo run --example webhook_once
 //!
-//! Two web servers, each a process of this program, book payments. A sender delivers each of 20 webhooks three times, to either
-//! server and at the same time. It fails if a payment is booked twice or not at all.
+//! Two web servers, each a process of this program, book payments. A sender delivers each of 20 webhooks three times, to
+//! either server and at the same time. The program fails if a payment is booked twice or not at all.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -19,7 +19,7 @@ use axum::extract::{self, State};
 use axum::http::StatusCode;
 use axum::routing::post;
 use jobs::Timestamp;
-use jobs::locks::{Once, OnceError};
+use jobs::locks::{OnceError, OnceOutcome};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
@@ -30,16 +30,16 @@ const WEBHOOKS: usize = 20;
 const DELIVERIES: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The accounts are unreachable when this payment is booked for the first time.
+/// The accounts are unreachable at the first attempt to book this payment.
 const UNLUCKY: &str = "payment-13";
 
-/// The handler of a webhook: the first delivery is processed, later ones are acknowledged.
+/// Handles a webhook: the first delivery processes it, the others find it done or in progress.
 async fn receive(State(accounts): State<Accounts>, extract::Path(payment): extract::Path<String>) -> Answer {
     let once = jobs::once(format!("webhook:{payment}")).within("24h").ttl("10s");
     match once.run(|_| accounts.book(&payment)).await {
-        Ok(Once::Ran(())) => (StatusCode::OK, "processed".to_owned()),
-        Ok(Once::AlreadyDone(_)) => (StatusCode::OK, "already done".to_owned()),
-        // If that attempt fails, its own delivery gets an error and is repeated.
+        Ok(OnceOutcome::Ran(())) => (StatusCode::OK, "processed".to_owned()),
+        Ok(OnceOutcome::AlreadyDone(_)) => (StatusCode::OK, "already done".to_owned()),
+        // If that attempt fails, its own delivery is answered with an error, and repeated.
         Ok(_) => (StatusCode::ACCEPTED, "in progress".to_owned()),
         Err(OnceError::Failed(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
@@ -98,7 +98,7 @@ async fn serve(accounts: Accounts) -> anyhow::Result<()> {
     println!("{}", listener.local_addr()?.port());
 
     let app = Router::new().route("/webhooks/{payment}", post(receive)).with_state(accounts);
-    // The pipe closes at the end, and also when the sender is killed, so no process outlives it.
+    // The pipe closes when the sender ends, and also when it is killed: no server keeps running.
     let end = async { drop(tokio::io::stdin().read_to_end(&mut Vec::new()).await) };
     axum::serve(listener, app).with_graceful_shutdown(end).await?;
     jobs.shutdown().await;
@@ -193,7 +193,7 @@ fn payment(webhook: usize) -> String {
     format!("payment-{webhook}")
 }
 
-/// Sends one HTTP request.
+/// Sends an HTTP request.
 async fn send(port: u16, payment: &str) -> anyhow::Result<Answer> {
     let mut connection = TcpStream::connect(("127.0.0.1", port)).await?;
     let request = format!(
@@ -233,7 +233,7 @@ fn check(
         let times = booked.get(&payment(webhook)).copied().unwrap_or(0);
         ensure!(times == 1, "{} was booked {times} times", payment(webhook));
     }
-    ensure!(failed > 0, "the accounts were unreachable, and no delivery failed");
+    ensure!(failed > 0, "no delivery failed while the accounts were unreachable");
     ensure!(processed == WEBHOOKS, "{processed} deliveries were answered with \"processed\", not {WEBHOOKS}");
     println!("{} deliveries, {effects} bookings: every payment was booked once.", answers.len());
     Ok(())

@@ -1,17 +1,18 @@
-//! The attributes' syntax: `name = value, …`, each with the span of its name or value for messages.
+//! The syntax of the attributes: `name = value, …`, each with the span of its name or value for messages.
 
+use crate::near_miss::nearest;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use singleton_jobs_policy::Problem;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, LitBool, LitInt, LitStr, Path, Result, Token, parse_quote};
 
-/// What was written between an attribute's parentheses, and everything that is not even syntax.
+/// The arguments of an attribute, and the mistakes in their syntax.
 #[derive(Default)]
 pub(crate) struct Args {
     known: Known,
     given: Vec<Argument>,
-    /// Arguments that were written with a value of the wrong kind.
+    /// Arguments that have a value of the wrong kind, or none.
     pub(crate) unread: Vec<&'static str>,
     pub(crate) mistakes: Vec<Error>,
 }
@@ -29,12 +30,12 @@ enum Value {
     Path(Path),
 }
 
-/// The arguments that an attribute takes; the first is the one that it cannot do without.
+/// The arguments that an attribute takes. The first one is required.
 pub(crate) type Known = &'static [(&'static str, Kind)];
 
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    /// With a value to show as an example, as the others.
+    /// With an example for messages, as the others.
     Text(&'static str),
     Number(u32),
     Flag,
@@ -42,7 +43,7 @@ pub(crate) enum Kind {
 }
 
 impl Args {
-    /// What cannot be read is kept as a mistake, and reading goes on after the next comma.
+    /// Keeps an argument that cannot be read as a mistake, and continues after the next comma.
     pub(crate) fn parse(known: Known, arguments: TokenStream) -> Result<Self> {
         (|input: ParseStream<'_>| Self::parse_all(known, input)).parse2(arguments)
     }
@@ -69,9 +70,7 @@ impl Args {
             Error::new(error.span(), format!("expected an argument, as in `{}`", self.example()))
         })?;
         let Some((known, kind)) = self.known.iter().copied().find(|(known, _)| name == known) else {
-            let names: Vec<_> = self.known.iter().map(|(known, _)| format!("`{known}`")).collect();
-            let message = format!("unknown argument `{name}`; expected one of {}", names.join(", "));
-            return Err(Error::new(name.span(), message));
+            return Err(self.unknown(&name));
         };
         if self.is_given(known) {
             return Err(Error::new(name.span(), format!("duplicate argument `{known}`")));
@@ -86,16 +85,28 @@ impl Args {
         Ok(())
     }
 
+    fn unknown(&self, name: &Ident) -> Error {
+        let known = self.known.iter().map(|(known, _)| *known);
+        let message = match nearest(&name.to_string(), known.clone()) {
+            Some(meant) => format!("unknown argument `{name}`; did you mean `{meant}`?"),
+            None => {
+                let names: Vec<_> = known.map(|known| format!("`{known}`")).collect();
+                format!("unknown argument `{name}`; expected one of {}", names.join(", "))
+            }
+        };
+        Error::new(name.span(), message)
+    }
+
     pub(crate) fn is_given(&self, name: &'static str) -> bool {
         self.get(name).is_some() || self.unread.contains(&name)
     }
 
-    /// Where an argument's value is.
+    /// The span of an argument's value.
     pub(crate) fn span_of(&self, name: &str) -> Option<Span> {
         self.get(name).map(|argument| argument.value_span)
     }
 
-    /// Adds a mistake if the first argument was not even written. `attribute` is where it is missing.
+    /// Adds a mistake at `attribute` if the first argument is missing.
     pub(crate) fn require_first(&mut self, attribute: Span) {
         let (first, _) = self.known[0];
         if !self.is_given(first) {
@@ -112,7 +123,7 @@ impl Args {
         }
     }
 
-    /// The mistakes for problems that were found in arguments' values.
+    /// Places problems with values at the values; problems without a value at `attribute`.
     pub(crate) fn mistakes_for(&self, problems: &[Problem], attribute: Span) -> Vec<Error> {
         let mistake = |problem: &Problem| {
             Error::new(self.span_of(problem.argument).unwrap_or(attribute), &problem.message)
@@ -120,7 +131,7 @@ impl Args {
         problems.iter().map(mistake).collect()
     }
 
-    /// Where the runtime is: the path given as `crate = …`, or the usual one.
+    /// The path of the runtime: that of `crate = …`, or `::jobs`.
     pub(crate) fn krate(&self) -> Path {
         match self.get("crate").map(|argument| &argument.value) {
             Some(Value::Path(path)) => path.clone(),

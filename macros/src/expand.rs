@@ -1,4 +1,4 @@
-//! The registration that follows a job's function.
+//! The registration of a job, which follows its function.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -43,9 +43,9 @@ use crate::job::Job;
 //         }
 //     };
 //
-// Every path is absolute, because a user's module may shadow any name. Local names really start with two
-// underscores, because a constant of theirs would turn a plain one into a pattern; and they are used at
-// least once, because a function may have no parameters, or none whose `#[cfg]` is true.
+// Every path is absolute, because a user's module may shadow any name. Local names start with two underscores, because a
+// user's constant of the same name would turn a binding into a pattern. They are used at least once, because a function
+// may have no parameters, or none whose `#[cfg]` is true.
 pub(crate) fn registration(job: &Job) -> TokenStream {
     let private = {
         let krate = &job.krate;
@@ -125,9 +125,9 @@ fn call(job: &Job, private: &TokenStream) -> TokenStream {
         arguments.extend(quote!(#conditions #argument,));
     }
     let into_outcome = into_outcome(&job.function.signature.output, private);
-    // Used as a value, because Clippy advises to remove `async` from a function that is only ever called.
+    // Used as a value, because Clippy advises to remove `async` from a function that is only called.
     let function_as_value = quote!(let __function = #function;);
-    // What cannot be sent to another thread is the function's future: that is where rustc shall point.
+    // With the span of the function's name, because rustc points here if the future is not `Send`.
     let future = Ident::new("__future", function.span());
     quote! {
         |__run, __states| {
@@ -140,7 +140,7 @@ fn call(job: &Job, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Names the return type, where it has a name, so that rustc underlines all of it.
+/// Names the return type, if it can be named, so that rustc underlines all of it.
 fn into_outcome(output: &ReturnType, private: &TokenStream) -> TokenStream {
     match output {
         ReturnType::Type(_, ty) if find_impl(ty.to_token_stream()).is_none() => {

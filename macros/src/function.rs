@@ -1,4 +1,4 @@
-//! The function below an attribute: its attributes and signature. Its body is never read.
+//! The annotated function: its attributes and its signature. Its body is not parsed.
 
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -10,11 +10,11 @@ pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
     pub(crate) signature: Signature,
-    /// What follows the signature.
+    /// Everything after the signature.
     pub(crate) body: TokenStream,
 }
 
-/// What a function is to become, for messages.
+/// The words for the function in messages.
 pub(crate) struct Role {
     /// `a job`
     pub(crate) name: &'static str,
@@ -50,7 +50,7 @@ fn is_function(input: ParseStream<'_>) -> bool {
 }
 
 impl Function {
-    /// The rules for every function that is called by this crate.
+    /// Checks the rules for all annotated functions.
     pub(crate) fn check(&self, role: &Role, mistakes: &mut Vec<Error>) {
         let (name, signature) = (role.name, &self.signature);
         let mut mistake = |at: &dyn ToTokens, message: &str| {
@@ -72,13 +72,13 @@ impl Function {
         }
     }
 
-    /// Whether it has a body, and is not only announced, as in a trait.
+    /// Whether the function has a body. A required method of a trait has none.
     pub(crate) fn has_body(&self) -> bool {
         let last = self.body.clone().into_iter().last();
         matches!(last, Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace)
     }
 
-    /// The attribute of this name, whatever the path to it.
+    /// Finds the attribute of this name, with any path before it.
     pub(crate) fn attribute(&self, name: &str) -> Option<&Attribute> {
         let is_named = |path: &syn::Path| path.segments.last().is_some_and(|last| last.ident == name);
         self.attributes.iter().find(|attribute| is_named(attribute.path()))
@@ -91,12 +91,12 @@ impl Function {
         lines.join("\n").trim().to_owned()
     }
 
-    /// The `#[cfg(…)]`s that decide whether the function exists, so that its registration goes with it.
+    /// The `#[cfg(…)]`s of the function, which its registration needs, too.
     pub(crate) fn conditions(&self) -> TokenStream {
         conditions(&self.attributes)
     }
 
-    /// What the function takes, each with its own `#[cfg(…)]`s.
+    /// The types of the parameters, each with its own `#[cfg(…)]`s.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = (TokenStream, &syn::Type)> {
         self.signature.inputs.iter().filter_map(|input| match input {
             FnArg::Typed(parameter) => Some((conditions(&parameter.attrs), &*parameter.ty)),
@@ -105,14 +105,14 @@ impl Function {
     }
 }
 
-/// Where the attribute is, seen as something that the function's author wrote: otherwise rustc adds a note
-/// about macros to each message.
+/// The span of the attribute, resolved as code of the function's author: otherwise rustc adds a note about macros to each
+/// message.
 pub(crate) fn attribute_span(item: &TokenStream) -> Span {
     let written = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
     Span::call_site().resolved_at(written)
 }
 
-/// All of them as one.
+/// Combines mistakes into one error.
 pub(crate) fn combined(mistakes: Vec<Error>) -> Option<Error> {
     mistakes.into_iter().reduce(|mut all, next| {
         all.combine(next);
@@ -120,7 +120,7 @@ pub(crate) fn combined(mistakes: Vec<Error>) -> Option<Error> {
     })
 }
 
-/// The first `impl` in a type, however deep.
+/// Finds the first `impl` in a type, at any depth.
 pub(crate) fn find_impl(tokens: TokenStream) -> Option<Ident> {
     tokens.into_iter().find_map(|token| match token {
         TokenTree::Ident(ident) if ident == "impl" => Some(ident),

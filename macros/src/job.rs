@@ -1,6 +1,6 @@
-//! Every rule about a job that can be checked while its program compiles, and its message.
+//! The rules for a job that can be checked at compile time, and their messages.
 //!
-//! The rules about an argument's value are those of the runtime: they live in `singleton-jobs-policy`.
+//! The rules for values are shared with the runtime: they are in `singleton-jobs-policy`.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -10,7 +10,7 @@ use syn::{Error, FnArg, Path, Result, Type};
 use crate::args::{Args, Kind, Known};
 use crate::function::{Function, Role, attribute_span, combined, find_impl};
 
-/// An annotated function that breaks no rule.
+/// An annotated function without mistakes.
 pub(crate) struct Job {
     pub(crate) args: Args,
     pub(crate) function: Function,
@@ -39,7 +39,7 @@ const KNOWN: Known = &[
 ];
 
 impl Job {
-    /// Checks everything before it fails, so that one compilation shows every mistake.
+    /// Checks everything before it fails, so that one compilation shows all mistakes.
     pub(crate) fn parse(arguments: TokenStream, item: TokenStream) -> Result<Self> {
         let attribute = attribute_span(&item);
         let mut args = Args::parse(KNOWN, arguments)?;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_is_not_read() {
+    fn body_of_a_job_is_not_parsed() {
         let item = quote!(async fn import_products() { not Rust 1 2 3 ,;, });
         assert!(Job::parse(quote!(key = "import-products"), item).is_ok());
     }

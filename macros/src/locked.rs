@@ -1,4 +1,4 @@
-//! Every rule about a locked function that can be checked while its program compiles, and its message.
+//! The rules for a locked function that can be checked at compile time, and their messages.
 
 mod expand;
 mod parameters;
@@ -12,12 +12,12 @@ use crate::args::{Args, Kind, Known};
 use crate::function::{Function, Role, attribute_span, combined};
 use parameters::Parameters;
 
-/// An annotated function that can be called under a lock.
+/// An annotated function.
 struct LockedFunction {
     function: Function,
     policy: LockedPolicy,
     key: Vec<Piece>,
-    /// The key as it was written.
+    /// The key as the author wrote it.
     written_key: String,
     keep_alive: bool,
     krate: Path,
@@ -41,18 +41,18 @@ const KNOWN: Known = &[
     ("crate", Kind::Path("my::jobs")),
 ];
 
-/// The function that locks, followed by every mistake in it.
+/// Expands the function, followed by its mistakes.
 pub(crate) fn locked(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let (function, mistakes) = LockedFunction::parse(arguments, item.clone());
     let mistakes = combined(mistakes).as_ref().map(Error::to_compile_error);
     let has_mistakes = mistakes.is_some();
-    // With its new return type even if there are mistakes, so that those who call it get no errors for them.
+    // With its new return type even if there are mistakes, so that its callers get no further errors.
     let function = function.map_or(item, |function| expand::function(&function, has_mistakes));
     quote!(#function #mistakes)
 }
 
 impl LockedFunction {
-    /// With defaults in place of its mistakes, and none if it could not be called under a lock at all.
+    /// Parses the function, with defaults in place of mistakes. `None` if it cannot be locked at all.
     fn parse(arguments: TokenStream, item: TokenStream) -> (Option<Self>, Vec<Error>) {
         let attribute = attribute_span(&item);
         let mut args = match Args::parse(KNOWN, arguments) {
@@ -107,7 +107,7 @@ fn check_function(item: TokenStream) -> Result<Function> {
     combined(mistakes).map_or(Ok(function), Err)
 }
 
-/// The key with each value as an expression, or all the names that are not parameters.
+/// The key with each value as an expression, or a mistake for each name that is not a parameter.
 fn key(policy: &LockedPolicy, parameters: &Parameters, literal: Span) -> Result<Vec<Piece>> {
     let mut mistakes = Vec::new();
     let mut pieces = Vec::new();
@@ -128,14 +128,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_body_is_not_read() {
+    fn body_of_a_locked_function_is_not_parsed() {
         let item = quote!(async fn charge() { not Rust 1 2 3 ,;, });
         let (function, mistakes) = LockedFunction::parse(quote!(key = "charge"), item);
         assert!(function.is_some() && mistakes.is_empty());
     }
 
     #[test]
-    fn a_function_with_a_mistake_in_its_key_still_returns_what_its_callers_expect() {
+    fn locked_function_with_a_mistake_in_its_key_keeps_its_new_return_type() {
         let output = locked(
             quote!(key = "pay:{id}"),
             quote!(
@@ -145,7 +145,10 @@ mod tests {
             ),
         );
         let output = output.to_string();
-        assert!(output.contains("-> :: jobs :: Locked < u8 >"), "{output}");
+        assert!(
+            output.contains("-> :: core :: result :: Result < u8 , :: jobs :: locks :: NotRun >"),
+            "{output}"
+        );
         assert!(output.contains("compile_error"), "{output}");
     }
 }

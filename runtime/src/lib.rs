@@ -91,7 +91,7 @@ pub use job::outcome::{BoxError, IntoOutcome, JobError};
 pub use job::parameters::{FromRun, State};
 pub use job::run::Run;
 pub use job::{Job, JobBuilder};
-pub use locks::{leader, lock, once, semaphore};
+pub use locks::functions::{leader, lock, once, semaphore};
 pub use observe::health::Health;
 pub use server::builder::{Builder, builder};
 pub use server::error::{JobProblem, OperateError, StartError};

@@ -1,4 +1,4 @@
-//! Locks that do not say on which scheduler.
+//! The server that `jobs::lock` uses by default.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use support::child::{Child, role};
 use super::kit::{fleet, secs};
 
 #[tokio::test(start_paused = true)]
-async fn in_a_job_it_is_the_schedulers_own() {
+async fn lock_in_a_job_uses_the_server_of_the_run() {
     let locking = || {
         Job::builder("job")
             .every("60s")
@@ -33,7 +33,7 @@ async fn in_a_job_it_is_the_schedulers_own() {
     assert_eq!((history.stats.successes, history.stats.failures), (10, 0), "{:?}", history.runs);
 }
 
-/// Code that is not handed a scheduler. Whose lock it got.
+/// Acquires a lock without a handle. Returns the server that held it.
 async fn deep() -> String {
     tokio::task::yield_now().await;
     let guard = jobs::lock("k").acquire().await.unwrap();
@@ -43,7 +43,7 @@ async fn deep() -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_scope_it_is_that_one() {
+async fn lock_in_a_scope_uses_the_server_of_the_scope() {
     let fleet = fleet(2).await;
     for number in [1, 0] {
         assert_eq!(fleet.server(number).scope(deep()).await, format!("server-{number}"));
@@ -54,10 +54,10 @@ async fn in_a_scope_it_is_that_one() {
     assert_eq!(inner, ("server-1".to_owned(), "server-0".to_owned()));
 }
 
-/// In a process of its own, where no other test starts a scheduler.
+/// Runs in a process of its own, where no other test starts a server.
 #[tokio::test]
-async fn without_one_or_with_several_it_is_an_error_and_with_one_it_is_that() {
-    const ENTRY: &str = "at_hand::without_one_or_with_several_it_is_an_error_and_with_one_it_is_that";
+async fn lock_without_a_handle_needs_exactly_one_server_in_the_process() {
+    const ENTRY: &str = "at_hand::lock_without_a_handle_needs_exactly_one_server_in_the_process";
     if role().is_none() {
         let mut child = Child::spawn(ENTRY, "alone", Path::new("nowhere"));
         child.expect("all is well");
@@ -66,19 +66,18 @@ async fn without_one_or_with_several_it_is_an_error_and_with_one_it_is_that() {
     let start = || jobs::builder().without_jobs().url("memory://at-hand").start_all();
     let error = jobs::lock("k").acquire().await.unwrap_err();
     assert!(
-        matches!(error, LockError::NoInstance { started: 0, .. })
-            && error.to_string().contains("without_jobs")
+        matches!(error, LockError::NoServer { started: 0, .. }) && error.to_string().contains("without_jobs")
     );
     let only = start().await.unwrap();
     let guard = jobs::lock("k").acquire().await.unwrap();
     assert_eq!(guard.server(), only.server_id());
     let second = start().await.unwrap();
     let error = jobs::once("k").run(|_| async { Ok::<_, String>(()) }).await.unwrap_err();
-    assert!(error.to_string().contains("2 schedulers") && error.to_string().contains("scope"), "{error}");
-    assert!(matches!(jobs::leader("l").campaign(), Err(LockError::NoInstance { started: 2, .. })));
+    assert!(error.to_string().contains("2 servers") && error.to_string().contains("scope"), "{error}");
+    assert!(matches!(jobs::leader("l").campaign(), Err(LockError::NoServer { started: 2, .. })));
     guard.release().await.unwrap();
     only.shutdown().await;
-    let guard = jobs::lock("k").acquire().await.expect("the other one has ended");
+    let guard = jobs::lock("k").acquire().await.expect("one server has shut down");
     assert_eq!(guard.server(), second.server_id());
     guard.release().await.unwrap();
     second.shutdown().await;

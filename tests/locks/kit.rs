@@ -1,4 +1,4 @@
-//! Fleets on the paused clock, whose servers are there for their locks.
+//! Fleets on the paused clock whose servers only use locks.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Servers that have a job, because a fleet needs one, which runs only by hand.
+/// Servers with a job that never runs by itself, because a fleet needs a job.
 pub fn servers(count: usize) -> FleetBuilder {
     Fleet::of(count).job(|| Job::builder("idle").run(|_| async {}).build().unwrap())
 }

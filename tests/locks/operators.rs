@@ -6,7 +6,7 @@ use jobs::fleet::Kind;
 use super::kit::{fleet, secs};
 
 #[tokio::test(start_paused = true)]
-async fn everything_that_is_held_is_listed() {
+async fn locks_lists_everything_that_is_held() {
     let fleet = fleet(2).await;
     let lock = fleet.server(0).lock("lock").acquire().await.unwrap();
     let _slot = fleet.server(0).semaphore("slots", 3).acquire().await.unwrap();
@@ -17,7 +17,7 @@ async fn everything_that_is_held_is_listed() {
         listed.sort_by(|one, other| one.key.cmp(&other.key));
         Ok::<_, String>(listed)
     });
-    let jobs::locks::Once::Ran(listed) = once.await.unwrap() else { panic!("it runs") };
+    let jobs::locks::OnceOutcome::Ran(listed) = once.await.unwrap() else { panic!("it runs") };
     let kinds: Vec<_> = listed.iter().map(|held| (held.key.as_str(), held.kind)).collect();
     assert_eq!(
         kinds,
@@ -32,7 +32,7 @@ async fn everything_that_is_held_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_lock_is_free_and_its_holder_is_told_at_its_next_keep_alive() {
+async fn broken_lock_is_free_and_lost_at_the_next_keep_alive_of_its_holder() {
     let fleet = fleet(2).await;
     let mut events = fleet.server(1).events();
     let guard = fleet.server(0).lock("k").ttl("30s").acquire().await.unwrap();
@@ -52,7 +52,7 @@ async fn a_broken_lock_is_free_and_its_holder_is_told_at_its_next_keep_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_slots_of_a_key_are_broken_together() {
+async fn break_lock_releases_all_slots_of_a_key() {
     let fleet = fleet(2).await;
     let slots = |server: usize| fleet.server(server).semaphore("api", 2).ttl("9s");
     let (one, two) = (slots(0).acquire().await.unwrap(), slots(1).acquire().await.unwrap());

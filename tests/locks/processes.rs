@@ -1,4 +1,4 @@
-//! Processes of their own, and killed ones.
+//! Locks between processes, some of which are killed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use jobs::store::redis::RedisStore;
 use support::child::{Child, role, tell, wait_for_parent};
 use support::redis_server::RedisServer;
 
-const ENTRY: &str = "processes::a_lock_and_its_waiters_survive_killed_processes";
+const ENTRY: &str = "processes::waiters_get_the_lock_after_other_processes_are_killed";
 
 async fn on(url: &str) -> jobs::Jobs {
     let store = RedisStore::open(url, Some("processes")).unwrap();
@@ -16,7 +16,7 @@ async fn on(url: &str) -> jobs::Jobs {
 }
 
 #[tokio::test]
-async fn a_lock_and_its_waiters_survive_killed_processes() {
+async fn waiters_get_the_lock_after_other_processes_are_killed() {
     if let Some((role, url)) = role() {
         return child(&role, &url).await;
     }
@@ -35,7 +35,7 @@ async fn a_lock_and_its_waiters_survive_killed_processes() {
     holder.kill();
     let guard = waiting.await.unwrap().expect("neither of them is in the way for longer than a ttl");
     guard.release().await.unwrap();
-    // A process that waits in vain gets it in the end, too.
+    // A process that waits gets the lock after the holder is killed.
     let guard = jobs.lock("k").ttl("30s").acquire().await.unwrap();
     let fence = guard.fence();
     let mut waiter = spawn("waiter");

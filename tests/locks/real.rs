@@ -1,11 +1,11 @@
-//! The same promises on real stores, between schedulers with connections of their own.
+//! The same guarantees on real stores, between servers with connections of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jobs::fleet::Kind;
-use jobs::locks::{LockError, Once};
+use jobs::locks::{LockError, OnceOutcome};
 use jobs::store::file::FileStore;
 use jobs::store::memory::MemoryStore;
 use jobs::store::postgres::PostgresStore;
@@ -18,7 +18,7 @@ use support::postgres_server::PostgresServer;
 use support::redis_cluster::RedisCluster;
 use support::redis_server::RedisServer;
 
-/// Where several schedulers meet.
+/// A store that several servers share.
 trait Ground {
     fn server(&self) -> Builder;
 
@@ -101,15 +101,15 @@ macro_rules! on_every_store {
 }
 
 on_every_store! {
-    a_lock_is_held_by_one_at_a_time_and_fences_grow,
-    slots_are_held_by_no_more_than_there_are,
-    work_is_done_once,
-    a_leader_hands_over,
-    a_lock_is_listed_and_broken,
-    a_shorter_lease_counts_from_now_on,
+    lock_has_one_holder_at_a_time_and_growing_fences,
+    holders_never_exceed_the_slots_of_a_semaphore,
+    work_is_done_once_by_all_servers,
+    leadership_passes_to_a_follower,
+    held_lock_is_listed_and_can_be_broken,
+    shorter_lease_counts_from_now,
 }
 
-/// Notices whether two are inside at once.
+/// Detects two holders at the same time.
 #[derive(Default)]
 struct Room {
     inside: AtomicBool,
@@ -131,15 +131,15 @@ impl Room {
     }
 }
 
-/// The control.
+/// The control: without a lock the detector reports an overlap.
 #[tokio::test]
-async fn without_a_lock_two_are_inside_at_once() {
+async fn without_a_lock_two_holders_overlap() {
     let room = Room::default();
     tokio::join!(room.visit(1), room.visit(2));
     assert!(room.was_crowded());
 }
 
-async fn a_lock_is_held_by_one_at_a_time_and_fences_grow(ground: &impl Ground) {
+async fn lock_has_one_holder_at_a_time_and_growing_fences(ground: &impl Ground) {
     let servers = [ground.start().await, ground.start().await, ground.start().await];
     let room = Room::default();
     let work = |server: &Jobs| {
@@ -159,7 +159,7 @@ async fn a_lock_is_held_by_one_at_a_time_and_fences_grow(ground: &impl Ground) {
     }
 }
 
-async fn slots_are_held_by_no_more_than_there_are(ground: &impl Ground) {
+async fn holders_never_exceed_the_slots_of_a_semaphore(ground: &impl Ground) {
     let servers = [ground.start().await, ground.start().await];
     let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let call = |server: &Jobs| {
@@ -197,7 +197,7 @@ async fn slots_are_held_by_no_more_than_there_are(ground: &impl Ground) {
     }
 }
 
-async fn work_is_done_once(ground: &impl Ground) {
+async fn work_is_done_once_by_all_servers(ground: &impl Ground) {
     let servers = [ground.start().await, ground.start().await];
     let tries = AtomicUsize::new(0);
     let attempt = |server: &Jobs| {
@@ -216,20 +216,20 @@ async fn work_is_done_once(ground: &impl Ground) {
     let results = tokio::join!(attempt(one), attempt(two), attempt(one), attempt(two));
     let results = [results.0, results.1, results.2, results.3];
     assert_eq!(tries.load(Ordering::SeqCst), 2, "one failed, one succeeded: {results:?}");
-    let done = results.iter().filter(|result| matches!(result, Ok(Once::AlreadyDone(_)))).count();
+    let done = results.iter().filter(|result| matches!(result, Ok(OnceOutcome::AlreadyDone(_)))).count();
     assert_eq!(done, 2, "{results:?}");
     for server in servers {
         server.shutdown().await;
     }
 }
 
-async fn a_leader_hands_over(ground: &impl Ground) {
+async fn leadership_passes_to_a_follower(ground: &impl Ground) {
     let (old, new) = (ground.start().await, ground.start().await);
     let leading = old.leader("cron").ttl("60s").campaign().unwrap();
     let term = leading.elected().await.unwrap();
     let following = new.leader("cron").ttl("60s").campaign().unwrap();
     let mut watched = following.watch();
-    let follows = watched.wait_for(|standing| matches!(standing, jobs::locks::Standing::Follows(_)));
+    let follows = watched.wait_for(|status| matches!(status, jobs::locks::LeaderStatus::Following(_)));
     drop(tokio::time::timeout(Duration::from_secs(20), follows).await.expect("it learns who leads").unwrap());
     drop(term);
     old.shutdown().await;
@@ -241,7 +241,7 @@ async fn a_leader_hands_over(ground: &impl Ground) {
     new.shutdown().await;
 }
 
-async fn a_lock_is_listed_and_broken(ground: &impl Ground) {
+async fn held_lock_is_listed_and_can_be_broken(ground: &impl Ground) {
     let (holder, operator) = (ground.start().await, ground.start().await);
     let guard = holder.lock("payment:123").ttl("1s").acquire().await.unwrap();
     let listed = operator.locks().await.unwrap();
@@ -255,7 +255,7 @@ async fn a_lock_is_listed_and_broken(ground: &impl Ground) {
     operator.shutdown().await;
 }
 
-async fn a_shorter_lease_counts_from_now_on(ground: &impl Ground) {
+async fn shorter_lease_counts_from_now(ground: &impl Ground) {
     let (one, other) = (ground.start().await, ground.start().await);
     let guard = one.lock("k").ttl("120s").keep_alive(false).acquire().await.unwrap();
     guard.extend("2s").await.unwrap();

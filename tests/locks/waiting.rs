@@ -1,4 +1,4 @@
-//! Waiting for a lock that somebody holds.
+//! Waiting for a lock that is held.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::kit::{fleet, millis, secs};
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_in_one_process_are_served_in_the_order_in_which_they_came() {
+async fn waiters_in_one_process_are_served_first_in_first_out() {
     let fleet = fleet(1).await;
     let guard = fleet.server(0).lock("k").acquire().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
@@ -34,7 +34,7 @@ async fn those_who_wait_in_one_process_are_served_in_the_order_in_which_they_cam
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_elsewhere_is_heard_of_at_once() {
+async fn waiter_notices_a_release_in_another_process_at_once() {
     let fleet = fleet(2).await;
     let guard = fleet.server(0).lock("k").ttl("60s").acquire().await.unwrap();
     let waiting = tokio::spawn(fleet.server(1).lock("k").acquire());
@@ -46,7 +46,7 @@ async fn a_release_elsewhere_is_heard_of_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_behind_others_in_line_is_told_who_holds_it() {
+async fn second_waiter_of_a_queue_learns_the_holder() {
     let fleet = fleet(2).await;
     let _guard = fleet.server(1).lock("k").acquire().await.unwrap();
     let first = tokio::spawn(fleet.server(0).lock("k").wait("60s").acquire());
@@ -60,7 +60,7 @@ async fn whoever_waits_behind_others_in_line_is_told_who_holds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_goes_on_when_its_first_gives_up() {
+async fn wait_queue_continues_when_its_first_caller_gives_up() {
     let fleet = fleet(2).await;
     let guard = fleet.server(1).lock("k").acquire().await.unwrap();
     let impatient = tokio::spawn(fleet.server(0).lock("k").wait("2s").acquire());
@@ -77,7 +77,7 @@ async fn a_line_goes_on_when_its_first_gives_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_process_is_killed_leaves_the_lock_to_the_next() {
+async fn lock_passes_to_the_next_waiter_when_a_waiter_is_killed() {
     let fleet = fleet(3).await;
     let guard = fleet.server(0).lock("k").ttl("10s").acquire().await.unwrap();
     let killed = tokio::spawn(fleet.server(1).lock("k").ttl("10s").acquire());
@@ -86,12 +86,18 @@ async fn a_waiter_whose_process_is_killed_leaves_the_lock_to_the_next() {
     fleet.run_for(secs(1)).await;
     fleet.server(1).crash();
     guard.release().await.unwrap();
-    drop(tokio::time::timeout(secs(1), next).await.expect("nothing in its way").unwrap().unwrap());
-    assert!(matches!(killed.await.unwrap(), Err(LockError::Ended { .. })));
+    drop(
+        tokio::time::timeout(secs(1), next)
+            .await
+            .expect("the killed waiter does not block it")
+            .unwrap()
+            .unwrap(),
+    );
+    assert!(matches!(killed.await.unwrap(), Err(LockError::ShutDown { .. })));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_is_waited_for_and_nothing_runs_meanwhile() {
+async fn acquire_waits_for_an_unreachable_store_and_runs_nothing_meanwhile() {
     let fleet = fleet(1).await;
     fleet.server(0).cut_off(true);
     let tried = fleet.server(0).lock("k").try_acquire().await;
@@ -108,7 +114,7 @@ async fn a_store_that_is_away_is_waited_for_and_nothing_runs_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_lost_reply_had_won_is_given_back() {
+async fn lock_won_by_a_lost_reply_is_released() {
     let fleet = fleet(2).await;
     fleet.server(0).set_latency(millis(50));
     fleet.server(0).lose_replies(true);
@@ -120,11 +126,11 @@ async fn what_a_lost_reply_had_won_is_given_back() {
     fleet.server(0).lose_replies(false);
     fleet.server(0).cut_off(false);
     let next = fleet.server(1).lock("k").wait("5s").acquire().await;
-    assert!(next.is_ok(), "given back long before its ttl: {next:?}");
+    assert!(next.is_ok(), "released long before its ttl: {next:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_comes_too_late_wins_nothing() {
+async fn late_reply_does_not_grant_the_lock() {
     let fleet = fleet(2).await;
     fleet.server(0).set_latency(Duration::from_millis(160));
     let guard = fleet.server(0).lock("k").ttl("1s").acquire().await.expect("within a sixth of its ttl");

@@ -1,11 +1,11 @@
-//! What a key can name.
+//! The names that a key can use.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{FnArg, Pat, Signature, Token};
 
-/// The names that the function's parameters bind, as they are written.
+/// The names that the parameters of a function bind.
 pub(super) struct Parameters {
     receiver: Option<Token![self]>,
     names: Vec<Ident>,
@@ -25,15 +25,15 @@ impl Parameters {
 
     /// The expression for `order_id` or `order.id`.
     ///
-    /// A message about a parameter's type belongs to the parameter, one about a field to the key: parts of a string
-    /// have no place of their own.
+    /// A message about a parameter's type points at the parameter, a message about a field at the key: a part of a string
+    /// literal has no span of its own.
     pub(super) fn value(&self, path: &[String], literal: Span) -> Result<TokenStream, String> {
         let (first, fields) = path.split_first().ok_or("a value without a name")?;
         let mut parameter = self.find(first).ok_or_else(|| self.unknown(first))?;
         if fields.is_empty() {
             return Ok(parameter.into_token_stream());
         }
-        // It is the parameter even where a macro wrote the key, and its caller the parameter.
+        // Resolved as the parameter, even if a macro wrote the key and its caller the parameter.
         let at = literal.resolved_at(parameter.span());
         parameter.set_span(at);
         let fields = fields.iter().map(|field| member(field, at));
@@ -59,7 +59,7 @@ impl Parameters {
     }
 }
 
-/// A field's name or its number.
+/// The name of a field, or its number.
 fn member(field: &str, at: Span) -> TokenStream {
     if let Ok(index) = field.parse() {
         let mut index = Literal::u16_unsuffixed(index);
@@ -71,7 +71,7 @@ fn member(field: &str, at: Span) -> TokenStream {
     name.into_token_stream()
 }
 
-/// The names that a pattern binds.
+/// Collects the names that a pattern binds.
 fn collect(pattern: &Pat, names: &mut Vec<Ident>) {
     match pattern {
         Pat::Ident(binding) => {

@@ -19,7 +19,7 @@ pub mod timing;
 
 pub use duration::parse_duration;
 pub use key::{LONGEST as LONGEST_KEY, check_key, check_name};
-pub use locked::{LONGEST_WITHIN, LockedPolicy, LockedSettings, SHORTEST_WITHIN};
+pub use locked::{LockDuration, LockedPolicy, LockedSettings};
 pub use policy::{Missed, OnCrash, OnLost, Overlap, Policy};
 pub use rules::Problem;
 pub use schedule::{Schedule, ScheduleError};

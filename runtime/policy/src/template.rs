@@ -2,11 +2,10 @@ use crate::key::{LONGEST, check_fixed};
 
 /// The key of a locked function: fixed text, and placeholders for values of its parameters.
 ///
-/// `:` and `/` in values are escaped, so a value between two of these separators cannot be confused with its
-/// neighbours.
+/// Values are written into a key without `:` and `/`, so these separate one value from the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyTemplate {
-    /// Its pieces, in order.
+    /// The pieces, in order.
     pub parts: Vec<KeyPiece>,
 }
 
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_taken_apart_into_text_and_values() {
+    fn key_is_split_into_text_and_values() {
         let parts = |text| KeyTemplate::parse(text).unwrap().parts;
         assert_eq!(parts("close-books"), [fixed("close-books")]);
         assert_eq!(parts("payment:{order_id}"), [fixed("payment:"), value(&["order_id"])]);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_with_a_reason() {
+    fn invalid_key_is_refused_with_a_reason() {
         for (text, why) in [
             ("", "it is empty"),
             ("{id}", "it is a value alone"),

@@ -6,7 +6,8 @@ pub use singleton_jobs_policy::Settings;
 pub use super::outcome::{BoxError, IntoOutcome};
 pub use super::parameters::{FromRun, Needs};
 pub use super::registry::{JobFuture, Registration};
-pub use crate::locks::{Completion, Key, KeyPart, Locking, call, call_once};
+pub use crate::locks::locked::key::KeyBuilder;
+pub use crate::locks::locked::{Completion, LockedArguments, call, call_once};
 
 /// Not public API. Fails to compile, on the function's name, if the job's future cannot move to another
 /// thread.

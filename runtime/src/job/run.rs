@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
 use crate::history::Progress;
-use crate::locks::Instance;
+use crate::locks::WeakServer;
 use crate::observe::event::RunRef;
 use crate::server::Server;
 use crate::util::lock;
@@ -41,7 +41,7 @@ struct RunState {
 pub(crate) struct RunContext {
     key: Arc<str>,
     server: Arc<str>,
-    instance: Instance,
+    weak_server: WeakServer,
     stopping: Arc<Flag>,
 }
 
@@ -50,7 +50,7 @@ impl RunContext {
         Arc::new(Self {
             key: key.into(),
             server: server.id.clone(),
-            instance: Instance::of(server),
+            weak_server: WeakServer::of(server),
             stopping: server.stop.clone(),
         })
     }
@@ -78,7 +78,7 @@ impl Run {
         let context = RunContext {
             key: key.into().into(),
             server: "detached".into(),
-            instance: Instance::default(),
+            weak_server: WeakServer::default(),
             stopping: Arc::default(),
         };
         Self::new(Arc::new(context), RunRef { tick: None, fence: 1, attempt: 1 })
@@ -198,8 +198,8 @@ impl Run {
         Self { state: self.state.clone(), retry: self.retry + 1 }
     }
 
-    pub(crate) fn instance(&self) -> &Instance {
-        &self.state.context.instance
+    pub(crate) fn weak_server(&self) -> &WeakServer {
+        &self.state.context.weak_server
     }
 
     pub(crate) fn id(&self) -> RunRef {

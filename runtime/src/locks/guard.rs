@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use singleton_jobs_policy::LockDuration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::LockError;
-use super::acquire::options::check_ttl;
-use super::hold::{Order, Reply};
+use super::acquire::ReleasedBy;
+use super::acquire::options::check_duration;
+use super::keeper::{CommandReply, KeeperCommand};
 use crate::Run;
 use crate::history::RunOutcome;
 use crate::lease::validity::Validity;
@@ -15,16 +17,16 @@ use crate::store::Ending;
 use crate::util::duration::IntoDuration;
 use crate::util::watched::Flag;
 
-/// A lock, or a slot of a [semaphore](crate::locks::Semaphore), that is held. It is kept alive on the scheduler's own thread,
-/// so that code that blocks the application's runtime does not lose it.
+/// A lock, or a slot of a [semaphore](crate::locks::Semaphore), that is held. The server's own thread keeps it alive, so code
+/// that blocks the application's runtime does not lose it.
 ///
-/// Dropping it releases the lock in the background: the store is told a moment later. If the process ends before, or the
-/// scheduler has, the lock expires by itself. [`release`](Guard::release) waits, and says whether the lock was held
-/// until then.
+/// Dropping the guard releases the lock in the background. If the process or the server ends before the store confirms
+/// it, the lock expires after its ttl. [`release`](Guard::release) waits for the confirmation, and reports whether the
+/// lock was held until then.
 ///
-/// A lock can be lost: the store was away for too long, this process was suspended, an operator
-/// [broke](crate::Jobs::break_lock) it, the scheduler was shut down. The holder is told before the store lets anybody
-/// else in, and should stop: [`Lock::run`](crate::locks::Lock::run) does that by itself.
+/// A lock is lost if the store is unreachable for too long, this process is suspended, an operator
+/// [breaks](crate::Jobs::break_lock) the lock, or the server shuts down. The guard reports it before the store grants the
+/// lock to another server. Then stop the work: [`Lock::run`](crate::locks::Lock::run) does that by itself.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -32,7 +34,7 @@ use crate::util::watched::Flag;
 /// # let jobs = jobs::builder().without_jobs().url("memory://guard").start_all().await?;
 /// let guard = jobs.lock("payment:123").ttl("10s").acquire().await?;
 /// tokio::select! {
-///     () = guard.lost() => println!("somebody else may have it now"),
+///     () = guard.lost() => println!("another server may hold it now"),
 ///     () = async { /* write, with guard.fence() */ } => guard.release().await?,
 /// }
 /// # jobs.shutdown().await;
@@ -40,27 +42,16 @@ use crate::util::watched::Flag;
 /// ```
 #[must_use = "dropping this guard releases the lock; keep it for as long as the lock is needed"]
 pub struct Guard {
-    run: Run,
-    validity: Arc<Validity>,
-    stopped: Arc<Flag>,
-    orders: mpsc::UnboundedSender<Order>,
-    remember: usize,
-    /// Held by code that ends with it.
-    scoped: bool,
+    pub(super) run: Run,
+    pub(super) validity: Arc<Validity>,
+    /// Raised when the code under the lock must stop, because the shutdown's grace is over.
+    pub(super) stopped: Arc<Flag>,
+    pub(super) commands: mpsc::UnboundedSender<KeeperCommand>,
+    pub(super) remember: usize,
+    pub(super) released_by: ReleasedBy,
 }
 
 impl Guard {
-    pub(super) fn new(
-        run: Run,
-        validity: Arc<Validity>,
-        stopped: Arc<Flag>,
-        orders: mpsc::UnboundedSender<Order>,
-        remember: usize,
-        scoped: bool,
-    ) -> Self {
-        Self { run, validity, stopped, orders, remember, scoped }
-    }
-
     /// The lock's key.
     pub fn key(&self) -> &str {
         self.run.key()
@@ -76,9 +67,9 @@ impl Guard {
         self.run.server()
     }
 
-    /// Whether the lock cannot be relied on. Costs no trip to the store.
+    /// Whether the lock is lost, or in doubt. Needs no round trip to the store.
     ///
-    /// This is final, but for a machine that was suspended: there it is `true` until the store has confirmed the lock.
+    /// `true` is final, except after the machine was suspended: then it is `true` until the store confirms the lock.
     pub fn is_lost(&self) -> bool {
         !self.validity.is_certain()
     }
@@ -87,57 +78,50 @@ impl Guard {
         self.validity.is_lost()
     }
 
-    /// Waits until the lock cannot be relied on any more.
+    /// Waits until the lock is lost.
     pub async fn lost(&self) {
         self.validity.lost().await;
     }
 
     /// Asks the store whether the lock is still held, and extends it.
     ///
-    /// After an error of the [store](LockError::Store) its last word still counts, until [`is_lost`](Guard::is_lost).
+    /// After an error of the [store](LockError::Store) the lock is held as before, until [`is_lost`](Guard::is_lost).
     pub async fn confirm(&self) -> Result<(), LockError> {
-        self.order(|done| Order::Extend { ttl: None, done }).await
+        self.command(|reply| KeeperCommand::Extend { ttl: None, reply }).await
     }
 
-    /// The same with another ttl, for this extension and those that follow. With
-    /// [`keep_alive(false)`](crate::locks::Lock::keep_alive) this is how the lock lasts longer.
+    /// Extends the lock by this ttl, now and at every later extension. With
+    /// [`keep_alive(false)`](crate::locks::Lock::keep_alive) only this extends the lock.
     pub async fn extend(&self, ttl: impl IntoDuration) -> Result<(), LockError> {
-        let ttl = Some(check_ttl(ttl.into_duration())?);
-        self.order(|done| Order::Extend { ttl, done }).await
+        let ttl = Some(check_duration(LockDuration::Ttl, ttl.into_duration())?);
+        self.command(|reply| KeeperCommand::Extend { ttl, reply }).await
     }
 
-    /// Releases the lock, and returns when the store has confirmed it; or an error if it was
-    /// [lost](LockError::Lost) before. A store that is away is tried for a ttl: then the lock has expired.
+    /// Releases the lock and waits for the store to confirm. Fails with [`Lost`](LockError::Lost) if the lock was lost
+    /// before. While the store is unreachable it retries for a ttl; after that the lock has expired.
     pub async fn release(self) -> Result<(), LockError> {
-        self.end(Ending::of(RunOutcome::Succeeded, self.remember)).await
+        self.end(RunOutcome::Succeeded).await
     }
 
-    pub(super) async fn end(&self, ending: Ending) -> Result<(), LockError> {
-        self.order(|done| Order::Release { ending, done: Some(done) }).await
+    /// Releases the lock with this outcome, and waits for the store to confirm.
+    pub(super) async fn end(&self, outcome: RunOutcome) -> Result<(), LockError> {
+        self.end_with(self.ending(outcome)).await
     }
 
-    async fn order(&self, order: impl FnOnce(Reply) -> Order) -> Result<(), LockError> {
-        let (done, result) = oneshot::channel();
-        // If nobody takes orders any more, the reply is dropped with the order.
-        drop(self.orders.send(order(done)));
-        result.await.unwrap_or_else(|_| Err(LockError::ended(self.key())))
+    pub(super) async fn end_with(&self, ending: Ending) -> Result<(), LockError> {
+        self.command(|reply| KeeperCommand::Release { ending, reply: Some(reply) }).await
     }
 
-    /// As good as lost from now on, and not extended any more.
+    async fn command(&self, command: impl FnOnce(CommandReply) -> KeeperCommand) -> Result<(), LockError> {
+        let (reply, result) = oneshot::channel();
+        // If the keeper has ended, the reply is dropped with the command.
+        drop(self.commands.send(command(reply)));
+        result.await.unwrap_or_else(|_| Err(LockError::shut_down(self.key())))
+    }
+
+    /// Reports the lock as lost from now on, and does not extend it any more.
     pub(super) fn step_down(&self) {
-        drop(self.orders.send(Order::StepDown)); // nobody there: it is lost already
-    }
-
-    pub(super) fn run(&self) -> &Run {
-        &self.run
-    }
-
-    pub(super) fn validity(&self) -> &Validity {
-        &self.validity
-    }
-
-    pub(super) fn stopped(&self) -> &Flag {
-        &self.stopped
+        drop(self.commands.send(KeeperCommand::StepDown)); // if the keeper has ended, the lock is lost
     }
 
     pub(super) fn ending(&self, outcome: RunOutcome) -> Ending {
@@ -151,12 +135,12 @@ impl Drop for Guard {
             true => RunOutcome::Panicked,
             false if self.stopped.is_raised() => RunOutcome::Cancelled,
             false if self.validity.is_lost() => RunOutcome::LeaseLost,
-            // Its code did not come to its end: then it would have said how that was.
-            false if self.scoped => RunOutcome::Cancelled,
+            // The code was dropped before its end, which reports its own outcome.
+            false if self.released_by == ReleasedBy::Crate => RunOutcome::Cancelled,
             false => RunOutcome::Succeeded,
         };
-        // Never waits. If nobody takes orders any more, the lock was released, or expires by itself.
-        drop(self.orders.send(Order::Release { ending: self.ending(outcome), done: None }));
+        // Never blocks. If the keeper has ended, the lock was released, or expires after its ttl.
+        drop(self.commands.send(KeeperCommand::Release { ending: self.ending(outcome), reply: None }));
     }
 }
 

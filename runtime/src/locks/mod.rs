@@ -1,5 +1,9 @@
-//! Manual locks: a mutex, a semaphore, leader election and run-once, on the same store and under the same kind of lease
-//! as the jobs' runs.
+//! Manual locks: a mutex, a semaphore, leader election and run-once, on the same store and with the same leases as runs of
+//! jobs.
+//!
+//! Create them with [`jobs::lock`](crate::lock()), [`jobs::semaphore`](crate::semaphore()), [`jobs::leader`](crate::leader()) and
+//! [`jobs::once`](crate::once()), or with the methods of the same names on [`Jobs`]. [`#[locked]`](macro@crate::locked) locks
+//! each call of a function.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,68 +17,68 @@ use crate::server::handle::Jobs;
 mod acquire;
 mod error;
 mod guard;
-mod held_here;
-mod hold;
-mod key;
+mod held_keys;
+mod keeper;
 mod leader;
-mod locked;
+pub(crate) mod locked;
 mod mutex;
 mod once;
+mod run_locked;
 mod semaphore;
 
-pub(crate) use acquire::at_hand::{Instance, started};
-pub(crate) use acquire::line::Lines;
-pub use error::LockError;
+pub(crate) use acquire::default_server::{WeakServer, add_started};
+pub(crate) use acquire::wait_queue::WaitQueues;
+pub use error::{LockError, LockOperation};
 pub use guard::Guard;
-pub(crate) use held_here::HeldHere;
-pub use key::{Key, KeyPart};
+pub(crate) use held_keys::HeldKeys;
 pub use leader::Leader;
-pub use leader::campaign::{Campaign, Standing};
-pub use leader::term::Term;
-pub use locked::{Completion, Locked, Locking, NotRun, call, call_once};
+pub use leader::candidate::{Candidate, LeaderStatus};
+pub use leader::leadership::Leadership;
+pub use locked::NotRun;
+pub use locked::key::KeyPart;
 pub use mutex::Lock;
-pub use once::{Once, OnceError, RunOnce};
+pub use once::{Once, OnceError, OnceOutcome};
 pub use semaphore::Semaphore;
 
-/// On Redis all that is held is found by a walk over the whole database.
-const LIST_WITHIN: Duration = Duration::from_secs(30);
+/// Long, because on Redis it takes a scan of the whole database.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-const BREAK_WITHIN: Duration = Duration::from_secs(5);
+const BREAK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Jobs {
-    /// A lock by hand. See [`Lock`].
+    /// Returns a manual lock. See [`Lock`].
     pub fn lock(&self, key: impl Into<String>) -> Lock {
-        Lock::new(Some(self.instance()), key)
+        Lock::new(Some(self.weak_server()), key)
     }
 
-    /// A lock that so many may hold at once. See [`Semaphore`].
+    /// Returns a lock that this number of callers can hold at once. See [`Semaphore`].
     pub fn semaphore(&self, key: impl Into<String>, permits: u32) -> Semaphore {
-        Semaphore::new(Some(self.instance()), key, permits)
+        Semaphore::new(Some(self.weak_server()), key, permits)
     }
 
-    /// The election of a leader. See [`Leader`].
+    /// Returns a leader election. See [`Leader`].
     pub fn leader(&self, key: impl Into<String>) -> Leader {
-        Leader::new(Some(self.instance()), key)
+        Leader::new(Some(self.weak_server()), key)
     }
 
-    /// Work that is done once. See [`RunOnce`].
-    pub fn once(&self, key: impl Into<String>) -> RunOnce {
-        RunOnce::new(Some(self.instance()), key)
+    /// Returns work that is done once. See [`Once`].
+    pub fn once(&self, key: impl Into<String>) -> Once {
+        Once::new(Some(self.weak_server()), key)
     }
 
-    /// What is held on the store in this namespace, on whichever server: locks by hand, slots, leaders, and the jobs
-    /// that run.
+    /// Lists what all servers hold on the store in this namespace: manual locks, slots, leaderships, and the locks of
+    /// running jobs.
     pub async fn locks(&self) -> Result<Vec<HeldLock>, OperateError> {
         list(self.server()).await
     }
 
-    /// Frees a key, and every slot of it, whoever holds them: for an operator who knows that the holder is gone, or must
-    /// not go on. Returns what was held; nothing if nobody held it.
+    /// Releases a key and all its slots, whichever server holds them: for an operator who knows that the holder is gone,
+    /// or must stop. Returns what was held.
     ///
-    /// The holder learns of it at its next keep-alive, a third of its ttl later at most, and until then still works.
-    /// Whoever takes the lock before that works beside it: only [fences](Guard::fence) keep their writes apart. It is in
-    /// the key's [history](Jobs::history) as [`Broken`](crate::history::RunOutcome::Broken), and on this server in the log and
-    /// an [event](EventKind::LockBroken). The run of a job can be broken, too.
+    /// The holder notices at its next keep-alive, at most a third of its ttl later, and works until then. A server that
+    /// acquires the lock before that works at the same time: only [fences](Guard::fence) keep their writes apart. The key's
+    /// [history](Jobs::history) records it as [`Broken`](crate::history::RunOutcome::Broken); this server logs it and emits an
+    /// [event](EventKind::LockBroken). The run of a job can be broken, too.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -91,21 +95,19 @@ impl Jobs {
     pub async fn break_lock(&self, key: &str) -> Result<Vec<HeldLock>, OperateError> {
         let name = key.to_owned();
         let held = self.ask(move |server| async move {
-            server.requests(BREAK_WITHIN).break_lock(&name, &server.id, server.history_limit).await
+            server.requests(BREAK_TIMEOUT).break_lock(&name, &server.id, server.history_limit).await
         });
         let held = held.await?;
         let server = self.server();
         if !held.is_empty() {
             server.tell_of(key, EventKind::LockBroken { held: held.clone() });
         }
-        for slots in [false, true] {
-            server.lines.freed(key, slots);
-        }
+        server.wait_queues.wake_all(key);
         Ok(held)
     }
 
-    /// While the future is polled, [`jobs::lock`](crate::lock()) and its like use this scheduler, however deep in it
-    /// they are called. Tasks that it spawns are outside.
+    /// Polls the future with this server as the default one of [`jobs::lock`](crate::lock()) and the other free functions,
+    /// however deep in the future they are called. Tasks that the future spawns are outside of the scope.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -120,44 +122,51 @@ impl Jobs {
     /// # Ok(()) }
     /// ```
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        acquire::at_hand::scope(self.server(), future).await
+        acquire::default_server::scope(self.server(), future).await
     }
 }
 
-/// A lock by hand, on the scheduler at hand: that of the current run; else that of a [scope](Jobs::scope); else the only
-/// one that was started in this process. Where there is none, or more than one, acquiring it is an error.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let jobs = jobs::builder().without_jobs().url("memory://at-hand").start_all().await?;
-/// let guard = jobs::lock("payment:123").acquire().await?;
-/// guard.release().await?;
-/// # jobs.shutdown().await;
-/// # Ok(()) }
-/// ```
-pub fn lock(key: impl Into<String>) -> Lock {
-    Lock::new(None, key)
+/// The functions that need no handle. They are exported at the crate's root.
+pub(crate) mod functions {
+    use super::{Leader, Lock, Once, Semaphore};
+
+    /// Returns a manual lock on the default server: that of the current run; else that of the
+    /// [scope](crate::Jobs::scope); else the only one that was started in this process. If there is no such server,
+    /// acquiring the lock fails.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let jobs = jobs::builder().without_jobs().url("memory://default-server").start_all().await?;
+    /// let guard = jobs::lock("payment:123").acquire().await?;
+    /// guard.release().await?;
+    /// # jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn lock(key: impl Into<String>) -> Lock {
+        Lock::new(None, key)
+    }
+
+    /// Returns a lock that this number of callers can hold at once, on the default server, as [`lock`]. See
+    /// [`Semaphore`].
+    pub fn semaphore(key: impl Into<String>, permits: u32) -> Semaphore {
+        Semaphore::new(None, key, permits)
+    }
+
+    /// Returns a leader election on the default server, as [`lock`]. See [`Leader`].
+    pub fn leader(key: impl Into<String>) -> Leader {
+        Leader::new(None, key)
+    }
+
+    /// Returns work that is done once, on the default server, as [`lock`]. See [`Once`].
+    pub fn once(key: impl Into<String>) -> Once {
+        Once::new(None, key)
+    }
 }
 
-/// A lock that so many may hold at once, on the scheduler at hand, as [`lock`] has it. See [`Semaphore`].
-pub fn semaphore(key: impl Into<String>, permits: u32) -> Semaphore {
-    Semaphore::new(None, key, permits)
-}
-
-/// The election of a leader, on the scheduler at hand, as [`lock`] has it. See [`Leader`].
-pub fn leader(key: impl Into<String>) -> Leader {
-    Leader::new(None, key)
-}
-
-/// Work that is done once, on the scheduler at hand, as [`lock`] has it. See [`RunOnce`].
-pub fn once(key: impl Into<String>) -> RunOnce {
-    RunOnce::new(None, key)
-}
-
-/// What is held, asked for on the scheduler's thread.
+/// Lists what is held. The request runs on the server's thread.
 async fn list(server: &Arc<Server>) -> Result<Vec<HeldLock>, OperateError> {
     let asking = server.clone();
-    let answer = server.host.spawn(async move { asking.requests(LIST_WITHIN).locks().await });
+    let answer = server.host.spawn(async move { asking.requests(LIST_TIMEOUT).locks().await });
     Ok(answer.await.map_err(|_| OperateError::ShuttingDown)??)
 }

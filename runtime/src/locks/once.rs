@@ -1,37 +1,37 @@
-//! Work that is done once within a while.
+//! Work that is done once within a period.
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use singleton_jobs_policy::{LONGEST_WITHIN, SHORTEST_WITHIN};
+use singleton_jobs_policy::LockDuration;
 
 use super::LockError;
-use super::acquire::at_hand::Instance;
-use super::acquire::options::{Options, invalid, named};
-use super::acquire::{Ask, Decision};
-use super::locked::body::under_lock;
+use super::acquire::default_server::WeakServer;
+use super::acquire::options::{LockOptions, check_duration};
+use super::acquire::{AcquireOutcome, ReleasedBy};
+use super::run_locked::run_while_held;
 use crate::fleet::Holder;
 use crate::history::RunOutcome;
 use crate::store::{Ending, What};
 use crate::util::duration::IntoDuration;
 use crate::{Run, Timestamp};
 
-const WITHIN: Duration = Duration::from_secs(24 * 3600);
+const DEFAULT_WITHIN: Duration = Duration::from_secs(24 * 3600);
 
-/// Work that is done once, whoever is asked to do it, and however often: the handling of a webhook that is delivered
-/// twice, say.
+/// Work that is done once, on whichever server and however often it is requested: for example, the handling of a webhook
+/// that is delivered twice.
 ///
-/// The code runs under a lock. Only if it succeeds, the key is marked as done, in the same step that releases the lock;
-/// then nobody runs it again [within](RunOnce::within) the time. If it fails, panics, is dropped, or its server dies,
-/// the next attempt is free to run.
+/// The code runs under a lock. If it succeeds, the key is marked as done in the same step that releases the lock, and no
+/// server runs it again [within](Once::within) the period. If it fails, panics or is dropped, or its server dies, the
+/// next attempt runs it.
 ///
-/// This is not "exactly once": a server that dies after the work and before the mark leaves it to be done again, so
-/// make writes repeatable. The same holds if the store does not answer to the release, which is tried for a ttl: then
-/// this returns [`Once::Ran`], the log has an error, and whether the mark was set is not known.
+/// This is not "exactly once": if a server dies after the work and before the mark, the work is done again, so make
+/// writes repeatable. The same can happen if the store does not confirm the release, which is retried for a ttl: then
+/// this returns [`Ran`](OnceOutcome::Ran), logs an error, and the mark may be missing.
 ///
 /// ```
-/// use jobs::locks::Once;
+/// use jobs::locks::OnceOutcome;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let jobs = jobs::builder().without_jobs().url("memory://once").start_all().await?;
@@ -40,8 +40,8 @@ const WITHIN: Duration = Duration::from_secs(24 * 3600);
 ///         Ok::<_, std::io::Error>("paid")
 ///     });
 ///     match handled.await? {
-///         Once::Ran(result) => assert_eq!((delivery, result), (1, "paid")),
-///         Once::AlreadyDone(when) => println!("done at {when}"),
+///         OnceOutcome::Ran(result) => assert_eq!((delivery, result), (1, "paid")),
+///         OnceOutcome::AlreadyDone(when) => println!("done at {when}"),
 ///         other => println!("{other:?}"),
 ///     }
 /// }
@@ -50,111 +50,102 @@ const WITHIN: Duration = Duration::from_secs(24 * 3600);
 /// ```
 #[must_use = "nothing is done before `run`"]
 #[derive(Clone, Debug)]
-pub struct RunOnce {
-    options: Options,
+pub struct Once {
+    options: LockOptions,
     within: Result<Duration, String>,
 }
 
-/// What became of work that is done once.
+/// The outcome of a request to do work once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Once<T> {
-    /// It was done here and now, and this is what it returned.
+pub enum OnceOutcome<T> {
+    /// This call did the work, and the code returned this value.
     Ran(T),
-    /// It was done before, at this instant of the store's clock.
+    /// The work was done before, at this instant of the store's clock.
     AlreadyDone(Timestamp),
-    /// Somebody is doing it.
+    /// Another caller is doing the work.
     InProgress(Holder),
 }
 
-/// Why work that is done once was not done.
+/// The reason why work was not done.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OnceError<E> {
-    /// The code returned this error. The next attempt is free to run.
+    /// The code returned this error. The next attempt runs it again.
     Failed(E),
-    /// It could not begin, or not end, under its lock.
+    /// The lock could not be acquired, or was lost while the code ran.
     Lock(LockError),
 }
 
-impl RunOnce {
-    pub(super) fn new(instance: Option<Instance>, key: impl Into<String>) -> Self {
-        let mut options = Options::new(instance, key.into());
+impl Once {
+    pub(super) fn new(server: Option<WeakServer>, key: impl Into<String>) -> Self {
+        let mut options = LockOptions::new(server, key.into());
         options.wait(Duration::ZERO);
-        Self { options, within: Ok(WITHIN) }
+        Self { options, within: Ok(DEFAULT_WITHIN) }
     }
 
-    pub(super) fn with(options: Options, within: Duration) -> Self {
+    pub(super) fn with_options(options: LockOptions, within: Duration) -> Self {
         Self { options, within: Ok(within) }
     }
 
-    /// For how long the work counts as done, 24 h unless set, and at least 1 s.
+    /// The period in which the work is not done again: `"24h"` or a [`Duration`], from 1 s to 3650 days. 24 hours by
+    /// default.
     pub fn within(mut self, within: impl IntoDuration) -> Self {
         self.within = within.into_duration();
         self
     }
 
-    /// How long its lock lasts if the server that does it dies, 30 s unless set and at least 1 s.
+    /// How long the lock lasts if its server dies: `"10s"` or a [`Duration`], from 1 s to 7 days. 30 s by default.
     pub fn ttl(mut self, ttl: impl IntoDuration) -> Self {
         self.options.ttl(ttl);
         self
     }
 
-    /// How long to wait for somebody who is doing it: then it is [done](Once::AlreadyDone), or this one's turn. Not at
-    /// all unless set.
+    /// How long to wait for a caller that is doing the work: after that it is [done](OnceOutcome::AlreadyDone), or this
+    /// call does it. Does not wait by default.
     pub fn wait(mut self, wait: impl IntoDuration) -> Self {
         self.options.wait(wait);
         self
     }
 
-    /// Whether the lock is extended while the work is done; see [`Lock::keep_alive`](crate::locks::Lock::keep_alive).
+    /// Whether the lock is extended while the code runs; see [`Lock::keep_alive`](crate::locks::Lock::keep_alive).
     pub fn keep_alive(mut self, keep_alive: bool) -> Self {
         self.options.keep_alive = keep_alive;
         self
     }
 
-    /// Runs the code if the work was not done yet and nobody is doing it.
+    /// Runs the code if the work is not done and no other caller is doing it.
     ///
-    /// It is polled only while its lease is proved, as in [`Lock::run`](crate::locks::Lock::run).
-    pub async fn run<T, E, Fut>(self, code: impl FnOnce(Run) -> Fut) -> Result<Once<T>, OnceError<E>>
+    /// The code is polled only while its lease is proved, as in [`Lock::run`](crate::locks::Lock::run).
+    pub async fn run<T, E, Fut>(self, code: impl FnOnce(Run) -> Fut) -> Result<OnceOutcome<T>, OnceError<E>>
     where
         Fut: Future<Output = Result<T, E>>,
     {
-        let done_for = self.done_for()?;
-        let ask = Ask { options: self.options.check()?, what: What::Once, scoped: true };
-        let guard = match ask.acquire().await? {
-            Decision::Won(guard) => guard,
-            Decision::Done(at) => return Ok(Once::AlreadyDone(at)),
-            Decision::Held { holder, .. } => return Ok(Once::InProgress(holder)),
+        let done_for = check_duration(LockDuration::Within, self.within)?;
+        let request = self.options.request(What::Once, ReleasedBy::Crate)?;
+        let guard = match request.acquire().await? {
+            AcquireOutcome::Lock(guard) => guard,
+            AcquireOutcome::AlreadyDone(at) => return Ok(OnceOutcome::AlreadyDone(at)),
+            AcquireOutcome::Held { holder, .. } => return Ok(OnceOutcome::InProgress(holder)),
         };
-        let run = guard.run().clone();
-        match under_lock(&guard, async move { code(run).await }).await? {
+        let run = guard.run.clone();
+        match run_while_held(&guard, async move { code(run).await }).await? {
             Ok(value) => {
                 let ending = Ending { done_for: Some(done_for), ..guard.ending(RunOutcome::Succeeded) };
-                if let Err(error) = guard.end(ending).await {
+                if let Err(error) = guard.end_with(ending).await {
                     let key = guard.key();
                     tracing::error!(
                         target: "jobs", key, %error,
-                        "[{key}] the work was done, but may not be marked as done, so it may be done again"
+                        "[{key}] the work succeeded, but the store did not confirm that it is marked as done: {error}; \
+                         it may be done again"
                     );
                 }
-                Ok(Once::Ran(value))
+                Ok(OnceOutcome::Ran(value))
             }
             Err(error) => {
-                drop(guard.end(guard.ending(RunOutcome::Failed)).await); // logged; it expires by itself
+                drop(guard.end(RunOutcome::Failed).await); // a failure is logged; the lock expires after its ttl
                 Err(OnceError::Failed(error))
             }
         }
-    }
-
-    fn done_for(&self) -> Result<Duration, LockError> {
-        let within = named("within", self.within.clone())?;
-        if within < SHORTEST_WITHIN {
-            return Err(invalid(format!("`within` {within:?} is too short; at least \"1s\"")));
-        }
-        if within > LONGEST_WITHIN {
-            return Err(invalid(format!("`within` {within:?} is too long; at most \"3650days\"")));
-        }
-        Ok(within)
     }
 }
 
@@ -173,5 +164,13 @@ impl<E: fmt::Display> fmt::Display for OnceError<E> {
     }
 }
 
-/// No sources: each message is complete, and reporters that follow sources would say it twice.
-impl<E: fmt::Debug + fmt::Display> Error for OnceError<E> {}
+/// Not every error type of the code implements [`Error`]: `anyhow::Error` does not.
+impl<E: fmt::Debug + fmt::Display> Error for OnceError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            // Its message is the one above.
+            Self::Lock(error) => error.source(),
+            Self::Failed(_) => None,
+        }
+    }
+}

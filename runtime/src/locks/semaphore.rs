@@ -1,25 +1,24 @@
-//! A lock that so many may hold at once.
+//! A lock that several callers hold at once.
 
 use std::time::Duration;
 
-use super::LockError;
-use super::acquire::Ask;
-use super::acquire::at_hand::Instance;
-use super::acquire::options::{Options, invalid};
+use super::acquire::default_server::WeakServer;
+use super::acquire::options::{LockOptions, invalid};
+use super::acquire::{LockRequest, ReleasedBy};
 use super::guard::Guard;
-use super::locked::body;
+use super::run_locked::acquire_and_run;
+use super::{LockError, LockOperation};
 use crate::Run;
 use crate::fleet::{HeldLock, Kind};
 use crate::server::error::OperateError;
 use crate::store::What;
 use crate::util::duration::IntoDuration;
 
-/// A number of slots, of which at most so many are held at once among all servers: for calls to a service that allows
-/// only five at a time, say.
+/// A number of slots that all servers share: for example, for calls to a service that allows five at a time.
 ///
-/// Each slot is a lock of its own, with its own lease and [`Guard`]. All that a [`Lock`](crate::locks::Lock) says about waiting
-/// holds here, too. Slots have nothing to do with a lock of the same key. Servers should agree on the number: each
-/// counts the slots that are held, and takes one if they are fewer than its own number.
+/// Each slot is a lock with its own lease and [`Guard`], and callers wait for it as for a
+/// [`Lock`](crate::locks::Lock#waiting). The slots of a key are independent of the lock with the same key. Use the same
+/// number on all servers: each server counts the slots that are held, and takes one if they are fewer than its own number.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -38,23 +37,23 @@ use crate::util::duration::IntoDuration;
 #[must_use = "nothing is held before `run`, `acquire` or `try_acquire`"]
 #[derive(Clone, Debug)]
 pub struct Semaphore {
-    options: Options,
+    options: LockOptions,
     permits: u32,
 }
 
 impl Semaphore {
-    pub(super) fn new(instance: Option<Instance>, key: impl Into<String>, permits: u32) -> Self {
-        Self { options: Options::new(instance, key.into()), permits }
+    pub(super) fn new(server: Option<WeakServer>, key: impl Into<String>, permits: u32) -> Self {
+        Self { options: LockOptions::new(server, key.into()), permits }
     }
 
-    /// How long a slot lasts if its holder dies, 30 s unless set and at least 1 s.
+    /// How long a slot lasts if its holder dies: `"10s"` or a [`Duration`], from 1 s to 7 days. 30 s by default.
     pub fn ttl(mut self, ttl: impl IntoDuration) -> Self {
         self.options.ttl(ttl);
         self
     }
 
-    /// How long [`acquire`](Semaphore::acquire) and [`run`](Semaphore::run) wait for a slot. For ever unless set; `"0s"`
-    /// for not at all.
+    /// How long [`acquire`](Semaphore::acquire) and [`run`](Semaphore::run) wait for a slot: `"5s"` or a [`Duration`].
+    /// `"0s"` does not wait. Without a limit by default.
     pub fn wait(mut self, wait: impl IntoDuration) -> Self {
         self.options.wait(wait);
         self
@@ -66,47 +65,45 @@ impl Semaphore {
         self
     }
 
-    /// Takes a slot if one is free.
+    /// Acquires a slot if one is free. Does not wait.
     pub async fn try_acquire(mut self) -> Result<Option<Guard>, LockError> {
         self.options.wait(Duration::ZERO);
-        self.ask(false)?.acquire_if_free().await
+        self.request(ReleasedBy::Caller)?.try_acquire_guard().await
     }
 
-    /// Waits until a slot is free, and takes it. Dropping the future leaves nothing behind.
+    /// Waits until a slot is free, and acquires it. The future can be dropped at any point.
     pub async fn acquire(self) -> Result<Guard, LockError> {
-        self.ask(false)?.acquire_or_fail().await
+        self.request(ReleasedBy::Caller)?.acquire_guard().await
     }
 
-    /// Acquires a slot, runs the code on this task for as long as the slot is held, and releases it, as
+    /// Acquires a slot, runs the code on this task while the slot is held, and releases the slot, as
     /// [`Lock::run`](crate::locks::Lock::run) does.
     pub async fn run<T, Fut>(self, code: impl FnOnce(Run) -> Fut) -> Result<T, LockError>
     where
         Fut: Future<Output = T>,
     {
-        body::run(self.ask(true)?, code).await
+        acquire_and_run(self.request(ReleasedBy::Crate)?, code).await
     }
 
-    /// Who holds slots, on all servers. For people: the answer may be out of date when it arrives, and on Redis it is
-    /// found by a walk over the database.
+    /// Lists the holders of slots on all servers, for people: the list may be out of date when it arrives, and on Redis
+    /// it takes a scan of the database.
     pub async fn holders(&self) -> Result<Vec<HeldLock>, LockError> {
-        let options = self.options.check()?;
-        let held = super::list(&options.server).await;
+        let what = What::Slot(self.permits);
+        let LockRequest { server, key, .. } = self.options.request(what, ReleasedBy::Caller)?;
+        let held = super::list(&server).await;
         let held = held.map_err(|error| match error {
-            OperateError::Store(error) => LockError::Store { key: options.key.clone(), error },
-            _ => LockError::ended(&options.key),
+            OperateError::Store(error) => LockError::store(LockOperation::List, &key, error),
+            _ => LockError::shut_down(&key),
         })?;
-        let is_ours =
-            |held: &HeldLock| held.key == options.key && matches!(held.kind, Some(Kind::Slot { .. }));
-        Ok(held.into_iter().filter(is_ours).collect())
+        let is_slot = |held: &HeldLock| held.key == key && matches!(held.kind, Some(Kind::Slot { .. }));
+        Ok(held.into_iter().filter(is_slot).collect())
     }
 
-    fn ask(&self, scoped: bool) -> Result<Ask, LockError> {
+    fn request(&self, released_by: ReleasedBy) -> Result<LockRequest, LockError> {
         if self.permits == 0 {
             let key = &self.options.key;
-            return Err(invalid(format!(
-                "the semaphore \"{key}\" has no slots; at least 1, or nobody could hold one"
-            )));
+            return Err(invalid(format!("invalid semaphore \"{key}\": it has no slots; give it at least 1")));
         }
-        Ok(Ask { options: self.options.check()?, what: What::Slot(self.permits), scoped })
+        self.options.request(What::Slot(self.permits), released_by)
     }
 }

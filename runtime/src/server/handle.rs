@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Server;
 use super::heartbeat::LEAVE_WITHIN;
 use super::thread::CANCELLED_WITHIN;
-use crate::locks::Instance;
+use crate::locks::WeakServer;
 use crate::observe::event::Events;
 use crate::observe::health::Health;
 
@@ -61,8 +61,8 @@ impl Jobs {
         &self.0.runtime
     }
 
-    pub(crate) fn instance(&self) -> Instance {
-        Instance::of(self.server())
+    pub(crate) fn weak_server(&self) -> WeakServer {
+        WeakServer::of(self.server())
     }
 
     /// This server's id, on the store and in every server's log: `host-pid-random`.

@@ -13,7 +13,7 @@ use crate::Timestamp;
 use crate::job::Job;
 use crate::job::parameters::States;
 use crate::lease::store_clock::StoreClock;
-use crate::locks::{HeldHere, Lines};
+use crate::locks::{HeldKeys, WaitQueues};
 use crate::observe::event::{Event, EventKind, EventSender};
 use crate::observe::health::HealthCell;
 use crate::observe::log;
@@ -57,9 +57,9 @@ pub(crate) struct Server {
     /// Queues of this server's requests, one per semaphore.
     pub(crate) turns: Turns,
     /// The callers on this server that wait for locks.
-    pub(crate) lines: Lines,
+    pub(crate) wait_queues: WaitQueues,
     /// The manual locks that this server holds.
-    pub(crate) held: HeldHere,
+    pub(crate) held: HeldKeys,
     pub(crate) events: EventSender,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) history_limit: usize,
@@ -109,8 +109,8 @@ impl Server {
             slots: config.max_concurrent.map(Semaphore::new).map(Arc::new),
             running: RunsInProgress::default(),
             turns: Turns::default(),
-            lines: Lines::default(),
-            held: HeldHere::default(),
+            wait_queues: WaitQueues::default(),
+            held: HeldKeys::default(),
             events: EventSender::new(),
             history_limit: config.history_limit,
             shutdown_grace: config.shutdown_grace,

@@ -87,7 +87,7 @@ pub(crate) async fn start(runtime: SchedulerRuntime, startup: Startup) -> Result
     thread.map_err(StartError::Thread)?;
     match started.await {
         Ok(Ok(server)) => {
-            locks::started(&server);
+            locks::add_started(&server);
             Ok(Jobs::new(server, handle, closed))
         }
         Ok(Err(error)) => Err(error),

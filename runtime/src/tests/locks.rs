@@ -1,10 +1,11 @@
 //! The number of requests for a lock, and locks whose ttl was shortened.
 
 use super::*;
-use crate::locks::{Instance, Lock};
+use crate::locks::{Lock, WeakServer};
+use crate::store::{JobRecords, Listener, Look, Note, Notes, Page, StoreFuture, SwapReply};
 
 fn lock_on(server: &Arc<Server>) -> Lock {
-    Lock::new(Some(Instance::of(server)), "k").ttl("30s")
+    Lock::new(Some(WeakServer::of(server)), "k").ttl("30s")
 }
 
 fn asked(link: &Link) -> usize {
@@ -138,4 +139,68 @@ async fn broken_lock_whose_shorter_ttl_was_applied_without_an_answer_is_not_rest
 
     seconds(2).await;
     assert!(first.is_lost(), "an operator broke {first:?}");
+}
+
+/// A store that accepts one subscription, and refuses to renew it.
+struct SubscribesOnce {
+    store: Arc<dyn Store>,
+    subscriptions: std::sync::atomic::AtomicUsize,
+}
+
+impl Store for SubscribesOnce {
+    fn location(&self) -> String {
+        self.store.location()
+    }
+
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        self.store.look(key)
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        self.store.swap(key, swap)
+    }
+
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        self.store.list(page)
+    }
+
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        self.store.records(key)
+    }
+
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        self.store.put_note(topic, note, ttl)
+    }
+
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        self.store.notes(topic)
+    }
+
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+        if self.subscriptions.fetch_add(1, Ordering::SeqCst) == 0 {
+            return self.store.listen(key);
+        }
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(1)).await; // a paused clock needs some time to pass
+            Err(StoreError::new(StoreErrorKind::Refused, "listen", "memory", "no more subscriptions"))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_whose_subscription_cannot_be_renewed_keeps_its_pace() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let one = server("one", &link, clock.clone());
+    let store = SubscribesOnce { store: link.seen_by("other"), subscriptions: 0.into() };
+    let other =
+        Arc::new(Server::new(ServerConfig { store: Arc::new(store), ..setup("other", &link, clock) }));
+    let _held = lock_on(&one).acquire().await.unwrap();
+    let waiting = tokio::spawn(lock_on(&other).acquire());
+    seconds(1).await;
+    asked(&link);
+    seconds(100).await;
+    let count = asked(&link);
+    assert!((50..=101).contains(&count), "{count} requests in 100 s");
+    assert!(!waiting.is_finished());
 }

@@ -1,4 +1,4 @@
-//! An acquire that is dropped, wherever it is, leaves nothing behind.
+//! An acquire that is dropped at any point leaves nothing locked.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use jobs::store::redis::RedisStore;
 use crate::kit::{fleet, millis, secs};
 use support::redis_server::RedisServer;
 
-/// Polls a future so many times, with a pause before each further time, and drops it. Whether it had ended.
+/// Polls a future this number of times, with a pause before each further poll, and drops it. Returns whether it ended.
 async fn drop_after<F: Future>(polls: usize, pause: Duration, future: F) -> bool {
     let mut future = pin!(future);
     for poll in 0..polls {
@@ -27,7 +27,7 @@ async fn drop_after<F: Future>(polls: usize, pause: Duration, future: F) -> bool
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_after_any_number_of_polls_nothing_stays_locked() {
+async fn acquire_dropped_after_any_number_of_polls_leaves_nothing_locked() {
     let fleet = fleet(2).await;
     for held_before in [false, true] {
         fleet.server(0).set_latency(millis(10));
@@ -58,7 +58,7 @@ async fn dropped_after_any_number_of_polls_nothing_stays_locked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_while_the_store_does_not_answer_nothing_stays_locked() {
+async fn acquire_dropped_while_the_store_hangs_leaves_nothing_locked() {
     let fleet = fleet(2).await;
     fleet.server(0).lose_replies(true);
     let ended = drop_after(50, millis(20), fleet.server(0).lock("k").ttl("600s").acquire()).await;
@@ -70,7 +70,7 @@ async fn dropped_while_the_store_does_not_answer_nothing_stays_locked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn code_that_is_dropped_while_it_runs_frees_its_lock() {
+async fn dropping_locked_code_releases_its_lock() {
     let fleet = fleet(2).await;
     let running = fleet.server(0).lock("k").ttl("600s").run(|_| std::future::pending::<()>());
     assert!(!drop_after(20, millis(10), running).await);
@@ -84,13 +84,13 @@ async fn on(server: &RedisServer, namespace: &str) -> Jobs {
 }
 
 #[tokio::test]
-async fn on_redis_too_nothing_stays_locked() {
+async fn acquire_dropped_on_redis_leaves_nothing_locked() {
     let server = RedisServer::shared();
     let (one, other) = (on(&server, "cancelled").await, on(&server, "cancelled").await);
     let (mut cancelled, mut ended) = (0, 0);
     for round in 0..3 {
         for polls in 0..40 {
-            // From microseconds to milliseconds between two polls, so that every step of the way is hit.
+            // From microseconds to milliseconds between two polls, so that every step is interrupted.
             let pause = Duration::from_micros([20, 100, 500][round]);
             let key = format!("k{}", polls % 7);
             let acquiring = async {
@@ -108,7 +108,7 @@ async fn on_redis_too_nothing_stays_locked() {
                 next.release().await.unwrap();
                 continue;
             }
-            // Against a lock that is held: the one that waits in line.
+            // The same for a caller that waits for a lock that is held.
             let waiting = one.lock(&key).ttl("60s").acquire();
             assert!(!drop_after(polls.min(10), pause, waiting).await);
             next.release().await.unwrap();
@@ -127,14 +127,14 @@ async fn on_redis_too_nothing_stays_locked() {
 }
 
 #[tokio::test]
-async fn a_lock_of_a_scheduler_that_has_ended_is_an_error() {
+async fn lock_of_a_server_that_has_shut_down_is_an_error() {
     let server = RedisServer::shared();
     let jobs = on(&server, "ended").await;
     let lock = jobs.lock("k");
     drop(jobs);
     let give_up = tokio::time::Instant::now() + secs(20);
-    while !matches!(lock.clone().try_acquire().await, Err(LockError::Ended { .. })) {
-        assert!(tokio::time::Instant::now() < give_up, "its scheduler ends soon");
+    while !matches!(lock.clone().try_acquire().await, Err(LockError::ShutDown { .. })) {
+        assert!(tokio::time::Instant::now() < give_up, "the server did not shut down");
         tokio::time::sleep(millis(20)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A holder that can no longer prove its lock is told before anybody else is let in.
+//! A guard that can no longer prove its lock reports the loss before another server can acquire it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio::time::{Instant, timeout};
 
 use crate::kit::{fleet, millis, secs};
 
-/// How long the store still keeps others out.
+/// The remaining time in which no other server can acquire the lock.
 async fn left_on_the_store(fleet: &Fleet, asker: usize) -> Duration {
     let locks = fleet.server(asker).locks().await.unwrap();
     locks.iter().find(|held| held.key == "k").and_then(|held| held.holder.remaining).unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_cut_off_is_told_before_its_lease_ends() {
+async fn guard_that_is_cut_off_reports_the_loss_before_its_lease_ends() {
     let fleet = fleet(2).await;
     let mut events = fleet.server(0).events();
     let guard = fleet.server(0).lock("k").ttl("10s").acquire().await.unwrap();
@@ -40,7 +40,7 @@ async fn a_holder_that_is_cut_off_is_told_before_its_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_not_kept_alive_is_lost_a_little_before_its_ttl() {
+async fn lock_without_keep_alive_is_lost_shortly_before_its_ttl() {
     let fleet = fleet(2).await;
     let begun = Instant::now();
     let guard = fleet.server(0).lock("k").ttl("10s").keep_alive(false).acquire().await.unwrap();
@@ -51,7 +51,7 @@ async fn a_lock_that_is_not_kept_alive_is_lost_a_little_before_its_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extension_by_hand_lasts_from_now_on_and_may_be_shorter() {
+async fn manual_extension_counts_from_now_and_may_be_shorter() {
     let fleet = fleet(2).await;
     let guard = fleet.server(0).lock("k").ttl("10s").keep_alive(false).acquire().await.unwrap();
     fleet.run_for(secs(8)).await;
@@ -71,14 +71,14 @@ async fn an_extension_by_hand_lasts_from_now_on_and_may_be_shorter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shorter_extension_whose_answer_is_lost_counts_as_made() {
+async fn shorter_extension_counts_even_if_its_reply_is_lost() {
     let fleet = fleet(2).await;
     let guard = fleet.server(0).lock("k").ttl("60s").acquire().await.unwrap();
     fleet.server(0).lose_replies(true);
     assert!(matches!(guard.extend("3s").await, Err(LockError::Store { .. })));
     fleet.server(0).cut_off(true);
     let lost = timeout(secs(3), guard.lost()).await;
-    assert!(lost.is_ok(), "the store heard of three seconds, not of sixty");
+    assert!(lost.is_ok(), "the store has three seconds on record, not sixty");
     assert!(left_on_the_store(&fleet, 1).await > Duration::ZERO);
 }
 
@@ -91,7 +91,7 @@ impl Drop for Note<'_> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn code_under_a_lost_lock_is_dropped_before_the_lease_ends() {
+async fn code_under_a_lost_lock_is_dropped_before_its_lease_ends() {
     let fleet = fleet(2).await;
     let dropped = AtomicBool::new(false);
     let cut = async {
@@ -108,39 +108,42 @@ async fn code_under_a_lost_lock_is_dropped_before_the_lease_ends() {
     assert!(left_on_the_store(&fleet, 1).await >= millis(900));
     fleet.server(0).cut_off(false);
     fleet.run_for(secs(2)).await;
-    assert_eq!(fleet.history("k").await, History::default(), "nothing is left of it");
+    assert_eq!(fleet.history("k").await, History::default(), "no record is left");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_holder_finds_its_lock_lost_when_it_wakes() {
+async fn suspended_holder_finds_its_lock_lost_when_it_resumes() {
     let fleet = fleet(2).await;
     let guard = fleet.server(0).lock("k").ttl("10s").acquire().await.unwrap();
     fleet.server(0).freeze();
     let next = fleet.server(1).lock("k").ttl("10s").acquire().await.unwrap();
-    assert!(guard.is_lost(), "known without a word from its scheduler, which is frozen");
+    assert!(guard.is_lost(), "known without its server, which is suspended");
     fleet.server(0).thaw();
-    timeout(secs(2), guard.lost()).await.expect("told soon after it wakes");
+    timeout(secs(2), guard.lost()).await.expect("reported soon after it resumes");
     assert!(next.fence() > guard.fence());
     assert!(!next.is_lost());
     guard.release().await.expect_err("it was lost");
     assert!(fleet.server(0).lock("k").try_acquire().await.unwrap().is_none(), "the successor keeps it");
 }
 
-/// In a suspended machine the steady clock stands still, and only the wall clock shows how long it slept.
+/// While a machine is suspended, its monotonic clock stops, and only its wall clock shows the pause.
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_in_doubt_after_a_suspend_until_the_store_confirms_it() {
+async fn lock_is_in_doubt_after_a_suspend_until_the_store_confirms_it() {
     let fleet = fleet(2).await;
     let guard = fleet.server(0).lock("k").ttl("30s").acquire().await.unwrap();
-    let campaign = fleet.server(0).leader("l").campaign().unwrap();
-    let term = campaign.elected().await.unwrap();
+    let candidate = fleet.server(0).leader("l").campaign().unwrap();
+    let leadership = candidate.elected().await.unwrap();
     fleet.server(0).clock().step(3600 * 1000);
-    assert!(guard.is_lost() && term.is_lost() && !campaign.is_leader());
+    assert!(guard.is_lost() && leadership.is_lost() && !candidate.is_leader());
     fleet.run_for(secs(2)).await;
-    assert!(!guard.is_lost() && !term.is_lost() && campaign.is_leader(), "nobody else had them meanwhile");
+    assert!(
+        !guard.is_lost() && !leadership.is_lost() && candidate.is_leader(),
+        "no other server held them meanwhile"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crashed_server_leaves_its_lock_to_the_others_after_its_ttl() {
+async fn lock_of_a_crashed_server_is_free_after_its_ttl() {
     let fleet = fleet(2).await;
     let guard = fleet.server(0).lock("k").ttl("10s").acquire().await.unwrap();
     fleet.server(0).crash();

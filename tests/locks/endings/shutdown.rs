@@ -1,4 +1,4 @@
-//! Locks in a shutdown.
+//! Locks during a shutdown.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::kit::{secs, servers};
 
 #[tokio::test(start_paused = true)]
-async fn a_leaked_guard_does_not_hold_up_a_shutdown_for_longer_than_the_grace() {
+async fn leaked_guard_delays_a_shutdown_by_the_grace_at_most() {
     let mut fleet = servers(2).shutdown_grace(secs(20)).start().await.unwrap();
     let guard = fleet.server(0).lock("k").ttl("10s").acquire().await.unwrap();
     let begun = Instant::now();
@@ -30,11 +30,11 @@ async fn a_leaked_guard_does_not_hold_up_a_shutdown_for_longer_than_the_grace() 
         "left to expire: {free_after:?}"
     );
     assert!(next.fence() > guard.fence());
-    assert!(matches!(guard.release().await, Err(LockError::Ended { .. })));
+    assert!(matches!(guard.release().await, Err(LockError::ShutDown { .. })));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_was_lost_does_not_hold_up_a_shutdown() {
+async fn lost_lock_does_not_delay_a_shutdown() {
     let mut fleet = servers(2).shutdown_grace(secs(20)).start().await.unwrap();
     let guard = fleet.server(0).lock("k").ttl("2s").keep_alive(false).acquire().await.unwrap();
     guard.lost().await;
@@ -45,7 +45,7 @@ async fn a_lock_that_was_lost_does_not_hold_up_a_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_is_released_in_the_grace_ends_the_shutdown() {
+async fn shutdown_ends_when_the_last_guard_is_released() {
     let mut fleet = servers(2).shutdown_grace(secs(20)).start().await.unwrap();
     let guard = fleet.server(0).lock("k").ttl("10s").acquire().await.unwrap();
     let begun = Instant::now();
@@ -60,7 +60,7 @@ async fn a_guard_that_is_released_in_the_grace_ends_the_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn code_under_a_lock_is_dropped_and_its_lock_released_at_the_end_of_the_grace() {
+async fn locked_code_is_dropped_and_its_lock_released_when_the_grace_is_over() {
     let mut fleet = servers(2).shutdown_grace(secs(20)).start().await.unwrap();
     let running = tokio::spawn(fleet.server(0).lock("k").ttl("10s").run(|run| async move {
         run.stopping().await;
@@ -70,13 +70,13 @@ async fn code_under_a_lock_is_dropped_and_its_lock_released_at_the_end_of_the_gr
     let begun = Instant::now();
     fleet.shut_down(0).await;
     assert_eq!(begun.elapsed().as_secs(), 20);
-    assert!(matches!(running.await.unwrap(), Err(LockError::Ended { .. })));
+    assert!(matches!(running.await.unwrap(), Err(LockError::ShutDown { .. })));
     assert!(fleet.server(0).lock("k").try_acquire().await.unwrap().is_some(), "released, not left to expire");
     assert_eq!(fleet.history("k").await.runs, [], "a manual lock leaves no record of a run");
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_do_not_hold_up_a_shutdown() {
+async fn waiting_callers_do_not_delay_a_shutdown() {
     let mut fleet = servers(2).shutdown_grace(secs(20)).start().await.unwrap();
     let _guard = fleet.server(1).lock("k").acquire().await.unwrap();
     let lock = fleet.server(0).lock("k");
@@ -85,13 +85,13 @@ async fn those_who_wait_do_not_hold_up_a_shutdown() {
     let begun = Instant::now();
     fleet.shut_down(0).await;
     assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
-    assert!(matches!(lock.acquire().await, Err(LockError::Ended { .. })), "nor begin");
+    assert!(matches!(lock.acquire().await, Err(LockError::ShutDown { .. })), "nor begin");
     drop(waiting);
 }
 
-/// On the scheduler's own thread, as in production.
+/// On the server's own thread, as in production.
 #[test]
-fn a_guard_that_is_dropped_with_its_runtime_is_released() {
+fn guard_dropped_with_its_runtime_is_released() {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
@@ -120,7 +120,7 @@ fn a_guard_that_is_dropped_with_its_runtime_is_released() {
 }
 
 #[tokio::test]
-async fn a_guard_outlives_its_scheduler_without_harm() {
+async fn guard_can_outlive_its_server() {
     let jobs =
         jobs::builder().without_jobs().url("memory://outlived").shutdown_grace(Duration::from_millis(100));
     let jobs = jobs.start_all().await.unwrap();
@@ -129,15 +129,15 @@ async fn a_guard_outlives_its_scheduler_without_harm() {
     jobs.shutdown().await;
     assert!(dropped.is_lost() && asked.is_lost());
     asked.lost().await;
-    assert!(matches!(asked.confirm().await, Err(LockError::Ended { .. })));
-    assert!(matches!(asked.release().await, Err(LockError::Ended { .. })));
+    assert!(matches!(asked.confirm().await, Err(LockError::ShutDown { .. })));
+    assert!(matches!(asked.release().await, Err(LockError::ShutDown { .. })));
     drop(dropped);
-    assert!(matches!(lock.acquire().await, Err(LockError::Ended { .. })));
+    assert!(matches!(lock.acquire().await, Err(LockError::ShutDown { .. })));
 }
 
 /// The application's only thread is blocked for longer than the lease.
 #[tokio::test]
-async fn a_lock_outlives_code_that_blocks_the_runtime() {
+async fn lock_is_kept_alive_while_code_blocks_the_runtime() {
     let jobs = jobs::builder().without_jobs().url("memory://blocked").start_all().await.unwrap();
     let guard = jobs.lock("k").ttl("1s").acquire().await.unwrap();
     std::thread::sleep(Duration::from_millis(2500));
@@ -147,7 +147,7 @@ async fn a_lock_outlives_code_that_blocks_the_runtime() {
 }
 
 #[tokio::test]
-async fn neither_a_run_nor_a_guard_that_outlives_the_shutdown_keeps_the_state_alive() {
+async fn runs_and_guards_do_not_keep_the_state_alive_after_a_shutdown() {
     let (state, kept) = (Arc::new(()), Arc::new(Mutex::new(None)));
     let keeping = kept.clone();
     let job = Job::builder("job")
@@ -172,6 +172,6 @@ async fn neither_a_run_nor_a_guard_that_outlives_the_shutdown_keeps_the_state_al
             tokio::time::sleep(Duration::from_millis(10)).await; // the scheduler's thread is about to end
         }
     };
-    tokio::time::timeout(secs(10), gone).await.expect("nobody keeps it");
+    tokio::time::timeout(secs(10), gone).await.expect("the state is dropped");
     drop((guard, kept));
 }

@@ -1,4 +1,4 @@
-//! The mutex.
+//! Manual locks.
 
 use jobs::Run;
 use jobs::locks::LockError;
@@ -6,7 +6,7 @@ use jobs::locks::LockError;
 use crate::kit::{fleet, millis, secs};
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_held_by_one_and_free_after_its_release() {
+async fn lock_has_one_holder_and_is_free_after_its_release() {
     let fleet = fleet(2).await;
     let guard = fleet.server(0).lock("k").ttl("10s").acquire().await.unwrap();
     assert_eq!((guard.key(), guard.server()), ("k", "server-0"));
@@ -21,7 +21,7 @@ async fn a_lock_is_held_by_one_and_free_after_its_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_guard_releases_in_the_background() {
+async fn dropped_guard_releases_its_lock_in_the_background() {
     let fleet = fleet(2).await;
     drop(fleet.server(0).lock("k").acquire().await.unwrap());
     let taken = fleet.server(1).lock("k").wait(millis(10)).acquire().await;
@@ -29,7 +29,7 @@ async fn a_dropped_guard_releases_in_the_background() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn code_runs_under_the_lock_and_borrows_from_its_caller() {
+async fn locked_code_borrows_from_its_caller() {
     let fleet = fleet(2).await;
     let mut seen = Vec::new();
     let length = fleet.server(0).lock("k").run(async |run: Run| {
@@ -48,7 +48,7 @@ async fn code_runs_under_the_lock_and_borrows_from_its_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_lock_is_waited_for_and_named_when_the_wait_is_over() {
+async fn error_after_a_wait_names_the_holder() {
     let fleet = fleet(2).await;
     let _guard = fleet.server(0).lock("k").acquire().await.unwrap();
     let begun = tokio::time::Instant::now();

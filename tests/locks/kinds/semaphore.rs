@@ -1,4 +1,4 @@
-//! The semaphore.
+//! Semaphores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::kit::{fleet, millis, secs};
 
 #[tokio::test(start_paused = true)]
-async fn no_more_than_its_slots_are_held_at_once() {
+async fn semaphore_never_has_more_holders_than_slots() {
     let fleet = fleet(4).await;
     let (now, most, calls) =
         (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
@@ -31,10 +31,10 @@ async fn no_more_than_its_slots_are_held_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_holders_are_listed_and_its_fences_grow() {
+async fn semaphore_lists_its_holders_and_its_fences_grow() {
     let fleet = fleet(2).await;
     let slots = |server: usize| fleet.server(server).semaphore("api", 2).ttl("10s");
-    let _lock = fleet.server(0).lock("api").acquire().await.expect("slots have nothing to do with the lock");
+    let _lock = fleet.server(0).lock("api").acquire().await.expect("slots and the lock are independent");
     let one = slots(0).acquire().await.unwrap();
     let two = slots(1).try_acquire().await.unwrap().unwrap();
     assert!(two.fence() > one.fence());
@@ -50,7 +50,7 @@ async fn its_holders_are_listed_and_its_fences_grow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_slot_of_a_crashed_server_is_free_after_its_ttl() {
+async fn slot_of_a_crashed_server_is_free_after_its_ttl() {
     let fleet = fleet(2).await;
     let slots = |server: usize| fleet.server(server).semaphore("api", 1).ttl("10s");
     let lost = slots(0).acquire().await.unwrap();
@@ -62,12 +62,12 @@ async fn the_slot_of_a_crashed_server_is_free_after_its_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slot_that_is_cut_off_is_lost_before_another_gets_it() {
+async fn slot_of_a_server_that_is_cut_off_is_lost_before_another_gets_it() {
     let fleet = fleet(2).await;
     let slots = |server: usize| fleet.server(server).semaphore("api", 1).ttl("10s");
     let lost = slots(0).acquire().await.unwrap();
     fleet.server(0).cut_off(true);
     lost.lost().await;
-    assert!(slots(1).try_acquire().await.unwrap().is_none(), "told first");
+    assert!(slots(1).try_acquire().await.unwrap().is_none(), "reported as lost first");
     drop(slots(1).acquire().await.unwrap());
 }

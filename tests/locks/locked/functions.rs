@@ -1,8 +1,8 @@
-//! Every kind of function.
+//! Locked functions of every kind: methods, generic functions, patterns.
 
 use std::fmt::Display;
 
-use jobs::locks::Locked;
+use jobs::locks::NotRun;
 use jobs::{Run, locked};
 
 use super::kit::server;
@@ -17,7 +17,7 @@ struct Order {
     lines: (String, u32),
 }
 
-/// The key that the code runs under.
+/// The key of the current run.
 fn key() -> String {
     Run::current().unwrap().key().to_owned()
 }
@@ -74,7 +74,7 @@ async fn raw(r#type: u8) -> Box<dyn Display> {
 }
 
 trait Import {
-    async fn import(&self, supplier: &str) -> Locked<String>;
+    async fn import(&self, supplier: &str) -> Result<String, NotRun>;
 }
 
 impl Import for Shop {
@@ -85,45 +85,45 @@ impl Import for Shop {
 }
 
 #[tokio::test]
-async fn methods_lock_by_what_they_belong_to() {
+async fn methods_can_use_self_in_their_keys() {
     let jobs = server("methods").await;
     jobs.scope(async {
-        let mut shop = Shop::open(3).await.ran().unwrap();
+        let mut shop = Shop::open(3).await.unwrap();
         let order = Order { id: 7, lines: ("tea".to_owned(), 2) };
-        assert_eq!(shop.look(&order).await.ran().unwrap(), "shop:3:7");
-        assert_eq!(shop.sell(2).await.ran(), Some(Ok(2)));
-        assert_eq!(shop.sell(3).await.ran(), Some(Ok(5)));
-        assert_eq!(shop.longest("tea", "cups").await.ran(), Some("cups"));
-        assert_eq!(shop.import("acme inc.").await.ran().unwrap(), "import:acme.20inc.. into 3");
-        assert_eq!(shop.close().await.ran().unwrap(), ("shop:3/close".to_owned(), 5));
+        assert_eq!(shop.look(&order).await.unwrap(), "shop:3:7");
+        assert_eq!(shop.sell(2).await.ok(), Some(Ok(2)));
+        assert_eq!(shop.sell(3).await.ok(), Some(Ok(5)));
+        assert_eq!(shop.longest("tea", "cups").await.ok(), Some("cups"));
+        assert_eq!(shop.import("acme inc.").await.unwrap(), "import:acme.20inc.. into 3");
+        assert_eq!(shop.close().await.unwrap(), ("shop:3/close".to_owned(), 5));
     })
     .await;
 }
 
 #[tokio::test]
-async fn generics_patterns_and_names_that_are_keywords_work() {
+async fn generic_functions_patterns_and_raw_identifiers_can_be_locked() {
     let jobs = server("generics").await;
     jobs.scope(async {
-        let (key, list) = generic(7, "x:y", vec![1]).await.ran().unwrap();
+        let (key, list) = generic(7, "x:y", vec![1]).await.unwrap();
         assert_eq!((key.as_str(), list), ("generic:7:x.3Ay", vec![1, 7]));
         let order = Order { id: 7, lines: ("tea".to_owned(), 2) };
-        assert_eq!(patterns((1, 2), order).await.ran().unwrap(), "patterns:1:7:2 tea");
-        assert_eq!(raw(9).await.ran().unwrap().to_string(), "raw:9 9");
+        assert_eq!(patterns((1, 2), order).await.unwrap(), "patterns:1:7:2 tea");
+        assert_eq!(raw(9).await.unwrap().to_string(), "raw:9 9");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_call_can_move_to_another_thread() {
+async fn future_of_a_locked_call_is_send() {
     let jobs = server("threads").await;
     let mut shop = Shop { shard: 1, sold: 0 };
     let task = tokio::spawn(async move {
         jobs.scope(async {
             let sold = shop.sell(4).await;
             let name = shop.longest("a", "b").await;
-            assert_eq!(name.ran(), Some("b"));
-            let (key, _) = generic(1_u8, "n", Vec::new()).await.ran().unwrap();
-            (sold.ran(), key)
+            assert_eq!(name.ok(), Some("b"));
+            let (key, _) = generic(1_u8, "n", Vec::new()).await.unwrap();
+            (sold.ok(), key)
         })
         .await
     });
@@ -131,7 +131,7 @@ async fn a_call_can_move_to_another_thread() {
 }
 
 #[test]
-fn a_large_body_does_not_make_a_large_future() {
+fn size_of_the_body_does_not_change_the_size_of_the_future() {
     #[locked(key = "array")]
     async fn array<const SIZE: usize>() -> u8 {
         let array = [7; SIZE];
@@ -143,7 +143,7 @@ fn a_large_body_does_not_make_a_large_future() {
 }
 
 #[tokio::test]
-async fn a_question_mark_ends_the_function_and_not_its_caller() {
+async fn question_mark_in_a_locked_function_returns_from_the_function_only() {
     #[locked(key = "question")]
     async fn question(text: &str) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
         let number: u32 = text.parse()?;
@@ -154,7 +154,7 @@ async fn a_question_mark_ends_the_function_and_not_its_caller() {
     }
 
     async fn twice(text: &str) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(question(text).await.into_result()?? * 2)
+        Ok(question(text).await?? * 2)
     }
 
     let jobs = server("question").await;

@@ -1,4 +1,4 @@
-//! A scheduler for each test, on a memory store of its own.
+//! A server for each test, on a memory store of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ pub async fn server(store: &str) -> Jobs {
     jobs::builder().without_jobs().url(format!("memory://locked-{store}")).start_all().await.unwrap()
 }
 
-/// Counts who comes in, and lets nobody out before it is opened.
+/// Counts the callers that enter, and holds each until it is opened.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<Inner>);
 
@@ -33,12 +33,12 @@ impl Gate {
         self.0.open.acquire().await.unwrap().forget();
     }
 
-    /// Waits until one more has come in.
+    /// Waits until one more caller has entered.
     pub async fn arrival(&self) {
         self.0.arrivals.acquire().await.unwrap().forget();
     }
 
-    /// Lets one out.
+    /// Lets one caller leave.
     pub fn open(&self) {
         self.0.open.add_permits(1);
     }

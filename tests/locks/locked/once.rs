@@ -1,9 +1,9 @@
-//! Functions that are done once.
+//! Functions that are locked with `within`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use jobs::locked;
-use jobs::locks::Locked;
+use jobs::locks::NotRun;
 
 use super::kit::{Gate, server};
 
@@ -15,31 +15,31 @@ async fn handle(id: &str, calls: &AtomicU32, answer: Result<u32, String>) -> Res
 }
 
 #[tokio::test]
-async fn what_was_done_is_not_done_again() {
+async fn call_that_succeeded_is_not_run_again_within_the_period() {
     let jobs = server("done").await;
     let calls = AtomicU32::new(0);
     jobs.scope(async {
-        assert_eq!(handle("a", &calls, Ok(1)).await.ran(), Some(Ok(1)));
+        assert_eq!(handle("a", &calls, Ok(1)).await.ok(), Some(Ok(1)));
         let again = handle("a", &calls, Ok(2)).await;
-        let Locked::AlreadyDone { key, at } = &again else { panic!("{again:?}") };
-        let message =
-            format!("not run again, because \"{key}\" was done at {at}; it counts as done for `within`");
-        assert_eq!(again.into_result().unwrap_err().to_string(), message);
-        assert_eq!(handle("b", &calls, Ok(3)).await.ran(), Some(Ok(3)));
+        let error = again.unwrap_err();
+        let NotRun::AlreadyDone { key, at } = &error else { panic!("{error:?}") };
+        let message = format!("not run: \"{key}\" was done at {at} and is not done again during `within`");
+        assert_eq!(error.to_string(), message);
+        assert_eq!(handle("b", &calls, Ok(3)).await.ok(), Some(Ok(3)));
     })
     .await;
     assert_eq!(calls.into_inner(), 2);
 }
 
 #[tokio::test]
-async fn an_error_leaves_it_to_be_done() {
+async fn call_that_failed_is_run_again() {
     let jobs = server("error").await;
     let calls = AtomicU32::new(0);
     jobs.scope(async {
         let failed = handle("a", &calls, Err("declined".to_owned())).await;
-        assert_eq!(failed.ran(), Some(Err("declined".to_owned())));
-        assert_eq!(handle("a", &calls, Ok(2)).await.ran(), Some(Ok(2)));
-        assert!(matches!(handle("a", &calls, Ok(3)).await, Locked::AlreadyDone { .. }));
+        assert_eq!(failed.ok(), Some(Err("declined".to_owned())));
+        assert_eq!(handle("a", &calls, Ok(2)).await.ok(), Some(Ok(2)));
+        assert!(matches!(handle("a", &calls, Ok(3)).await, Err(NotRun::AlreadyDone { .. })));
     })
     .await;
     assert_eq!(calls.into_inner(), 2);
@@ -51,13 +51,13 @@ async fn report(calls: &AtomicU32) {
 }
 
 #[tokio::test]
-async fn it_is_done_for_so_long_and_no_longer() {
+async fn call_is_run_again_after_the_period() {
     let jobs = server("within").await;
     let calls = AtomicU32::new(0);
     jobs.scope(async {
-        assert!(report(&calls).await.is_ran());
+        assert!(report(&calls).await.is_ok());
         let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
-        while !report(&calls).await.is_ran() {
+        while report(&calls).await.is_err() {
             assert!(tokio::time::Instant::now() < limit, "still done after 30 s");
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
@@ -72,7 +72,7 @@ async fn slow(gate: &Gate) {
 }
 
 #[tokio::test]
-async fn who_waits_for_the_one_at_it_finds_it_done() {
+async fn waiting_caller_finds_the_work_done() {
     let jobs = server("slow").await;
     let gate = Gate::default();
     let both = async { tokio::join!(slow(&gate), slow(&gate)) };
@@ -81,7 +81,7 @@ async fn who_waits_for_the_one_at_it_finds_it_done() {
         gate.open();
     };
     let ((one, two), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
-    assert!(one.is_ran(), "{one:?}");
-    assert!(matches!(two, Locked::AlreadyDone { .. }), "{two:?}");
+    assert!(one.is_ok(), "{one:?}");
+    assert!(matches!(two, Err(NotRun::AlreadyDone { .. })), "{two:?}");
     assert_eq!(gate.entered(), 1);
 }

@@ -1,8 +1,8 @@
-//! One at a time, and what becomes of the others.
+//! Callers of a locked function run one at a time; the others are refused or wait.
 
 use std::time::{Duration, Instant};
 
-use jobs::locks::{LockError, Locked, NotRun};
+use jobs::locks::{LockError, NotRun};
 use jobs::{Run, locked};
 
 use super::kit::{Gate, server};
@@ -25,37 +25,39 @@ async fn charge_in_turn(order_id: u64, gate: &Gate) -> u64 {
     order_id
 }
 
-/// What runs beside the others when nothing locks: the control.
+/// The control: the same function without a lock.
 async fn charge_without_a_lock(order_id: u64, gate: &Gate) -> u64 {
     gate.pass().await;
     order_id
 }
 
 #[tokio::test]
-async fn of_two_callers_one_runs_and_the_other_is_told_who() {
+async fn second_caller_is_refused_with_the_name_of_the_holder() {
     let (one, two) = (server("two").await, server("two").await);
     let gate = Gate::default();
     let first = one.scope(charge(7, &gate));
     let others = async {
         gate.arrival().await;
         let second = two.scope(charge(7, &gate)).await;
-        let Locked::Held { key, holder } = &second else { panic!("{second:?}") };
+        let error = second.unwrap_err();
+        let NotRun::Held { key, holder } = &error else { panic!("{error:?}") };
         assert_eq!((key.as_str(), holder.server.as_deref()), ("payment:7", Some(one.server_id())));
-        assert!(!second.is_ran());
-        let error = second.into_result().unwrap_err();
-        let expected = format!("not run, because the lock \"payment:7\" is held by {} for ", one.server_id());
+        let expected = format!("not run: lock \"payment:7\" is held by {} for ", one.server_id());
         assert!(error.to_string().starts_with(&expected), "{error}");
-        assert!(matches!(error, NotRun::Held { .. }));
         gate.open();
     };
-    assert_eq!(tokio::join!(first, others).0.ran(), Some(7));
+    assert_eq!(tokio::join!(first, others).0.ok(), Some(7));
     gate.open();
-    assert_eq!(two.scope(charge(7, &gate)).await.ran(), Some(7), "it is free when the first has returned");
+    assert_eq!(
+        two.scope(charge(7, &gate)).await.ok(),
+        Some(7),
+        "the lock is free when the first call has returned"
+    );
     assert_eq!(gate.entered(), 2);
 }
 
 #[tokio::test]
-async fn without_the_attribute_both_would_run() {
+async fn without_the_attribute_both_callers_run() {
     let gate = Gate::default();
     let both = async { tokio::join!(charge_without_a_lock(7, &gate), charge_without_a_lock(7, &gate)) };
     let opener = async {
@@ -68,7 +70,7 @@ async fn without_the_attribute_both_would_run() {
 }
 
 #[tokio::test]
-async fn another_value_is_another_lock() {
+async fn calls_with_different_values_run_at_the_same_time() {
     let jobs = server("values").await;
     let gate = Gate::default();
     let both = async { tokio::join!(charge(7, &gate), charge(8, &gate)) };
@@ -79,23 +81,23 @@ async fn another_value_is_another_lock() {
         gate.open();
     };
     let ((seven, eight), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
-    assert_eq!((seven.ran(), eight.ran()), (Some(7), Some(8)));
+    assert_eq!((seven.ok(), eight.ok()), (Some(7), Some(8)));
 }
 
 #[tokio::test]
-async fn a_wait_ends_when_it_is_over() {
+async fn caller_waits_for_as_long_as_its_wait_allows() {
     let jobs = server("wait").await;
     let _guard = jobs.lock("payment:7").acquire().await.unwrap();
     let gate = Gate::default();
     let begun = Instant::now();
     let waited = jobs.scope(charge_soon(7, &gate)).await;
-    assert!(matches!(waited, Locked::Held { .. }), "{waited:?}");
+    assert!(matches!(waited, Err(NotRun::Held { .. })), "{waited:?}");
     assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
     assert_eq!(gate.entered(), 0);
 }
 
 #[tokio::test]
-async fn those_who_wait_for_ever_run_one_after_the_other() {
+async fn callers_that_wait_without_a_limit_run_one_after_the_other() {
     let jobs = server("turns").await;
     let gate = Gate::default();
     let both = async { tokio::join!(charge_in_turn(7, &gate), charge_in_turn(7, &gate)) };
@@ -108,31 +110,31 @@ async fn those_who_wait_for_ever_run_one_after_the_other() {
         gate.open();
     };
     let ((one, two), ()) = Box::pin(jobs.scope(async { tokio::join!(both, opener) })).await;
-    assert!(one.is_ran() && two.is_ran());
+    assert!(one.is_ok() && two.is_ok());
 }
 
 #[tokio::test]
-async fn the_key_is_the_one_that_a_lock_by_hand_has() {
-    let jobs = server("by-hand").await;
+async fn locked_function_and_manual_lock_of_the_same_key_exclude_each_other() {
+    let jobs = server("manual").await;
     let _guard = jobs.lock("payment:7").acquire().await.unwrap();
     let gate = Gate::default();
     gate.open();
-    assert!(!jobs.scope(charge(7, &gate)).await.is_ran());
-    assert!(jobs.scope(charge(8, &gate)).await.is_ran());
+    assert!(matches!(jobs.scope(charge(7, &gate)).await, Err(NotRun::Held { .. })));
+    assert!(jobs.scope(charge(8, &gate)).await.is_ok());
 }
 
 #[locked(key = "countdown", wait = "100ms")]
 async fn countdown(left: u32) -> Option<bool> {
     match left {
         0 => None,
-        _ => Some(Box::pin(countdown(left - 1)).await.is_ran()),
+        _ => Some(Box::pin(countdown(left - 1)).await.is_ok()),
     }
 }
 
 #[tokio::test]
-async fn a_function_that_calls_itself_finds_its_own_lock_held() {
+async fn recursive_call_finds_its_own_lock_held() {
     let jobs = server("reentrant").await;
-    assert_eq!(jobs.scope(countdown(1)).await.ran(), Some(Some(false)));
+    assert_eq!(jobs.scope(countdown(1)).await.ok(), Some(Some(false)));
 }
 
 #[locked(key = "fenced")]
@@ -143,10 +145,10 @@ async fn fenced() -> i64 {
 }
 
 #[tokio::test]
-async fn the_code_knows_the_run_that_it_is_in() {
+async fn locked_function_has_a_current_run_with_a_growing_fence() {
     let jobs = server("fenced").await;
-    let first = jobs.scope(fenced()).await.ran().unwrap();
-    let second = jobs.scope(fenced()).await.ran().unwrap();
+    let first = jobs.scope(fenced()).await.unwrap();
+    let second = jobs.scope(fenced()).await.unwrap();
     assert!(second > first);
     assert!(Run::current().is_none());
 }
@@ -157,18 +159,18 @@ async fn not_kept_alive() {
 }
 
 #[tokio::test]
-async fn code_whose_lock_is_lost_is_dropped() {
+async fn locked_function_is_dropped_when_its_lock_is_lost() {
     let jobs = server("lost").await;
     let lost = jobs.scope(not_kept_alive()).await;
-    assert!(matches!(lost, Locked::Failed(LockError::Lost { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(NotRun::Lock(LockError::Lost { .. }))), "{lost:?}");
 }
 
 #[tokio::test]
-async fn where_no_scheduler_is_at_hand_nothing_runs() {
-    // Two, so that it does not matter which others the tests beside this one have started.
+async fn without_a_default_server_a_locked_function_does_not_run() {
+    // Two servers, so that it does not matter how many the other tests have started.
     let _others = (server("ended").await, server("ended").await);
     let gate = Gate::default();
     let failed = charge(7, &gate).await;
-    assert!(matches!(failed, Locked::Failed(LockError::NoInstance { .. })), "{failed:?}");
+    assert!(matches!(failed, Err(NotRun::Lock(LockError::NoServer { .. }))), "{failed:?}");
     assert_eq!(gate.entered(), 0);
 }

@@ -160,7 +160,7 @@ fn overlaps(terms: &BTreeMap<i64, Term>, begins: impl Fn(i64, &Term) -> i64) -> 
 }
 
 #[test]
-fn no_two_lead_at_once_however_often_the_leader_is_killed_or_stopped() {
+fn leaders_never_overlap_while_they_are_killed_and_stopped() {
     let (handovers, resignations) = (repetitions("JOBS_TEST_HANDOVERS", 20), 7);
     let ground = Ground::redis();
     let mut candidates = Candidates::start("candidate", &ground);
@@ -210,7 +210,7 @@ fn no_two_lead_at_once_however_often_the_leader_is_killed_or_stopped() {
 }
 
 #[test]
-fn a_leader_that_only_looks_now_and_then_leads_beside_another() {
+fn naive_leaders_that_poll_overlap() {
     let ground = Ground::redis();
     let candidates = Candidates::start("careless candidate", &ground);
     let (mut leader, mut term) = candidates.leader_after(0);

@@ -88,7 +88,7 @@ pub fn a_process_that_keeps_its_lock_is_seen_to() {
 }
 
 #[test]
-fn nothing_stays_locked_whoever_is_killed_and_whatever_is_cancelled() {
+fn nothing_stays_locked_after_kills_and_cancellations() {
     let ground = Ground::redis();
     let mut cancelling = ground.orders("cancel").set("WORKER_ROUNDS", 150).start_fleet(4);
     for worker in &mut cancelling {

@@ -1,4 +1,4 @@
-//! Locks by hand between real processes that are stopped and killed while they hold, wait and work.
+//! Manual locks between real processes that are stopped and killed while they hold locks, wait and work.
 //!
 //! One machine has one clock, so what processes write down can be put into one order, and compared with what the store
 //! says. Long repetitions, and other stores than Redis, are in variables that `tests/run --soak` sets.

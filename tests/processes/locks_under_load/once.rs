@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use jobs::locks::{Once, OnceError};
+use jobs::locks::{OnceError, OnceOutcome};
 use jobs::{Jobs, Run};
 
 use super::ground::{Ground, open_here, repetitions};
@@ -130,9 +130,9 @@ async fn deliver(jobs: &Jobs, handler: &Handler, id: &str) -> Delivered {
         };
     }
     match jobs.once(id).ttl(TTL).run(work).await {
-        Ok(Once::Ran(())) => Delivered::Ran,
-        Ok(Once::AlreadyDone(_)) => Delivered::Done,
-        Ok(Once::InProgress(_)) => Delivered::Again { in_progress: true },
+        Ok(OnceOutcome::Ran(())) => Delivered::Ran,
+        Ok(OnceOutcome::AlreadyDone(_)) => Delivered::Done,
+        Ok(OnceOutcome::InProgress(_)) => Delivered::Again { in_progress: true },
         Err(OnceError::Failed(_)) => Delivered::Again { in_progress: false },
         // A request was not answered in time on a busy machine. Nothing was started, or nothing was done.
         Err(OnceError::Lock(error)) => {
@@ -169,7 +169,7 @@ impl Fleet {
             for index in 0..ids {
                 let delivery =
                     jobs.once(id(index)).wait("20s").run(|_| async { Err::<(), _>("not yet done") });
-                if let Ok(Once::AlreadyDone(_)) = delivery.await {
+                if let Ok(OnceOutcome::AlreadyDone(_)) = delivery.await {
                     done += 1;
                 }
             }
@@ -198,7 +198,7 @@ fn times(line: &str, workers: &[Worker]) -> usize {
 }
 
 #[test]
-fn each_message_is_handled_once_however_often_it_is_delivered() {
+fn message_delivered_many_times_is_handled_once() {
     let ids = repetitions("JOBS_TEST_IDS", 200);
     let messages = Fleet::new(ids);
     // Every other process is killed in one of its first attempts, before the work has any effect.
@@ -249,7 +249,7 @@ fn each_message_is_handled_once_however_often_it_is_delivered() {
 
 /// The limit that the documentation states: the work was done, and nobody was told.
 #[test]
-fn a_message_whose_handler_died_after_its_work_is_handled_again() {
+fn message_is_handled_again_if_its_handler_died_before_the_mark() {
     let messages = Fleet::new(1);
     let orders = messages.orders.clone().set("WORKER_DIES", "after").set("WORKER_DIES_AT", 1);
     let mut first = orders.start();
@@ -265,7 +265,7 @@ fn a_message_whose_handler_died_after_its_work_is_handled_again() {
 }
 
 #[test]
-fn under_a_plain_lock_a_message_is_handled_by_each_delivery() {
+fn plain_lock_handles_a_message_once_per_delivery() {
     let messages = Fleet::new(10);
     let mut fleet = messages.orders.clone().set("WORKER_PLAIN_LOCK", 1).start_fleet(4);
     for worker in &mut fleet {

@@ -197,7 +197,7 @@ fn watch(ground: &Ground, over: &AtomicBool) -> (usize, usize) {
 }
 
 #[test]
-fn never_do_more_than_five_hold_a_slot() {
+fn at_most_five_processes_hold_a_slot() {
     for ground in Ground::all("slots") {
         never_do_more_than_five_hold_a_slot_on(&ground);
     }
@@ -272,7 +272,7 @@ fn all_slots_are_back(ground: &Ground) {
 }
 
 #[test]
-fn counting_and_then_adding_lets_more_than_five_in() {
+fn naive_counter_admits_more_than_five() {
     let ground = Ground::redis();
     let orders = ground.orders("count, then add").set("WORKER_ACQUISITIONS", 40);
     let mut fleet = orders.start_fleet(PROCESSES);

@@ -111,7 +111,7 @@ fn pings(ground: &Ground, over: &AtomicBool) -> Vec<i64> {
 }
 
 #[test]
-fn a_hundred_who_wait_all_get_the_lock_and_hardly_ask_meanwhile() {
+fn hundred_waiters_all_get_the_lock_with_few_requests() {
     for ground in Ground::all("waiting") {
         all_get_the_lock_on(&ground);
     }

@@ -1,5 +1,5 @@
-use jobs::locks::Locked;
 use jobs::locked;
+use jobs::locks::NotRun;
 
 #[locked(
     key = "payment:{order_id}",
@@ -22,10 +22,10 @@ async fn refund(order_id: u64) {
 async fn close() {}
 
 async fn checkout() -> Result<u64, Box<dyn std::error::Error>> {
-    let locked: Locked<()> = refund(7).await;
-    locked.into_result()?;
-    close().await.into_result()?;
-    Ok(charge(7).await.into_result()??)
+    let refunded: Result<(), NotRun> = refund(7).await;
+    refunded?;
+    close().await?;
+    Ok(charge(7).await??)
 }
 
 fn main() {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use jobs::locks::Locked;
 use jobs::locked;
+use jobs::locks::NotRun;
 
 struct Shop {
     shard: u8,
@@ -37,7 +37,7 @@ impl Shop {
 }
 
 trait Import {
-    async fn import(&self, supplier: &str) -> Locked<Result<(), String>>;
+    async fn import(&self, supplier: &str) -> Result<Result<(), String>, NotRun>;
 
     #[locked(key = "import-default")]
     async fn import_default(&self) -> u8 {

@@ -31,7 +31,7 @@ async fn opaque() -> impl Iterator<Item = u8> {
 #[locked(key = "endless")]
 async fn endless() -> u8 {
     loop {
-        nothing().await.ran();
+        nothing().await.ok();
     }
 }
 

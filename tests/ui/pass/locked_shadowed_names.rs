@@ -8,9 +8,9 @@ struct Option;
 struct Some;
 struct None;
 struct Result;
-struct Locked;
-struct Locking;
-struct Key;
+struct NotRun;
+struct LockedArguments;
+struct KeyBuilder;
 struct KeyPart;
 struct Completion;
 fn call() {}

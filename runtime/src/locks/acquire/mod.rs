@@ -1,7 +1,7 @@
-//! From wanting a lock to holding it.
+//! Acquiring a lock.
 //!
-//! All of it happens on the scheduler's thread, where the store's connection lives. The caller only waits for the
-//! answer: if it is dropped, whatever was won, or may have been, is given back.
+//! All of it happens on the server's own thread, where the connection to the store is. The caller waits for the result.
+//! If the caller is dropped, the lock is released if it was acquired, or may have been.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,164 +10,195 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::LockError;
 use super::guard::Guard;
-use super::hold::Holding;
+use super::keeper::LockKeeper;
+use super::{LockError, LockOperation};
 use crate::Timestamp;
 use crate::fleet::Holder;
 use crate::lease::{HeldLease, PendingClaim};
-use crate::server::FailOnPanic;
-use crate::store::{Claim, What};
+use crate::server::{FailOnPanic, Server};
+use crate::store::{Claim, StoreError, StoreErrorKind, What};
 use crate::util::token::token;
-use claiming::Claiming;
-use line::Line;
-use options::Checked;
+use acquisition::Acquisition;
+use wait_queue::WaitQueue;
 
-pub(crate) mod at_hand;
-pub(crate) mod claiming;
-pub(crate) mod line;
+pub(crate) mod acquisition;
+pub(crate) mod default_server;
 pub(crate) mod options;
-pub(crate) mod pause;
+pub(crate) mod poll_interval;
+pub(crate) mod wait_queue;
 
-/// What is wanted.
+/// A request for a lock, with options that were checked.
 #[derive(Clone)]
-pub(crate) struct Ask {
-    pub(super) options: Checked,
-    pub(super) what: What,
-    /// The code that needs the lock is run, and dropped, by this crate.
-    pub(super) scoped: bool,
+pub(crate) struct LockRequest {
+    pub(crate) server: Arc<Server>,
+    pub(crate) key: String,
+    pub(crate) ttl: Duration,
+    /// `None` waits without a limit.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) keep_alive: bool,
+    pub(crate) what: What,
+    pub(crate) released_by: ReleasedBy,
 }
 
-/// What came of it.
-pub(super) enum Decision<T> {
-    Won(T),
-    /// The work was done already.
-    Done(Timestamp),
-    /// Somebody held it until the wait was over.
+/// Who ends the use of a lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReleasedBy {
+    /// The caller, who drops or releases the guard.
+    Caller,
+    /// This crate, which polls the code under the lock and can drop it.
+    Crate,
+}
+
+/// The result of an acquisition.
+pub(super) enum AcquireOutcome<T> {
+    Lock(T),
+    /// The work was done before, at this instant.
+    AlreadyDone(Timestamp),
+    /// Another caller held the lock until the wait was over.
     Held {
         holder: Holder,
         waited: Duration,
     },
 }
 
-/// Why nothing was decided.
-pub(super) enum Stop {
-    /// Nobody waits for the answer any more.
-    Gone,
-    Because(LockError),
+/// The reason why an acquisition has no result.
+pub(super) enum AcquireError {
+    /// The caller was dropped.
+    CallerGone,
+    Lock(LockError),
 }
 
-impl Ask {
+impl From<LockError> for AcquireError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl LockRequest {
     /// Acquires the lock, for a caller on any runtime.
-    pub(super) async fn acquire(self) -> Result<Decision<Guard>, LockError> {
-        let (mut answer, decided) = oneshot::channel();
-        let (server, key) = (self.options.server.clone(), self.options.key.clone());
+    pub(super) async fn acquire(self) -> Result<AcquireOutcome<Guard>, LockError> {
+        let (mut reply, result) = oneshot::channel();
+        let (server, key) = (self.server.clone(), self.key.clone());
         drop(server.host.clone().spawn(async move {
             let _loud = FailOnPanic(server);
-            let decision = match self.decide(answer.closed(), |_| {}).await {
-                Ok(Decision::Won(lease)) => {
-                    let (guard, holding) = Holding::begin(&self, lease);
-                    // If the caller is gone the guard comes back and is dropped, which releases the lock.
-                    drop(answer.send(Ok(Decision::Won(guard))));
-                    return holding.keep().await;
+            let acquired = match self.acquire_lease(reply.closed(), |_| {}).await {
+                Ok(AcquireOutcome::Lock(lease)) => {
+                    let (guard, keeper) = LockKeeper::new(&self, lease);
+                    // If the caller is gone, the guard comes back and is dropped, which releases the lock.
+                    drop(reply.send(Ok(AcquireOutcome::Lock(guard))));
+                    return keeper.run().await;
                 }
-                Ok(Decision::Done(at)) => Ok(Decision::Done(at)),
-                Ok(Decision::Held { holder, waited }) => Ok(Decision::Held { holder, waited }),
-                Err(Stop::Gone) => return,
-                Err(Stop::Because(error)) => Err(error),
+                Ok(AcquireOutcome::AlreadyDone(at)) => Ok(AcquireOutcome::AlreadyDone(at)),
+                Ok(AcquireOutcome::Held { holder, waited }) => Ok(AcquireOutcome::Held { holder, waited }),
+                Err(AcquireError::CallerGone) => return,
+                Err(AcquireError::Lock(error)) => Err(error),
             };
-            drop(answer.send(decision));
+            drop(reply.send(acquired));
         }));
-        decided.await.unwrap_or(Err(LockError::Ended { key }))
+        result.await.unwrap_or(Err(LockError::ShutDown { key }))
     }
 
-    /// The same, where a lock that is held is an error.
-    pub(super) async fn acquire_or_fail(self) -> Result<Guard, LockError> {
-        let key = self.options.key.clone();
+    /// Acquires the lock. A lock that is held is an error.
+    pub(super) async fn acquire_guard(self) -> Result<Guard, LockError> {
+        let request = self.clone();
         match self.acquire().await? {
-            Decision::Won(guard) => Ok(guard),
-            Decision::Held { holder, waited } => Err(LockError::Held { key, waited, holder }),
-            // Only work that is done once can be done.
-            Decision::Done(_) => Err(LockError::Lost { key }),
+            AcquireOutcome::Lock(guard) => Ok(guard),
+            AcquireOutcome::Held { holder, waited } => {
+                Err(LockError::Held { key: request.key, waited, holder })
+            }
+            AcquireOutcome::AlreadyDone(_) => Err(request.unexpected_reply()),
         }
     }
 
-    /// The same, where a lock that is held is none.
-    pub(super) async fn acquire_if_free(self) -> Result<Option<Guard>, LockError> {
+    /// Acquires the lock. A lock that is held is `None`.
+    pub(super) async fn try_acquire_guard(self) -> Result<Option<Guard>, LockError> {
+        let request = self.clone();
         match self.acquire().await? {
-            Decision::Won(guard) => Ok(Some(guard)),
-            Decision::Held { .. } | Decision::Done(_) => Ok(None),
+            AcquireOutcome::Lock(guard) => Ok(Some(guard)),
+            AcquireOutcome::Held { .. } => Ok(None),
+            AcquireOutcome::AlreadyDone(_) => Err(request.unexpected_reply()),
         }
     }
 
-    /// Asks until there is a decision, or until nobody waits for it.
-    pub(super) async fn decide(
+    /// Asks the store until it grants or refuses the lock, or until `caller_gone` resolves.
+    pub(super) async fn acquire_lease(
         &self,
-        gone: impl Future<Output = ()>,
+        caller_gone: impl Future<Output = ()>,
         on_held: impl Fn(&Holder),
-    ) -> Result<Decision<HeldLease>, Stop> {
-        let Checked { server, key, wait, .. } = &self.options;
+    ) -> Result<AcquireOutcome<HeldLease>, AcquireError> {
+        let Self { server, key, wait, .. } = self;
         if server.cancel_runs.is_raised() {
-            return Err(Stop::Because(LockError::ended(key)));
+            return Err(LockError::shut_down(key).into());
         }
-        let mut gone = pin!(gone);
-        let patience = Patience::new(*wait);
-        // A campaign asks by itself, because it wants to know who leads.
-        let place = match self.what {
+        let mut caller_gone = pin!(caller_gone);
+        let limit = WaitLimit::new(*wait);
+        // Each candidate asks by itself, because it reports who leads.
+        let ticket = match self.what {
             What::Leader => None,
-            What::Slot(_) => Some(server.lines.join(key, true)),
-            _ => Some(server.lines.join(key, false)),
+            _ => Some(server.wait_queues.ticket(key, self.what.kind())),
         };
-        let own_line = Arc::<Line>::default();
-        let line = place.as_ref().map_or(&own_line, |place| &place.line);
-        let ear = if *wait == Some(Duration::ZERO) {
+        let own_queue = Arc::<WaitQueue>::default();
+        let queue = ticket.as_ref().map_or(&own_queue, |ticket| &ticket.queue);
+        let subscription = if *wait == Some(Duration::ZERO) {
             None
         } else {
             tokio::select! {
                 biased;
-                ear = line.first.lock() => Some(ear),
-                () = gone.as_mut() => return Err(Stop::Gone),
-                () = server.cancel_runs.raised() => return Err(Stop::Because(LockError::ended(key))),
-                () = tokio::time::sleep_until(patience.ends) => match line.holder() {
-                    Some(holder) => return Ok(Decision::Held { holder, waited: patience.begun.elapsed() }),
+                subscription = queue.first.lock() => Some(subscription),
+                () = caller_gone.as_mut() => return Err(AcquireError::CallerGone),
+                () = server.cancel_runs.raised() => return Err(LockError::shut_down(key).into()),
+                () = tokio::time::sleep_until(limit.deadline) => match queue.holder() {
+                    Some(holder) => return Ok(AcquireOutcome::Held { holder, waited: limit.started.elapsed() }),
                     None => None,
                 },
             }
         };
-        Claiming::new(self, patience, line, ear).go(gone, on_held).await
+        Acquisition::new(self, limit, queue, subscription).run(caller_gone, on_held).await
     }
 
     /// A claim with a token of its own.
-    pub(super) fn pending(&self) -> PendingClaim {
-        let Checked { server, key, ttl, keep_alive, .. } = &self.options;
+    pub(super) fn pending_claim(&self) -> PendingClaim {
+        let Self { server, key, ttl, keep_alive, what, .. } = self;
         let claim = Claim {
             token: token(),
             server: server.id.clone(),
             ttl: *ttl,
-            what: self.what.clone(),
+            what: what.clone(),
             remember: server.history_limit,
         };
         PendingClaim::new(server, key.as_str(), *keep_alive, claim)
     }
+
+    /// An error that the store is at fault for.
+    fn store_error(&self, kind: StoreErrorKind, cause: &str) -> LockError {
+        let error = StoreError::new(kind, "claim", self.server.store.location(), cause);
+        LockError::store(LockOperation::Acquire, &self.key, error)
+    }
+
+    /// Only work that is done once can be done already, and only a claim of its own kind gets such replies.
+    fn unexpected_reply(&self) -> LockError {
+        self.store_error(StoreErrorKind::Unreadable, "the reply does not fit the request for a lock")
+    }
 }
 
-/// How long a caller waits.
+/// The time that a caller waits.
 #[derive(Clone, Copy)]
-pub(super) struct Patience {
-    pub(super) begun: Instant,
-    pub(super) ends: Instant,
+pub(super) struct WaitLimit {
+    pub(super) started: Instant,
+    pub(super) deadline: Instant,
 }
 
 /// Longer than any process lives.
-const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+const UNLIMITED: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-impl Patience {
+impl WaitLimit {
     fn new(wait: Option<Duration>) -> Self {
-        let begun = Instant::now();
-        Self { begun, ends: begun + wait.unwrap_or(FOR_EVER).min(FOR_EVER) }
+        let started = Instant::now();
+        Self { started, deadline: started + wait.unwrap_or(UNLIMITED).min(UNLIMITED) }
     }
 
     pub(super) fn is_over(self) -> bool {
-        Instant::now() >= self.ends
+        Instant::now() >= self.deadline
     }
 }

@@ -1,47 +1,32 @@
-//! What can be said about a lock before it is asked for, and the check of it.
+//! The options that locks, semaphores, elections and run-once share.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use singleton_jobs_policy::check_key;
+use singleton_jobs_policy::{LockDuration, check_key};
 
-use super::at_hand;
-use super::at_hand::Instance;
+use super::default_server::{self, WeakServer};
+use super::{LockRequest, ReleasedBy};
 use crate::locks::LockError;
-use crate::server::Server;
+use crate::store::What;
 use crate::util::duration::IntoDuration;
 
-/// As long as a job's, and no longer.
-const SHORTEST_TTL: Duration = Duration::from_secs(1);
-const LONGEST_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-const TTL: Duration = Duration::from_secs(30);
-
-/// Mistakes are kept until the lock is asked for, so that builders stay builders.
+/// Options as the caller wrote them. They are checked when the lock is requested, so that the setters return no errors.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// `None` for the scheduler at hand.
-    instance: Option<Instance>,
+pub(crate) struct LockOptions {
+    /// `None` for the [default](default_server) one.
+    server: Option<WeakServer>,
     pub(crate) key: String,
     ttl: Result<Duration, String>,
+    /// `None` waits without a limit.
     wait: Option<Result<Duration, String>>,
     pub(crate) keep_alive: bool,
 }
 
-/// Options that can be used.
-#[derive(Clone)]
-pub(crate) struct Checked {
-    pub(crate) server: Arc<Server>,
-    pub(crate) key: String,
-    pub(crate) ttl: Duration,
-    /// `None` for ever.
-    pub(crate) wait: Option<Duration>,
-    pub(crate) keep_alive: bool,
-}
-
-impl Options {
-    pub(crate) fn new(instance: Option<Instance>, key: String) -> Self {
-        Self { instance, key, ttl: Ok(TTL), wait: None, keep_alive: true }
+impl LockOptions {
+    pub(crate) fn new(server: Option<WeakServer>, key: String) -> Self {
+        Self { server, key, ttl: Ok(DEFAULT_TTL), wait: None, keep_alive: true }
     }
 
     pub(crate) fn ttl(&mut self, ttl: impl IntoDuration) {
@@ -52,31 +37,32 @@ impl Options {
         self.wait = Some(wait.into_duration());
     }
 
-    pub(crate) fn check(&self) -> Result<Checked, LockError> {
+    /// Checks the options, and finds the server.
+    pub(crate) fn request(&self, what: What, released_by: ReleasedBy) -> Result<LockRequest, LockError> {
         check_key(&self.key).map_err(|problem| invalid(format!("invalid key {:?}: {problem}", self.key)))?;
-        let ttl = check_ttl(self.ttl.clone())?;
-        let wait = self.wait.clone().map(|wait| named("wait", wait)).transpose()?;
-        let server = match &self.instance {
-            Some(instance) => instance.get().ok_or_else(|| LockError::ended(&self.key))?,
-            None => at_hand::find(&self.key)?,
+        let ttl = check_duration(LockDuration::Ttl, self.ttl.clone())?;
+        let wait = self.wait.clone().map(|wait| parsed(LockDuration::Wait, wait)).transpose()?;
+        let server = match &self.server {
+            Some(server) => server.get().ok_or_else(|| LockError::shut_down(&self.key))?,
+            None => default_server::find(&self.key)?,
         };
-        Ok(Checked { server, key: self.key.clone(), ttl, wait, keep_alive: self.keep_alive })
+        let (key, keep_alive) = (self.key.clone(), self.keep_alive);
+        Ok(LockRequest { server, key, ttl, wait, keep_alive, what, released_by })
     }
 }
 
-pub(crate) fn check_ttl(given: Result<Duration, String>) -> Result<Duration, LockError> {
-    let ttl = named("ttl", given)?;
-    if ttl < SHORTEST_TTL {
-        return Err(invalid(format!("`ttl` {ttl:?} is too short; at least \"1s\"")));
-    }
-    if ttl > LONGEST_TTL {
-        return Err(invalid(format!("`ttl` {ttl:?} is too long; at most \"7days\"")));
-    }
-    Ok(ttl)
+/// Checks that a duration could be read, and is within its limits.
+pub(crate) fn check_duration(
+    option: LockDuration,
+    given: Result<Duration, String>,
+) -> Result<Duration, LockError> {
+    let duration = parsed(option, given)?;
+    option.check(duration).map_err(invalid)?;
+    Ok(duration)
 }
 
-pub(crate) fn named(option: &str, given: Result<Duration, String>) -> Result<Duration, LockError> {
-    given.map_err(|problem| invalid(format!("invalid `{option}` {problem}")))
+fn parsed(option: LockDuration, given: Result<Duration, String>) -> Result<Duration, LockError> {
+    given.map_err(|problem| invalid(format!("invalid `{}` {problem}", option.name())))
 }
 
 pub(crate) fn invalid(problem: String) -> LockError {

@@ -1,81 +1,81 @@
-//! The election of a leader.
+//! Leader election.
 
 use super::LockError;
-use super::acquire::Ask;
-use super::acquire::at_hand::Instance;
-use super::acquire::options::Options;
-use super::locked::body::under_lock;
+use super::acquire::ReleasedBy;
+use super::acquire::default_server::WeakServer;
+use super::acquire::options::LockOptions;
+use super::run_locked::run_while_held;
 use crate::store::What;
 use crate::util::duration::IntoDuration;
-use campaign::Campaign;
-use term::Term;
+use candidate::Candidate;
+use leadership::Leadership;
 
-pub(crate) mod campaign;
-pub(crate) mod term;
+pub(crate) mod candidate;
+pub(crate) mod leadership;
 
-/// One leader among all servers, for work that goes on for as long as the process does.
+/// The election of one leader among all servers, for work that lasts as long as the process.
 ///
-/// [`lead`](Leader::lead) is the short form; [`campaign`](Leader::campaign) is for code that only wants to know. A leader
-/// that resigns or is shut down hands over as soon as the others notice, as with a [`Lock`](crate::locks::Lock#waiting). If it
-/// dies, another one is elected a ttl after its last keep-alive, and up to 0.2 s. Two terms never overlap, as far as the
-/// [promise](crate#what-is-promised-and-what-is-not) goes: a leader that can no longer prove its lease steps down before
-/// the store lets anybody else step up.
+/// [`lead`](Leader::lead) runs code while this process leads; [`campaign`](Leader::campaign) reports who leads. When a
+/// leader resigns or shuts down, another one leads as soon as it notices, as with a [`Lock`](crate::locks::Lock#waiting). When
+/// a leader dies, another one is elected a ttl after the last keep-alive, plus up to 0.2 s. Two leaders never overlap, as far
+/// as the [promise](crate#what-is-promised-and-what-is-not) goes: a leader that can no longer prove its lease loses its
+/// leadership before the store lets another one lead.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let jobs = jobs::builder().without_jobs().url("memory://leader").start_all().await?;
-/// let cached = jobs.leader("cache-warmer").ttl("10s").lead(|term| async move {
-///     // Only on one server at a time. Dropped when the term is lost, and called again when elected again.
-///     term.fence()
+/// let cached = jobs.leader("cache-warmer").ttl("10s").lead(|leadership| async move {
+///     // Runs on one server at a time. Dropped when the leadership is lost, and called again after the next election.
+///     leadership.fence()
 /// });
 /// assert!(cached.await? > 0);
 /// # jobs.shutdown().await;
 /// # Ok(()) }
 /// ```
-#[must_use = "nobody is elected before `campaign` or `lead`"]
+#[must_use = "no leader is elected before `campaign` or `lead`"]
 #[derive(Clone, Debug)]
 pub struct Leader {
-    options: Options,
+    options: LockOptions,
 }
 
 impl Leader {
-    pub(super) fn new(instance: Option<Instance>, key: impl Into<String>) -> Self {
-        Self { options: Options::new(instance, key.into()) }
+    pub(super) fn new(server: Option<WeakServer>, key: impl Into<String>) -> Self {
+        Self { options: LockOptions::new(server, key.into()) }
     }
 
-    /// How long a term lasts if its leader dies, 30 s unless set and at least 1 s.
+    /// How long a leadership lasts if the leader dies: `"10s"` or a [`Duration`](std::time::Duration), from 1 s to 7 days.
+    /// 30 s by default.
     pub fn ttl(mut self, ttl: impl IntoDuration) -> Self {
         self.options.ttl(ttl);
         self
     }
 
-    /// Begins to campaign, in the background and on the scheduler's own thread, until the returned handle is dropped.
-    pub fn campaign(self) -> Result<Campaign, LockError> {
-        let options = self.options.check()?;
-        Ok(Campaign::begin(Ask { options, what: What::Leader, scoped: false }))
+    /// Makes this process a candidate, in the background and on the server's own thread, until the candidate is dropped.
+    pub fn campaign(self) -> Result<Candidate, LockError> {
+        Ok(Candidate::start(self.options.request(What::Leader, ReleasedBy::Caller)?))
     }
 
-    /// Campaigns, and does the work while this process leads; on this task.
+    /// Makes this process a candidate, and runs the work on this task while this process leads.
     ///
-    /// The work is dropped at the `await` it is at when the term can no longer be proved, and at once when the server
-    /// begins to shut down. After a lost term it campaigns again, and calls the work anew with the next one. When the
-    /// work ends by itself, it resigns and returns what the work returned. The end of the scheduler is
-    /// [`LockError::Ended`].
-    pub async fn lead<T, Fut>(self, mut work: impl FnMut(Term) -> Fut) -> Result<T, LockError>
+    /// The work is dropped at the `await` that it is at when the leadership is lost, and when the server begins to shut
+    /// down. After a loss this process is a candidate again, and the work is called again after the next election. When
+    /// the work returns, the leader resigns, and this returns the value. If the server shuts down, this returns
+    /// [`LockError::ShutDown`].
+    pub async fn lead<T, Fut>(self, mut work: impl FnMut(Leadership) -> Fut) -> Result<T, LockError>
     where
         Fut: Future<Output = T>,
     {
-        let campaign = self.campaign()?;
+        let candidate = self.campaign()?;
         loop {
-            let term = campaign.elected().await?;
-            let office = term.clone();
-            let future = async { work(term).await };
-            match under_lock(office.guard(), future).await {
+            let leadership = candidate.elected().await?;
+            let held = leadership.clone();
+            let future = async { work(leadership).await };
+            match run_while_held(held.guard(), future).await {
                 Ok(value) => {
-                    drop(office);
-                    // The work is done. A release that fails is logged, and the term expires.
-                    drop(campaign.resign().await);
+                    drop(held);
+                    // The work has ended. A release that fails is logged, and the lease expires.
+                    drop(candidate.resign().await);
                     return Ok(value);
                 }
                 Err(LockError::Lost { .. }) => {}

@@ -1,25 +1,27 @@
-//! What calling a locked function comes to.
+//! Calls of functions that are annotated with `#[locked]`.
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use super::LockError;
-use super::acquire::Ask;
-use super::acquire::at_hand::Instance;
-use super::acquire::options::Options;
-use super::key::Key;
-use super::once::{Once, OnceError, RunOnce};
+use super::acquire::ReleasedBy;
+use super::acquire::default_server::WeakServer;
+use super::acquire::options::LockOptions;
+use super::error::write_held;
+use super::once::{Once, OnceError, OnceOutcome};
+use super::run_locked::acquire_and_run;
 use crate::Timestamp;
 use crate::fleet::Holder;
 use crate::store::What;
+use key::KeyBuilder;
 
-pub(crate) mod body;
+pub(crate) mod key;
 
-/// What became of the call of a [locked](macro@crate::locked) function. It may not have run.
+/// The reason why a [locked](macro@crate::locked) function did not run, or did not run to its end.
 ///
 /// ```
-/// use jobs::{locked, locks::Locked};
+/// use jobs::{locked, locks::NotRun};
 ///
 /// #[locked(key = "payment:{order_id}", within = "24h")]
 /// async fn charge(order_id: u64) -> Result<String, std::io::Error> {
@@ -28,86 +30,46 @@ pub(crate) mod body;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let jobs = jobs::builder().without_jobs().url("memory://locked-type").start_all().await?;
-/// match charge(7).await {
-///     Locked::Ran(receipt) => println!("{}", receipt?),
-///     Locked::Held { holder, .. } => println!("{:?} is at it", holder.server),
-///     Locked::AlreadyDone { at, .. } => println!("charged at {at}"),
-///     Locked::Failed(error) => return Err(error.into()),
-///     other => println!("{other:?}"),
-/// }
+/// # let jobs = jobs::builder().without_jobs().url("memory://not-run").start_all().await?;
+/// let receipt = charge(7).await??; // the error of the lock, then the error of the function
+/// assert_eq!(receipt, "receipt 7");
 ///
-/// // Or where it must have run:
-/// let receipt = charge(8).await.into_result()??;
-/// assert_eq!(receipt, "receipt 8");
+/// match charge(7).await {
+///     Ok(receipt) => println!("{}", receipt?),
+///     Err(NotRun::Held { holder, .. }) => println!("{:?} is charging", holder.server),
+///     Err(NotRun::AlreadyDone { at, .. }) => println!("charged at {at}"),
+///     Err(error) => return Err(error.into()),
+/// }
 /// # jobs.shutdown().await;
 /// # Ok(()) }
 /// ```
-#[must_use = "the function may not have run; look at it, or ask for `into_result()`"]
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Locked<T> {
-    /// It ran to its end under the lock, and this is what it returned.
-    Ran(T),
-    /// Somebody held the lock until the wait was over. It was not run.
-    Held {
-        /// The lock's key.
-        key: String,
-        /// Who held it, when the store was last asked.
-        holder: Holder,
-    },
-    /// With `within`: it was run with success before. It was not run again.
-    AlreadyDone {
-        /// The lock's key.
-        key: String,
-        /// When that was, by the store's clock.
-        at: Timestamp,
-    },
-    /// There was no lock to run it under, so it was not run; or it was [lost](LockError::Lost), or the scheduler
-    /// [ended](LockError::Ended), while it ran: then it was dropped at one of its `await`s.
-    Failed(LockError),
-}
-
-/// Why a [locked](macro@crate::locked) function did not run, or not to its end.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NotRun {
-    /// As [`Locked::Held`].
+    /// Another caller held the lock until the wait was over. The function did not run.
     Held {
         /// The lock's key.
         key: String,
-        /// Who held it, when the store was last asked.
+        /// The holder, as of the last reply of the store.
         holder: Holder,
     },
-    /// As [`Locked::AlreadyDone`].
+    /// With `within`: an earlier call succeeded. The function did not run again.
     AlreadyDone {
         /// The lock's key.
         key: String,
-        /// When that was, by the store's clock.
+        /// When the earlier call ended, by the store's clock.
         at: Timestamp,
     },
-    /// As [`Locked::Failed`].
-    Failed(LockError),
+    /// The lock could not be acquired, and the function did not run. Or the lock was [lost](LockError::Lost), or the
+    /// server [shut down](LockError::ShutDown), while the function ran: then it was dropped at one of its `await`s.
+    Lock(LockError),
 }
 
-impl<T> Locked<T> {
-    /// What the function returned, if it ran.
-    pub fn ran(self) -> Option<T> {
-        self.into_result().ok()
-    }
-
-    /// Whether it ran to its end.
-    pub fn is_ran(&self) -> bool {
-        matches!(self, Self::Ran(_))
-    }
-
-    /// What the function returned, or why it did not: `charge(7).await.into_result()??` if that is a result itself.
-    pub fn into_result(self) -> Result<T, NotRun> {
-        match self {
-            Self::Ran(value) => Ok(value),
-            Self::Held { key, holder } => Err(NotRun::Held { key, holder }),
-            Self::AlreadyDone { key, at } => Err(NotRun::AlreadyDone { key, at }),
-            Self::Failed(error) => Err(NotRun::Failed(error)),
+impl From<LockError> for NotRun {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Held { key, holder, .. } => Self::Held { key, holder },
+            error => Self::Lock(error),
         }
     }
 }
@@ -116,32 +78,37 @@ impl fmt::Display for NotRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held { key, holder } => {
-                let server = holder.server.as_deref().unwrap_or("another program");
-                write!(f, "not run, because the lock \"{key}\" is held by {server}")?;
-                if let Some(left) = holder.remaining {
-                    write!(f, " for {:.1} s unless extended", left.as_secs_f32())?;
-                }
-                f.write_str("; try again later, or wait longer with `wait`")
+                f.write_str("not run: ")?;
+                write_held(f, key, holder)?;
+                f.write_str("; retry later, or set a longer `wait`")
             }
             Self::AlreadyDone { key, at } => {
-                write!(f, "not run again, because \"{key}\" was done at {at}; it counts as done for `within`")
+                write!(f, "not run: \"{key}\" was done at {at} and is not done again during `within`")
             }
-            Self::Failed(error) => error.fmt(f),
+            Self::Lock(error) => error.fmt(f),
         }
     }
 }
 
-/// No sources: each message is complete, and reporters that follow sources would say it twice.
-impl Error for NotRun {}
+impl Error for NotRun {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            // Its message is the one above.
+            Self::Lock(error) => error.source(),
+            Self::Held { .. } | Self::AlreadyDone { .. } => None,
+        }
+    }
+}
 
-/// What a function that is locked `within` a time can return: `()`, or a `Result`, whose error leaves it to be done.
+/// Not public API. The return types of functions that are locked `within` a period: `()`, or a `Result`, whose error
+/// means that the work is not done.
 #[diagnostic::on_unimplemented(
     message = "a function that is locked with `within` cannot return `{Self}`",
     label = "does not say whether it is done",
     note = "with `within` it returns `()` or `Result<T, E>`: after an error it is not done, and the next call runs it"
 )]
 pub trait Completion {
-    #[doc(hidden)]
+    /// Whether the work is done.
     fn is_complete(&self) -> bool;
 }
 
@@ -157,20 +124,20 @@ impl<T, E> Completion for Result<T, E> {
     }
 }
 
-/// Not public API. What the attribute's arguments say, in milliseconds.
+/// Not public API. The arguments of the attribute; durations in milliseconds.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each field is the argument of its name")]
-pub struct Locking {
-    pub key: Key,
+pub struct LockedArguments {
+    pub key: KeyBuilder,
     pub ttl: u64,
-    /// `None` for ever.
+    /// `None` waits without a limit.
     pub wait: Option<u64>,
     pub keep_alive: bool,
 }
 
-impl Locking {
-    fn options(self) -> Result<Options, LockError> {
-        let mut options = Options::new(None::<Instance>, self.key.finish()?);
+impl LockedArguments {
+    fn options(self) -> Result<LockOptions, LockError> {
+        let mut options = LockOptions::new(None::<WeakServer>, self.key.finish()?);
         options.ttl(Duration::from_millis(self.ttl));
         if let Some(wait) = self.wait {
             options.wait(Duration::from_millis(wait));
@@ -182,49 +149,38 @@ impl Locking {
 
 /// Not public API. Polls the body of a locked function under its lock.
 ///
-/// The body is boxed: it would be in each of the futures around it, at twice the size each time.
-pub fn call<T>(locking: Locking, body: impl Future<Output = T>) -> impl Future<Output = Locked<T>> {
+/// The body is boxed: otherwise each of the futures around it would contain it, at twice the size each time.
+pub fn call<T>(
+    arguments: LockedArguments,
+    body: impl Future<Output = T>,
+) -> impl Future<Output = Result<T, NotRun>> {
     let body = Box::pin(body);
     async move {
-        let ask = |options: Options| Ok(Ask { options: options.check()?, what: What::Lock, scoped: true });
-        let ran = match locking.options().and_then(ask) {
-            Ok(ask) => body::run(ask, |_| body).await,
-            Err(error) => Err(error),
-        };
-        ran.map_or_else(not_run, Locked::Ran)
+        let request = arguments.options()?.request(What::Lock, ReleasedBy::Crate)?;
+        Ok(acquire_and_run(request, |_| body).await?)
     }
 }
 
-/// Not public API. The same for a function that is run with success once within so many milliseconds.
+/// Not public API. As [`call`], for a function that succeeds once within this number of milliseconds.
 pub fn call_once<T>(
-    locking: Locking,
+    arguments: LockedArguments,
     within: u64,
     is_complete: fn(&T) -> bool,
     body: impl Future<Output = T>,
-) -> impl Future<Output = Locked<T>> {
+) -> impl Future<Output = Result<T, NotRun>> {
     let body = Box::pin(body);
     async move {
-        let options = match locking.options() {
-            Ok(options) => options,
-            Err(error) => return Locked::Failed(error),
-        };
+        let options = arguments.options()?;
         let key = options.key.clone();
-        let work = RunOnce::with(options, Duration::from_millis(within)).run(async |_| {
+        let work = Once::with_options(options, Duration::from_millis(within)).run(async |_| {
             let value = body.await;
             if is_complete(&value) { Ok(value) } else { Err(value) }
         });
         match work.await {
-            Ok(Once::Ran(value)) | Err(OnceError::Failed(value)) => Locked::Ran(value),
-            Ok(Once::AlreadyDone(at)) => Locked::AlreadyDone { key, at },
-            Ok(Once::InProgress(holder)) => Locked::Held { key, holder },
-            Err(OnceError::Lock(error)) => not_run(error),
+            Ok(OnceOutcome::Ran(value)) | Err(OnceError::Failed(value)) => Ok(value),
+            Ok(OnceOutcome::AlreadyDone(at)) => Err(NotRun::AlreadyDone { key, at }),
+            Ok(OnceOutcome::InProgress(holder)) => Err(NotRun::Held { key, holder }),
+            Err(OnceError::Lock(error)) => Err(error.into()),
         }
-    }
-}
-
-fn not_run<T>(error: LockError) -> Locked<T> {
-    match error {
-        LockError::Held { key, holder, .. } => Locked::Held { key, holder },
-        error => Locked::Failed(error),
     }
 }

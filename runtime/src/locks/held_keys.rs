@@ -1,14 +1,14 @@
-//! The locks by hand that this server holds.
+//! The keys of the manual locks that this server holds.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::server::Server;
 
-/// Their keys.
+/// A list with one entry for each lock.
 #[derive(Default)]
-pub(crate) struct HeldHere(Mutex<Vec<String>>);
+pub(crate) struct HeldKeys(Mutex<Vec<String>>);
 
-impl HeldHere {
+impl HeldKeys {
     pub(crate) fn keys(&self) -> Vec<String> {
         self.list().clone()
     }
@@ -18,20 +18,20 @@ impl HeldHere {
     }
 }
 
-/// Counts a lock as held here until it is dropped.
-pub(super) struct Counted {
+/// An entry in the list, until it is dropped.
+pub(super) struct HeldKey {
     server: Arc<Server>,
     key: String,
 }
 
-impl Counted {
-    pub(super) fn new(server: &Arc<Server>, key: &str) -> Self {
+impl HeldKey {
+    pub(super) fn add(server: &Arc<Server>, key: &str) -> Self {
         server.held.list().push(key.to_owned());
         Self { server: server.clone(), key: key.to_owned() }
     }
 }
 
-impl Drop for Counted {
+impl Drop for HeldKey {
     fn drop(&mut self) {
         let mut held = self.server.held.list();
         if let Some(position) = held.iter().position(|key| *key == self.key) {

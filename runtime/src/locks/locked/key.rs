@@ -5,11 +5,13 @@ use std::fmt::{self, Write};
 use singleton_jobs_policy::LONGEST_KEY;
 use uuid::Uuid;
 
-use super::LockError;
-use super::acquire::options::invalid;
+use crate::locks::LockError;
+use crate::locks::acquire::options::invalid;
 
-/// What can be part of the key of a [locked](crate::locked) function: everything that implements
-/// [`Display`](fmt::Display).
+/// A value in the key of a [locked](macro@crate::locked) function: everything that implements [`Display`](fmt::Display).
+///
+/// It cannot be implemented for other types: its method takes a type that is not public. (A sealed supertrait would replace
+/// the message below by one about that trait.)
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock's key",
     label = "this value has no text that would do",
@@ -18,41 +20,41 @@ use super::acquire::options::invalid;
 )]
 pub trait KeyPart {
     #[doc(hidden)]
-    fn add_to(&self, key: &mut Key);
+    fn add_to(&self, key: &mut KeyBuilder);
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: fmt::Display + ?Sized> KeyPart for T {
-    fn add_to(&self, key: &mut Key) {
+    fn add_to(&self, key: &mut KeyBuilder) {
         key.has_values = true;
         key.is_broken |= write!(Escaped(&mut key.text), "{self}").is_err();
     }
 }
 
-/// Not public API. A key in the making.
+/// Not public API. Builds the key of a locked function from its fixed text and its arguments.
 ///
 /// Different values make different keys. In a value `A–Z a–z 0–9 _ -` stay as they are, `.` becomes `..` and every other
-/// byte `.XX`, so that it cannot contain the `:` or `/` that sets it apart from the next one, nor be mistaken for it. A
-/// key that would be too long keeps its beginning and ends in a hash of the whole.
+/// byte `.XX`. So a value cannot contain the `:` or `/` that separates it from the next one. A key that would be too long
+/// keeps its beginning and ends in a hash of the whole.
 ///
-/// Fixed here for ever: servers of different versions must agree on a key.
+/// This format never changes: servers of different versions must agree on a key.
 #[derive(Debug)]
-pub struct Key {
+pub struct KeyBuilder {
     text: String,
     has_values: bool,
-    /// A value could not be written.
+    /// The `Display` of a value failed.
     is_broken: bool,
 }
 
-/// The end of a key that is too long: two dots and 32 digits.
+/// The length of the end of a key that is too long: two dots and 32 digits.
 const HASHED: usize = 2 + 32;
 
-/// For nothing but these hashes, and so a namespace of its own.
+/// The UUID namespace of these hashes.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6c3b_58a0_42f7_4f6d_9a15_70c1_7e2d_94b3);
 
-impl Key {
-    /// Not `default`, which needs a trait that the module of a locked function may not know.
-    #[allow(clippy::new_without_default, reason = "not for people")]
+impl KeyBuilder {
+    /// An empty key. Not `default()`, because the module of a locked function may not have that trait in scope.
+    #[allow(clippy::new_without_default, reason = "only generated code calls it")]
     pub fn new() -> Self {
         Self { text: String::new(), has_values: false, is_broken: false }
     }
@@ -66,11 +68,11 @@ impl Key {
         let Self { mut text, has_values, is_broken } = self;
         if is_broken {
             return Err(invalid(format!(
-                "the lock's key, which begins with \"{text}\", cannot be made: the `Display` of one of its values failed"
+                "invalid key that begins with \"{text}\": the `Display` of one of its values failed"
             )));
         }
-        // Also at the limit: then those with a hash are of a length that those without one never have, and nobody can
-        // choose a short value that looks like the hash of a long one.
+        // Also at the limit: then keys with a hash have a length that keys without one never have, and no short value
+        // makes the same key as the hash of a long one.
         if has_values && text.len() >= LONGEST_KEY {
             let hash = Uuid::new_v5(&NAMESPACE, text.as_bytes());
             text.truncate(LONGEST_KEY - HASHED);
@@ -103,14 +105,14 @@ mod tests {
     use super::*;
 
     fn key(value: &str) -> String {
-        let mut key = Key::new();
+        let mut key = KeyBuilder::new();
         key.add_fixed("payment:");
         value.add_to(&mut key);
         key.finish().unwrap()
     }
 
     #[test]
-    fn a_value_stays_in_its_place() {
+    fn special_characters_of_a_value_are_escaped() {
         assert_eq!(key("AZaz09_-"), "payment:AZaz09_-");
         assert_eq!(key(""), "payment:");
         assert_eq!(key("a.b"), "payment:a..b");
@@ -120,9 +122,9 @@ mod tests {
         assert_ne!(key(".3A"), key(":"));
     }
 
-    /// Every server must come to the same key, whatever its version: these must never change.
+    /// Servers of all versions must compute the same key.
     #[test]
-    fn a_long_key_ends_in_a_hash_that_stays_the_same() {
+    fn long_key_ends_in_a_hash_that_never_changes() {
         let long = key(&"x".repeat(1000));
         assert_eq!(long, format!("payment:{}..59aa7c9991265428be91601c11394571", "x".repeat(86)));
         assert_eq!(check_key(&long), Ok(()));
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_a_hash_is_not_one_that_a_short_value_makes() {
+    fn short_value_cannot_forge_the_hash_of_a_long_key() {
         let (short, at_the_limit) = (key(&"x".repeat(119)), key(&"x".repeat(120)));
         assert_eq!(short, format!("payment:{}", "x".repeat(119)));
         assert_eq!((short.len(), at_the_limit.len()), (127, 128));
@@ -140,26 +142,26 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_key_is_left_alone() {
-        let mut fixed = Key::new();
+    fn fixed_key_of_maximum_length_is_not_hashed() {
+        let mut fixed = KeyBuilder::new();
         fixed.add_fixed(&"k".repeat(128));
         assert_eq!(fixed.finish().unwrap(), "k".repeat(128));
     }
 
-    struct Unspeakable;
+    struct FailingDisplay;
 
-    impl fmt::Display for Unspeakable {
+    impl fmt::Display for FailingDisplay {
         fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
             Err(fmt::Error)
         }
     }
 
     #[test]
-    fn a_value_that_cannot_be_written_locks_nothing() {
-        let mut key = Key::new();
+    fn value_whose_display_fails_makes_no_key() {
+        let mut key = KeyBuilder::new();
         key.add_fixed("payment:");
-        Unspeakable.add_to(&mut key);
+        FailingDisplay.add_to(&mut key);
         let error = key.finish().unwrap_err().to_string();
-        assert!(error.contains("\"payment:\", cannot be made"), "{error}");
+        assert!(error.contains("begins with \"payment:\": the `Display`"), "{error}");
     }
 }

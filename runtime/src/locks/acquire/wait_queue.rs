@@ -1,0 +1,130 @@
+//! Queues of the callers in this process that wait for a key: first in, first out. Only the first of a queue asks the
+//! store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Mutex as FairMutex;
+use tokio::time::Instant;
+
+use crate::fleet::{Holder, Kind};
+use crate::store::Listener;
+use crate::util::lock;
+use crate::util::watched::WatchedNumber;
+
+/// The wait queues of a server.
+#[derive(Default)]
+pub(crate) struct WaitQueues(Mutex<HashMap<QueueId, Arc<WaitQueue>>>);
+
+/// The lock of a key and the slots of a key have separate queues.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct QueueId {
+    key: String,
+    is_for_slots: bool,
+}
+
+/// The callers that wait for one key.
+#[derive(Default)]
+pub(crate) struct WaitQueue {
+    /// The first caller holds it, and passes it on. Tokio's mutex serves its waiters in order.
+    pub(crate) first: FairMutex<ReleaseSubscription>,
+    /// Counts releases on this server.
+    pub(crate) releases: WatchedNumber,
+    holder: Mutex<Option<Holder>>,
+}
+
+/// The store's notifications that the key was released.
+pub(crate) struct ReleaseSubscription {
+    pub(crate) listener: Option<Listener>,
+    /// When the store was last asked to notify.
+    pub(crate) since: Instant,
+    /// The store cannot notify, and is not asked again.
+    pub(crate) is_unsupported: bool,
+}
+
+/// A store notifies for a minute after it was asked to.
+const RENEW_AFTER: Duration = Duration::from_secs(30);
+
+impl Default for ReleaseSubscription {
+    fn default() -> Self {
+        Self { listener: None, since: Instant::now(), is_unsupported: false }
+    }
+}
+
+impl ReleaseSubscription {
+    pub(crate) fn needs_renewal(&self) -> bool {
+        !self.is_unsupported && (self.listener.is_none() || self.since.elapsed() >= RENEW_AFTER)
+    }
+
+    /// Resolves when the store reports that the key may be free.
+    pub(crate) async fn notified(&mut self) {
+        if let Some(listener) = &mut self.listener
+            && listener.freed().await
+        {
+            return;
+        }
+        // The store stopped to notify, or never did. It is asked again after the next pause.
+        self.listener = None;
+        std::future::pending::<()>().await;
+    }
+}
+
+impl WaitQueue {
+    /// The holder of the key when the first caller last asked.
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        lock(&self.holder).clone()
+    }
+
+    pub(crate) fn set_holder(&self, holder: Option<Holder>) {
+        *lock(&self.holder) = holder;
+    }
+}
+
+impl QueueId {
+    fn new(key: &str, kind: Kind) -> Self {
+        Self { key: key.to_owned(), is_for_slots: matches!(kind, Kind::Slot { .. }) }
+    }
+}
+
+impl WaitQueues {
+    /// Finds or creates the queue. It exists as long as one of its tickets.
+    pub(crate) fn ticket(&self, key: &str, kind: Kind) -> Ticket<'_> {
+        let id = QueueId::new(key, kind);
+        let queue = lock(&self.0).entry(id.clone()).or_default().clone();
+        Ticket { queues: self, id, queue }
+    }
+
+    /// Wakes the first caller, because this server released the lock or slot.
+    pub(crate) fn wake(&self, key: &str, kind: Kind) {
+        if let Some(queue) = lock(&self.0).get(&QueueId::new(key, kind)) {
+            queue.releases.count_up();
+        }
+    }
+
+    /// Wakes the first caller for the lock, and the first for a slot.
+    pub(crate) fn wake_all(&self, key: &str) {
+        for is_for_slots in [false, true] {
+            if let Some(queue) = lock(&self.0).get(&QueueId { key: key.to_owned(), is_for_slots }) {
+                queue.releases.count_up();
+            }
+        }
+    }
+}
+
+/// A caller's use of a queue.
+pub(crate) struct Ticket<'a> {
+    queues: &'a WaitQueues,
+    id: QueueId,
+    pub(crate) queue: Arc<WaitQueue>,
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        let mut queues = lock(&self.queues.0);
+        // The reference in the map, and this one.
+        if Arc::strong_count(&self.queue) == 2 {
+            queues.remove(&self.id);
+        }
+    }
+}
