@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use jobs::fleet::Kind;
+use jobs::fleet::LeaseKind;
 use jobs::locks::Standing;
 use jobs::{Jobs, Timestamp};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -157,7 +157,7 @@ impl Stage {
             ensure!(leading == 1, "another one leads, and nobody has ended the term of {leader}");
         }
         let held = jobs.locks().await?;
-        let held = held.iter().find(|held| held.kind == Some(Kind::Leader)).context("nobody leads")?;
+        let held = held.iter().find(|held| held.kind == Some(LeaseKind::Leader)).context("nobody leads")?;
         let (fence, since) = (held.fence.context("it has a fence")?, held.holder.since);
         let since = since.context("it has a beginning")?.to_string();
         ensure!(

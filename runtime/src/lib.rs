@@ -117,7 +117,7 @@ pub mod history {
 /// The servers, and what they hold: see [`Jobs::servers`](crate::Jobs::servers) and [`Jobs::locks`](crate::Jobs::locks).
 pub mod fleet {
     pub use crate::store::decide::messages::{
-        Forgotten, HeldLock, Holder, JobInfo, Kind, RunningInfo, ServerInfo,
+        Forgotten, HeldLock, Holder, JobInfo, LeaseKind, RunningInfo, ServerInfo,
     };
 }
 

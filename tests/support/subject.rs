@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jobs::clock::SystemClock;
 use jobs::store::memory::MemoryStore;
 
-pub use jobs::testing::store::{Subject, Tamper, Tampering};
+pub use jobs::testing::store::{AccessFuture, ExternalAccess, Subject};
 
 use super::redis_server::RedisServer;
 use super::redis_subject;

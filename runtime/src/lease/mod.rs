@@ -11,7 +11,8 @@ use crate::history::{RunOutcome, RunRecord};
 use crate::observe::event::RunRef;
 use crate::server::{NeverSilently, Server};
 use crate::store::{
-    Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Verdict,
+    CachedRecord, ClaimAnswer, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind,
+    TimedReply,
 };
 use crate::util::backoff::Backoff;
 use crate::util::watched::Flag;
@@ -32,7 +33,7 @@ pub(crate) struct HeldLease {
     /// An operator wants the run cancelled.
     cancelled: Arc<Flag>,
     /// The record as it was written last: while nothing changes it, an extension needs no look.
-    cached: Option<Cached>,
+    cached: Option<CachedRecord>,
 }
 
 /// While a run is in progress the clocks are compared at least this often, to notice a suspend.
@@ -43,7 +44,13 @@ const RELEASE_FOR: Duration = Duration::from_secs(600);
 
 impl HeldLease {
     /// A claim was won, with this answer.
-    fn new(server: &Server, key: Arc<str>, kept_alive: bool, lease: Lease, answer: Answer<Verdict>) -> Self {
+    fn new(
+        server: &Server,
+        key: Arc<str>,
+        kept_alive: bool,
+        lease: Lease,
+        answer: TimedReply<ClaimAnswer>,
+    ) -> Self {
         // A store whose clock went back would grant more.
         let remaining = lease.until.since(answer.now).min(lease.ttl);
         let proof = Arc::new(Proof::new(&server.time, kept_alive, margin(lease.ttl), answer.sent, remaining));

@@ -8,7 +8,9 @@ use super::HeldLease;
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::server::{NeverSilently, Server};
-use crate::store::{Claim, ClaimReply, Ending, Lease, Outstanding, Registered, StoreError, Verdict, Won};
+use crate::store::{
+    Claim, ClaimAnswer, ClaimReply, Ending, Lease, RegisteredSchedule, StoreError, UnansweredSwaps, WonClaim,
+};
 
 /// One claim through all its requests. Every request carries the same token, so a request whose answer was lost can be
 /// repeated: it wins again, or learns that it lost.
@@ -20,18 +22,18 @@ pub(crate) struct PendingClaim {
     kept_alive: bool,
     claim: Claim,
     is_new: bool,
-    outstanding: Outstanding,
-    other_schedule: Option<Registered>,
+    outstanding: UnansweredSwaps,
+    other_schedule: Option<RegisteredSchedule>,
 }
 
 /// What the store has decided.
 pub(crate) enum Asked {
     /// The key is held, and this is how.
-    Won(HeldLease, Won),
+    Won(HeldLease, WonClaim),
     /// It was won, and the answer came too late to rely on it. The lease is given back.
     TooLate(HeldLease),
     /// It was not won, at this instant of the store's clock.
-    Refused(Verdict, Timestamp),
+    Refused(ClaimAnswer, Timestamp),
 }
 
 impl PendingClaim {
@@ -42,7 +44,7 @@ impl PendingClaim {
         claim: Claim,
     ) -> Self {
         let (server, key) = (server.clone(), key.into());
-        let outstanding = Outstanding::of(claim.token.clone());
+        let outstanding = UnansweredSwaps::of(claim.token.clone());
         Self { server, key, kept_alive, claim, is_new: true, outstanding, other_schedule: None }
     }
 
@@ -52,7 +54,7 @@ impl PendingClaim {
     }
 
     /// The schedule of another server that the last answer showed, if it differs; once.
-    pub(crate) fn take_other_schedule(&mut self) -> Option<Registered> {
+    pub(crate) fn take_other_schedule(&mut self) -> Option<RegisteredSchedule> {
         self.other_schedule.take()
     }
 
@@ -70,7 +72,7 @@ impl PendingClaim {
         let held = HeldLease::new(&self.server, self.key.clone(), self.kept_alive, lease, answer);
         // What was sent before expects another record. One that expects none can still land after a quick release of a
         // manual lock: it holds the key for a ttl, and starts nothing.
-        self.outstanding = Outstanding::default();
+        self.outstanding = UnansweredSwaps::default();
         Ok(if held.proof().is_lost() { Asked::TooLate(held) } else { Asked::Won(held, won) })
     }
 }
@@ -92,7 +94,7 @@ impl Drop for PendingClaim {
 }
 
 /// Asks until nothing can be held any more. After a ttl there is nothing left to give back.
-async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Outstanding) {
+async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: UnansweredSwaps) {
     let give_up = tokio::time::Instant::now() + 2 * lease.ttl;
     let ending = Ending::of(RunOutcome::NotStarted, server.remember);
     let requests = server.requests(request_timeout(lease.ttl));

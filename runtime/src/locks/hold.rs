@@ -10,7 +10,7 @@ use super::LockError;
 use super::acquire::Ask;
 use super::guard::Guard;
 use super::held_here::Counted;
-use crate::fleet::Kind;
+use crate::fleet::LeaseKind;
 use crate::history::RunOutcome;
 use crate::job::run::{Home, Run};
 use crate::lease::validity::Proof;
@@ -41,7 +41,7 @@ pub(super) type Reply = oneshot::Sender<Result<(), LockError>>;
 pub(super) struct Holding {
     server: Arc<Server>,
     key: String,
-    kind: Kind,
+    kind: LeaseKind,
     lease: HeldLease,
     run: Run,
     /// See [`Ask::scoped`].
@@ -124,7 +124,7 @@ impl Holding {
         self.lease.proof().lose();
         self.run.cancel();
         let result = self.lease.let_go(&self.server, Some(&self.run), &ending).await;
-        self.server.lines.freed(&self.key, matches!(self.kind, Kind::Slot { .. }));
+        self.server.lines.freed(&self.key, matches!(self.kind, LeaseKind::Slot { .. }));
         let key = self.key;
         let result = match result {
             Ok(ended) if was_held && ended => Ok(()),

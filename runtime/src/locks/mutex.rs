@@ -9,7 +9,7 @@ use super::acquire::options::Options;
 use super::guard::Guard;
 use super::locked::body;
 use crate::Run;
-use crate::store::What;
+use crate::store::ClaimPurpose;
 use crate::util::duration::IntoDuration;
 
 /// A lock by hand, on the same store and with the same guarantees as a job's: at most one holder at a time among all
@@ -113,6 +113,6 @@ impl Lock {
     }
 
     fn ask(&self, scoped: bool) -> Result<Ask, LockError> {
-        Ok(Ask { options: self.options.check()?, what: What::Lock, scoped })
+        Ok(Ask { options: self.options.check()?, what: ClaimPurpose::Lock, scoped })
     }
 }

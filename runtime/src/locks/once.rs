@@ -13,7 +13,7 @@ use super::acquire::{Ask, Decision};
 use super::locked::body::under_lock;
 use crate::fleet::Holder;
 use crate::history::RunOutcome;
-use crate::store::{Ending, What};
+use crate::store::{ClaimPurpose, Ending};
 use crate::util::duration::IntoDuration;
 use crate::{Run, Timestamp};
 
@@ -120,7 +120,7 @@ impl RunOnce {
         Fut: Future<Output = Result<T, E>>,
     {
         let done_for = self.done_for()?;
-        let ask = Ask { options: self.options.check()?, what: What::Once, scoped: true };
+        let ask = Ask { options: self.options.check()?, what: ClaimPurpose::Once, scoped: true };
         let guard = match ask.acquire().await? {
             Decision::Won(guard) => guard,
             Decision::Done(at) => return Ok(Once::AlreadyDone(at)),

@@ -9,8 +9,8 @@ use super::acquire::options::{Options, invalid};
 use super::guard::Guard;
 use super::locked::body;
 use crate::Run;
-use crate::fleet::{HeldLock, Kind};
-use crate::store::What;
+use crate::fleet::{HeldLock, LeaseKind};
+use crate::store::ClaimPurpose;
 use crate::util::duration::IntoDuration;
 
 /// A number of slots, of which at most so many are held at once among all servers: for calls to a service that allows
@@ -92,7 +92,7 @@ impl Semaphore {
         let held = super::list(&options.server).await;
         let held = held.map_err(|error| LockError::Store { key: options.key.clone(), error })?;
         let is_ours =
-            |held: &HeldLock| held.key == options.key && matches!(held.kind, Some(Kind::Slot { .. }));
+            |held: &HeldLock| held.key == options.key && matches!(held.kind, Some(LeaseKind::Slot { .. }));
         Ok(held.into_iter().filter(is_ours).collect())
     }
 
@@ -103,6 +103,6 @@ impl Semaphore {
                 "the semaphore \"{key}\" has no slots; at least 1, or nobody could hold one"
             )));
         }
-        Ok(Ask { options: self.options.check()?, what: What::Slot(self.permits), scoped })
+        Ok(Ask { options: self.options.check()?, what: ClaimPurpose::Slot(self.permits), scoped })
     }
 }

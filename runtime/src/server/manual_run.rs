@@ -12,7 +12,8 @@ use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::lease::{Asked, PendingClaim};
 use crate::store::{
-    Claim, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind, Verdict, What, Won,
+    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind,
+    WonClaim,
 };
 use crate::tick::claim::Win;
 use crate::tick::{Outcome, run_under_lease};
@@ -45,7 +46,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs the job on this server, now.
 pub(crate) async fn run_here(server: &Arc<Server>, job: &Arc<Job>) -> Result<RunNow, StoreError> {
-    Ok(claim_and_run(server, job, What::Now).await?.unwrap_or(RunNow::NoServer))
+    Ok(claim_and_run(server, job, ClaimPurpose::Now).await?.unwrap_or(RunNow::NoServer))
 }
 
 /// Another server asked for a run of a job that this one has.
@@ -53,7 +54,7 @@ pub(crate) fn take_up(server: &Arc<Server>, Note { name: key, text: id }: Note) 
     let Some(job) = server.jobs.get(&key).cloned() else { return };
     let server = server.clone();
     server.clone().spawn(async move {
-        match claim_and_run(&server, &job, What::Requested(id)).await {
+        match claim_and_run(&server, &job, ClaimPurpose::Requested(id)).await {
             Ok(_) => {}
             Err(error) => tracing::warn!(target: "jobs", key, %error, "[{key}] a run that was asked for was not started"),
         }
@@ -64,7 +65,7 @@ pub(crate) fn take_up(server: &Arc<Server>, Note { name: key, text: id }: Note) 
 async fn claim_and_run(
     server: &Arc<Server>,
     job: &Arc<Job>,
-    what: What,
+    what: ClaimPurpose,
 ) -> Result<Option<RunNow>, StoreError> {
     let slot = tokio::select! {
         slot = server.slot(Some(server.time.now().plus(TRY_FOR))) => slot,
@@ -97,7 +98,7 @@ async fn claim_and_run(
                 lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.remember)).await;
                 return Ok(Some(held_here(server)));
             }
-            Ok(Asked::Won(lease, Won { usual, .. })) if !server.stop.is_raised() => {
+            Ok(Asked::Won(lease, WonClaim { usual, .. })) if !server.stop.is_raised() => {
                 let win = Win { lease, slot, missed: Vec::new(), usual };
                 return match run_under_lease(server, job, win).await {
                     Outcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
@@ -106,7 +107,7 @@ async fn claim_and_run(
             }
             Ok(Asked::Won(lease, _)) => (lease, false),
             Ok(Asked::TooLate(lease)) => (lease, true),
-            Ok(Asked::Refused(Verdict { decision, .. }, _)) => {
+            Ok(Asked::Refused(ClaimAnswer { decision, .. }, _)) => {
                 return match decision {
                     ClaimReply::Held(holder) => Ok(Some(RunNow::Held(holder))),
                     ClaimReply::NotRequested => Ok(None),

@@ -17,7 +17,7 @@ use crate::locks::{HeldHere, Lines};
 use crate::observe::event::{Event, EventKind, EventSender};
 use crate::observe::health::HealthCell;
 use crate::observe::log;
-use crate::store::{Observe, Requests, Store, StoreError, StoreErrorKind, Turns};
+use crate::store::{KeyMutexes, RequestObserver, Store, StoreClient, StoreError, StoreErrorKind};
 use crate::util::clock::Clock;
 use crate::util::tasks::Place;
 use crate::util::watched::Flag;
@@ -54,7 +54,7 @@ pub(crate) struct Server {
     pub(crate) health: HealthCell,
     pub(crate) running: Running,
     /// The turns of this server's requests for one semaphore.
-    pub(crate) turns: Turns,
+    pub(crate) turns: KeyMutexes,
     /// Who waits here for locks.
     pub(crate) lines: Lines,
     /// The locks by hand that are held here.
@@ -102,7 +102,7 @@ impl Server {
             app: Application::new(setup.app),
             slots: setup.max_concurrent.map(Semaphore::new).map(Arc::new),
             running: Running::default(),
-            turns: Turns::default(),
+            turns: KeyMutexes::default(),
             lines: Lines::default(),
             held: HeldHere::default(),
             events: EventSender::new(),
@@ -131,8 +131,8 @@ impl Server {
     }
 
     /// Requests to the store that it answers within this time.
-    pub(crate) fn requests(&self, within: Duration) -> Requests<'_> {
-        Requests { store: &*self.store, time: &self.time, turns: &self.turns, observe: self, within }
+    pub(crate) fn requests(&self, within: Duration) -> StoreClient<'_> {
+        StoreClient { store: &*self.store, time: &self.time, turns: &self.turns, observer: self, within }
     }
 
     /// Ends this server, loudly.
@@ -165,7 +165,7 @@ impl Server {
 }
 
 /// Learns the store's health from how requests fare.
-impl Observe for Server {
+impl RequestObserver for Server {
     fn answered(&self, step: &'static str) {
         if self.health.store_answered(step) {
             self.tell(None, EventKind::StoreBack);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{RunRecord, SkipRecord, State};
+use super::{KeyState, RunRecord, SkipRecord};
 
 /// A key as the store shows it at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub struct Look {
     /// The fence of the newest lease; 0 if there is no record.
     pub fence: i64,
     /// The record's state; the default if there is no record.
-    pub state: Arc<State>,
+    pub state: Arc<KeyState>,
     /// The lock that other programs see; always `None` on a store without one.
-    pub lock: Option<Lock>,
+    pub lock: Option<SharedLock>,
 }
 
 impl Look {
@@ -63,7 +63,7 @@ impl FromStr for Version {
 
 /// The lock that other programs share: on Redis, the string `lock:<key>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lock {
+pub struct SharedLock {
     /// The token of its holder: ours, or whatever another program wrote.
     pub token: Arc<str>,
     /// When it expires; `None` if never.
@@ -91,7 +91,7 @@ pub struct Change {
     /// The swap is refused once the store's clock is after this instant.
     pub not_after: Option<Timestamp>,
     /// The new state; `None` deletes the record, with the key's run and skip records.
-    pub state: Option<Arc<State>>,
+    pub state: Option<Arc<KeyState>>,
     /// What becomes of the fence.
     pub fence: FenceChange,
     /// What becomes of the lock that other programs see. A store without one ignores it.
@@ -149,11 +149,11 @@ pub enum LockChange {
 
 impl LockChange {
     /// The lock that a store writes.
-    pub fn apply(self, lock: Option<Lock>) -> Option<Lock> {
+    pub fn apply(self, lock: Option<SharedLock>) -> Option<SharedLock> {
         match self {
             Self::Leave => lock,
             Self::Delete => None,
-            Self::Set { token, until } => Some(Lock { token, until: Some(until) }),
+            Self::Set { token, until } => Some(SharedLock { token, until: Some(until) }),
         }
     }
 }

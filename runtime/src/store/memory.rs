@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 
-use super::net::subscriptions::Bells;
+use super::net::subscriptions::Subscriptions;
 use super::{
-    JobRecords, Listener, Lock, Look, Note, Notes, Page, Record, State, Store, StoreFuture, Swap, SwapReply,
-    Topic, Version,
+    JobRecords, KeyState, Look, Note, Notes, Page, Record, SharedLock, Store, StoreFuture, Subscription,
+    Swap, SwapReply, Topic, Version,
 };
 use crate::Timestamp;
 use crate::util::clock::{Clock, SystemClock};
@@ -26,25 +26,25 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Contents {
     /// In the order in which a server that has thousands of jobs due together asks for them.
-    keys: BTreeMap<String, Entry>,
+    keys: BTreeMap<String, KeyEntry>,
     /// When there are so many, those that have expired are removed.
     room: usize,
     /// The newest fence of a deleted record.
     deleted_fence: i64,
-    listeners: Bells,
+    listeners: Subscriptions,
     /// By namespace and topic, and there by name; each with its expiry.
     notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Note)>>,
 }
 
 /// What is kept of one key.
 #[derive(Default)]
-struct Entry {
+struct KeyEntry {
     record: Option<Record>,
     /// Like the string that Redis shares with other programs, so that tests can play one.
-    lock: Option<Lock>,
+    lock: Option<SharedLock>,
 }
 
-impl Entry {
+impl KeyEntry {
     fn look(&self, now: Timestamp) -> Look {
         Record::look(self.record.as_ref(), self.lock.as_ref(), now)
     }
@@ -95,7 +95,7 @@ impl MemoryStore {
     }
 
     /// Changes the state of a record behind the servers' backs, as a failover to an older replica does.
-    pub fn edit<T>(&self, key: &str, edit: impl FnOnce(&mut State) -> T) -> T {
+    pub fn edit<T>(&self, key: &str, edit: impl FnOnce(&mut KeyState) -> T) -> T {
         let now = self.clock.now();
         let mut contents = util::lock(&self.contents);
         let entry = contents.keys.entry(self.full_key(key).into_owned()).or_default();
@@ -111,7 +111,7 @@ impl MemoryStore {
     }
 
     /// Sets the lock that other programs share, as another program does, or removes it.
-    pub fn set_lock(&self, key: &str, lock: Option<Lock>) {
+    pub fn set_lock(&self, key: &str, lock: Option<SharedLock>) {
         util::lock(&self.contents).keys.entry(self.full_key(key).into_owned()).or_default().lock = lock;
     }
 
@@ -143,7 +143,7 @@ impl Store for MemoryStore {
         if !contents.keys.contains_key(key.as_ref()) {
             contents.make_room(now);
         }
-        let Entry { record, lock } = contents.keys.entry(key.clone().into_owned()).or_default();
+        let KeyEntry { record, lock } = contents.keys.entry(key.clone().into_owned()).or_default();
         // A record is created after the deletion of an earlier one, also on a clock that stands still: fences of deleted
         // records rest on the clock alone.
         if record.is_none() && (0..1000).contains(&(contents.deleted_fence - now.as_micros())) {
@@ -155,7 +155,7 @@ impl Store for MemoryStore {
             contents.deleted_fence = contents.deleted_fence.max(fence);
         }
         if swap.change.notify && matches!(reply, SwapReply::Swapped(_)) {
-            contents.listeners.ring(&key);
+            contents.listeners.notify(&key);
         }
         ready(reply)
     }
@@ -193,7 +193,7 @@ impl Store for MemoryStore {
         ready(Notes { now, notes: living.collect() })
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
-        ready(Some(util::lock(&self.contents).listeners.hang(self.full_key(key).into_owned()).0))
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
+        ready(Some(util::lock(&self.contents).listeners.subscribe(self.full_key(key).into_owned()).0))
     }
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use crate::Timestamp;
 
+mod client;
 pub mod decide;
 mod error;
 pub mod file;
+mod key_state;
 mod look;
 pub mod memory;
 mod net;
@@ -16,29 +18,30 @@ pub mod postgres;
 mod record;
 #[cfg(feature = "redis")]
 pub mod redis;
-mod requests;
-mod state;
 
 pub(crate) use crate::observe::finding::Finding;
 pub(crate) use crate::observe::finding::names;
+pub(crate) use client::{
+    CachedRecord, KeyMutexes, RequestObserver, StoreClient, TimedReply, UnansweredSwaps, record_key,
+};
 pub use decide::messages::{
-    Claim, ClaimReply, Ending, ExtendReply, Gap, Lease, REMEMBERED, Registered, ReleaseReply, RequestAnswer,
-    Requested, TickClaim, Unfinished, Verdict, What, Won,
+    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, ExtendReply, Gap, Lease, REMEMBERED,
+    RegisteredSchedule, ReleaseReply, RequestAnswer, RunRequest, TickClaim, UnfinishedTick, WonClaim,
 };
 pub(crate) use decide::messages::{
-    CurrentRun, Forgotten, HeldLock, History, Holder, Kind, RunOutcome, RunRecord, Skip, SkipRecord, Taken,
+    CurrentRun, Forgotten, HeldLock, History, Holder, LeaseKind, RunOutcome, RunRecord, Skip, SkipRecord,
+    Taken,
 };
 pub use error::{StoreError, StoreErrorKind};
+pub use key_state::{DoneMark, FORMAT, KeyState, StartedTick, TickMark, UnreadableState, to_ascii_json};
 pub use look::{
-    Change, FenceChange, JobRecord, JobRecords, Lock, LockChange, Look, Note, Notes, Page, Swap, SwapReply,
-    Swapped, Topic, Version,
+    Change, FenceChange, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
+    SwapReply, Swapped, Topic, Version,
 };
-pub use net::subscriptions::{Bell, Listener};
+pub use net::subscriptions::{Notifier, Subscription};
 #[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
 pub use net::tls::Certificates;
 pub use record::Record;
-pub(crate) use requests::{Answer, Cached, Observe, Outstanding, Requests, Turns, record_key};
-pub use state::{Done, FORMAT, Mark, Started, State, UnreadableState, to_ascii_json};
 
 /// What a store's methods return.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -67,7 +70,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// One atomic step, on the store's own clock: [`Record::swap`] says what it means. The clock is read when nothing is left
     /// to wait for: later swaps of a key have later instants, also across a deletion of its record, because versions and
-    /// fences come from them. A store that removes [expired](State::expires) records must check, in the step that removes
+    /// fences come from them. A store that removes [expired](KeyState::expires) records must check, in the step that removes
     /// one, that it still is.
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply>;
 
@@ -87,7 +90,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Subscribes to a key: notified by every swap with [`notify`](Change::notify) for the next minute; to stay subscribed,
     /// call it again. `None` from a store without notifications, which is polled instead.
-    fn listen<'a>(&'a self, _key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+    fn listen<'a>(&'a self, _key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 

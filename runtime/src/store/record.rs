@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use singleton_jobs_policy::Timestamp;
 
-use super::state::{UnreadableState, to_ascii_json};
-use super::{JobRecord, JobRecords, Lock, Look, State, Swap, SwapReply, Swapped, Version};
+use super::key_state::{UnreadableState, to_ascii_json};
+use super::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
 
 /// Everything a store keeps of one key. A store of your own can keep it as one value, and leave the meaning of a swap to
 /// [`Record::swap`].
@@ -17,14 +17,14 @@ pub struct Record {
     /// The fence of the newest lease.
     pub fence: i64,
     /// What is known of the key.
-    pub state: Arc<State>,
+    pub state: Arc<KeyState>,
     /// The run and skip records.
     pub records: JobRecords,
 }
 
 impl Record {
     /// What a look at a record shows, and at the lock that other programs share, on a store that has one.
-    pub fn look(record: Option<&Self>, lock: Option<&Lock>, now: Timestamp) -> Look {
+    pub fn look(record: Option<&Self>, lock: Option<&SharedLock>, now: Timestamp) -> Look {
         let lock = lock.filter(|lock| lock.until.is_none_or(|until| until > now)).cloned();
         match record {
             None => Look { lock, ..Look::nothing(now) },
@@ -43,7 +43,7 @@ impl Record {
     /// `None` on a store without one.
     pub fn swap(
         record: &mut Option<Self>,
-        lock: Option<&mut Option<Lock>>,
+        lock: Option<&mut Option<SharedLock>>,
         now: Timestamp,
         swap: &Swap,
     ) -> SwapReply {
@@ -109,7 +109,7 @@ impl Record {
         struct Head<'a> {
             version: &'a str,
             fence: i64,
-            state: State,
+            state: KeyState,
         }
         let line = line.as_ref();
         let Head { version, fence, state } =

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::TestClock;
-use super::link::{Link, Network};
-use super::server::{Part, TestServer};
+use super::network::{NetworkedStore, SimulatedNetwork};
+use super::server::{TestServer, TestServerConfig};
 use crate::Timestamp;
 use crate::history::History;
 use crate::job::Job;
@@ -210,9 +210,9 @@ impl FleetBuilder {
             disabled_from_outside: None,
         };
         let jobs = roster.check(&states)?.jobs;
-        Ok(TestServer::start(Part {
+        Ok(TestServer::start(TestServerConfig {
             id: format!("server-{number}"),
-            link: Arc::new(Link::new(Arc::new(store.clone()), Network::default())),
+            link: Arc::new(NetworkedStore::new(Arc::new(store.clone()), SimulatedNetwork::default())),
             clock: clock.off_by(self.clocks_off.get(&number).copied().unwrap_or(0)),
             jobs,
             states,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::diagnosis::Finding;
 use crate::store::{
-    JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply, Topic,
+    JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Subscription, Swap, SwapReply, Topic,
 };
 
 /// One request to a store.
@@ -29,17 +29,17 @@ pub enum Request<'a> {
 }
 
 /// What a [`Hook`]'s methods return.
-pub type Hooked<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
+pub type HookFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
 
 /// What happens to each request. An error is what the server gets instead of the store's answer.
 pub trait Hook: Send + Sync + 'static {
     /// Before the store gets the request; after an error it does not.
-    fn before<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+    fn before<'a>(&'a self, _request: Request<'a>) -> HookFuture<'a> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// After the store has answered the request; after an error the answer is lost.
-    fn after<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+    fn after<'a>(&'a self, _request: Request<'a>) -> HookFuture<'a> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -113,7 +113,7 @@ impl<H: Hook> Store for Intercept<H> {
         self.pass(Request::Notes(topic), move |store| store.notes(topic))
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         self.store.listen(key)
     }
 

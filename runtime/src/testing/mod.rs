@@ -33,14 +33,14 @@
 mod clock;
 mod fleet;
 mod intercept;
-mod link;
+mod network;
 mod server;
 #[cfg(any(test, feature = "store-testing"))]
 pub mod store;
 
 pub use clock::TestClock;
 pub use fleet::{Fleet, FleetBuilder};
-pub use intercept::{Hook, Hooked, Intercept, Request};
+pub use intercept::{Hook, HookFuture, Intercept, Request};
 pub use server::TestServer;
 
 /// Makes [`assert_locked`](crate::assert_locked) pass on this thread until the returned value is dropped, for a unit test

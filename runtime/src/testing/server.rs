@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::TestClock;
-use super::link::Link;
+use super::network::NetworkedStore;
 use crate::job::Job;
 use crate::job::parameters::States;
 use crate::server::handle::Jobs;
@@ -20,13 +20,13 @@ pub struct TestServer {
     jobs: Jobs,
     stage: Arc<Stage>,
     application: Arc<Stage>,
-    link: Arc<Link>,
+    link: Arc<NetworkedStore>,
     clock: TestClock,
 }
 
-pub(super) struct Part {
+pub(super) struct TestServerConfig {
     pub(super) id: String,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<NetworkedStore>,
     pub(super) clock: TestClock,
     pub(super) jobs: Vec<Job>,
     pub(super) states: States,
@@ -36,8 +36,8 @@ pub(super) struct Part {
 
 impl TestServer {
     /// Starts as the host does, but on the test's runtime.
-    pub(super) async fn start(part: Part) -> Self {
-        let Part { id, link, clock, jobs, states, max_concurrent, shutdown_grace } = part;
+    pub(super) async fn start(part: TestServerConfig) -> Self {
+        let TestServerConfig { id, link, clock, jobs, states, max_concurrent, shutdown_grace } = part;
         let (stage, application) = (Arc::<Stage>::default(), Arc::<Stage>::default());
         let place = Place::staged(Handle::current(), stage.clone());
         let app = Place::staged(Handle::current(), application.clone());

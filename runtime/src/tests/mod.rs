@@ -18,7 +18,7 @@ use crate::job::{Job, JobBuilder};
 use crate::server::{Server, Setup};
 use crate::store::memory::MemoryStore;
 use crate::store::{FenceChange, REMEMBERED, Store, StoreError, StoreErrorKind, Swap, Topic, decide};
-use crate::testing::{Hook, Hooked, Intercept, Request};
+use crate::testing::{Hook, HookFuture, Intercept, Request};
 
 mod clocks;
 mod given_back;
@@ -168,7 +168,7 @@ impl Line {
 }
 
 impl Hook for Line {
-    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn before<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         self.note(request);
         let is_noon = self.link.clock.now() == NOON;
         assert!(is_noon || !matches!(request, Request::Look("defect")), "a defect");
@@ -195,7 +195,7 @@ impl Hook for Line {
         })
     }
 
-    fn after<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn after<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         let lost = match request {
             Request::Swap(..) if self.link.swap_replies_lost.load(Ordering::SeqCst) => true,
             _ => self.link.replies_lost.load(Ordering::SeqCst),

@@ -14,7 +14,8 @@ use crate::observe::event::SkipReason;
 use crate::observe::log;
 use crate::server::{Server, Slot};
 use crate::store::{
-    Claim, ClaimReply, Gap, StoreError, StoreErrorKind, TickClaim, Unfinished, Verdict, What, Won,
+    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Gap, StoreError, StoreErrorKind, TickClaim, UnfinishedTick,
+    WonClaim,
 };
 use crate::util::token::token;
 
@@ -49,7 +50,7 @@ pub(crate) struct NotWon {
     /// `None` if the tick is not due: the scheduler's clock was fast.
     pub(crate) reason: Option<SkipReason>,
     /// A tick that may have to be taken over.
-    pub(crate) unfinished: Option<Unfinished>,
+    pub(crate) unfinished: Option<UnfinishedTick>,
 }
 
 impl From<SkipReason> for NotWon {
@@ -67,7 +68,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
         token: token(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
-        what: What::Tick(tick_claim(job, ask)),
+        what: ClaimPurpose::Tick(tick_claim(job, ask)),
         remember: server.remember,
     };
     let mut pending = PendingClaim::new(server, job.home(server).key(), job.policy.keep_alive, claim);
@@ -96,7 +97,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
                 });
             }
         };
-        if let What::Tick(tick) = &mut pending.claim_mut().what {
+        if let ClaimPurpose::Tick(tick) = &mut pending.claim_mut().what {
             tick.known_for = server.begun.elapsed();
         }
         let asked = pending.ask().await;
@@ -116,14 +117,14 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, ask: Ask) -
                 lease.give_up(server);
                 return Err(SkipReason::StillRunning.into());
             }
-            Ok(Asked::Won(lease, Won { missed, usual, .. })) => {
+            Ok(Asked::Won(lease, WonClaim { missed, usual, .. })) => {
                 return Ok(Win { lease, slot, missed, usual });
             }
             Ok(Asked::TooLate(lease)) => {
                 lease.give_up(server);
                 return Err(SkipReason::WonTooLate.into());
             }
-            Ok(Asked::Refused(Verdict { decision, unfinished, .. }, now)) => {
+            Ok(Asked::Refused(ClaimAnswer { decision, unfinished, .. }, now)) => {
                 let wait = match &decision {
                     ClaimReply::Early(wait) if *wait <= WORTH_WAITING => {
                         log::early(server, job, ask.tick, *wait);

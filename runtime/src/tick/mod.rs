@@ -10,7 +10,7 @@ use crate::job::Job;
 use crate::job::run::Run;
 use crate::observe::event::SkipReason;
 use crate::server::Server;
-use crate::store::Unfinished;
+use crate::store::UnfinishedTick;
 use claim::{Ask, NotWon, Win, claim_tick};
 use execute::Execution;
 
@@ -40,7 +40,7 @@ pub(crate) async fn run_tick(
     server: &Arc<Server>,
     job: &Arc<Job>,
     ask: Ask,
-) -> (Outcome, Option<Unfinished>) {
+) -> (Outcome, Option<UnfinishedTick>) {
     let outcome = match claim_tick(server, job, ask).await {
         Ok(win) => run_under_lease(server, job, win).await,
         Err(NotWon { reason, unfinished: Some(unfinished) }) => {
@@ -50,7 +50,7 @@ pub(crate) async fn run_tick(
     };
     // A lease that was lost here has ended, or is about to.
     let remaining = matches!(outcome, Outcome::Ran(_)).then_some(Duration::ZERO);
-    let unfinished = Unfinished { tick: ask.tick, remaining };
+    let unfinished = UnfinishedTick { tick: ask.tick, remaining };
     let may_be_taken_over = job.policy.allowed_takeovers() > 0 && outcome.may_be_unfinished();
     (outcome, may_be_taken_over.then_some(unfinished))
 }

@@ -10,7 +10,7 @@ use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::observe::event::{EventKind, RunRef, SkipReason};
 use crate::server::Server;
-use crate::store::{Gap, Registered};
+use crate::store::{Gap, RegisteredSchedule};
 
 /// A run has ended.
 pub(crate) fn ended(server: &Server, job: &Job, run: RunRef, record: &RunRecord) {
@@ -68,7 +68,7 @@ pub(crate) fn missed(server: &Server, job: &Job, gaps: &[Gap]) {
 }
 
 /// Another server follows another schedule; told once for each.
-pub(crate) fn other_schedule(server: &Server, job: &Job, other: &Registered) {
+pub(crate) fn other_schedule(server: &Server, job: &Job, other: &RegisteredSchedule) {
     let mut told = job.here.other_schedule.lock().unwrap_or_else(PoisonError::into_inner);
     if *told != other.schedule {
         told.clone_from(&other.schedule);

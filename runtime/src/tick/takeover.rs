@@ -9,13 +9,13 @@ use super::claim::{Ask, Purpose};
 use super::run_tick;
 use crate::job::Job;
 use crate::server::Server;
-use crate::store::Unfinished;
+use crate::store::UnfinishedTick;
 
 /// Asks for the tick when the lease that it is under should have ended: it was extended, released, or is free to
 /// take. At most one question per ttl, and one of these per job and server.
-pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfinished) {
+pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: UnfinishedTick) {
     let mut next = job.here.watch.begin(unfinished);
-    while let Some(Unfinished { tick, remaining }) = next {
+    while let Some(UnfinishedTick { tick, remaining }) = next {
         let ttl = job.policy.ttl;
         tokio::select! {
             () = tokio::time::sleep(remaining.unwrap_or(ttl).min(ttl) + slack(ttl)) => {}
@@ -45,12 +45,12 @@ enum Watching {
     Nobody,
     Somebody,
     /// Somebody, who was told meanwhile of another tick.
-    AndThen(Unfinished),
+    AndThen(UnfinishedTick),
 }
 
 impl Watch {
     /// Returns the tick to whoever is the only one to wait; else it is left to that one.
-    fn begin(&self, unfinished: Unfinished) -> Option<Unfinished> {
+    fn begin(&self, unfinished: UnfinishedTick) -> Option<UnfinishedTick> {
         self.change(|watching| match watching {
             Watching::Nobody => (Watching::Somebody, Some(unfinished)),
             _ => (Watching::AndThen(unfinished), None),
@@ -63,14 +63,17 @@ impl Watch {
     }
 
     /// Nothing is left to wait for, but what was told meanwhile.
-    fn end(&self) -> Option<Unfinished> {
+    fn end(&self) -> Option<UnfinishedTick> {
         self.change(|watching| match watching {
             Watching::AndThen(unfinished) => (Watching::Somebody, Some(unfinished)),
             _ => (Watching::Nobody, None),
         })
     }
 
-    fn change(&self, change: impl FnOnce(Watching) -> (Watching, Option<Unfinished>)) -> Option<Unfinished> {
+    fn change(
+        &self,
+        change: impl FnOnce(Watching) -> (Watching, Option<UnfinishedTick>),
+    ) -> Option<UnfinishedTick> {
         let mut watching = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (changed, unfinished) = change(std::mem::take(&mut *watching));
         *watching = changed;
@@ -83,8 +86,8 @@ mod tests {
     use super::*;
     use crate::Timestamp;
 
-    fn unfinished(tick: i64) -> Unfinished {
-        Unfinished { tick: Timestamp::from_micros(tick), remaining: None }
+    fn unfinished(tick: i64) -> UnfinishedTick {
+        UnfinishedTick { tick: Timestamp::from_micros(tick), remaining: None }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::fleet::Holder;
 use crate::lease::{Asked, HeldLease, PendingClaim};
 use crate::locks::LockError;
 use crate::server::Server;
-use crate::store::{ClaimReply, StoreError, StoreErrorKind, Verdict, record_key};
+use crate::store::{ClaimAnswer, ClaimReply, StoreError, StoreErrorKind, record_key};
 use crate::util::backoff::Backoff;
 
 /// The waiting rules of a claim for a lock.
@@ -114,7 +114,7 @@ impl<'a> Claiming<'a> {
                 return Next::decided(Decision::Won(lease));
             }
             Asked::Won(lease, _) | Asked::TooLate(lease) => return self.unused(lease),
-            Asked::Refused(Verdict { decision, .. }, _) => decision,
+            Asked::Refused(ClaimAnswer { decision, .. }, _) => decision,
         };
         match decision {
             ClaimReply::Held(holder) => {
@@ -200,7 +200,7 @@ impl<'a> Claiming<'a> {
 async fn hear(ear: Option<&mut Ear>) {
     let Some(ear) = ear else { return std::future::pending().await };
     let Some(listener) = &mut ear.listener else { return std::future::pending().await };
-    if !listener.freed().await {
+    if !listener.notified().await {
         // The store can no longer tell; it is asked to listen again after the next pause.
         ear.listener = None;
         std::future::pending::<()>().await;

@@ -8,7 +8,7 @@ use tokio::sync::Mutex as Turns;
 use tokio::time::Instant;
 
 use crate::fleet::Holder;
-use crate::store::Listener;
+use crate::store::Subscription;
 use crate::util::lock;
 use crate::util::watched::Watched;
 
@@ -28,7 +28,7 @@ pub(crate) struct Line {
 
 /// What the first in line hears of the key.
 pub(crate) struct Ear {
-    pub(crate) listener: Option<Listener>,
+    pub(crate) listener: Option<Subscription>,
     /// When the store was last asked to notify.
     pub(crate) since: Instant,
     /// A store that cannot tell is not asked twice.

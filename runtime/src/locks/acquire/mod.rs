@@ -17,7 +17,7 @@ use crate::Timestamp;
 use crate::fleet::Holder;
 use crate::lease::{HeldLease, PendingClaim};
 use crate::server::NeverSilently;
-use crate::store::{Claim, What};
+use crate::store::{Claim, ClaimPurpose};
 use crate::util::token::token;
 use claiming::Claiming;
 use line::Line;
@@ -33,7 +33,7 @@ pub(crate) mod pause;
 #[derive(Clone)]
 pub(crate) struct Ask {
     pub(super) options: Checked,
-    pub(super) what: What,
+    pub(super) what: ClaimPurpose,
     /// The code that needs the lock is run, and dropped, by this crate.
     pub(super) scoped: bool,
 }
@@ -114,8 +114,8 @@ impl Ask {
         let patience = Patience::new(*wait);
         // A campaign asks by itself, because it wants to know who leads.
         let place = match self.what {
-            What::Leader => None,
-            What::Slot(_) => Some(server.lines.join(key, true)),
+            ClaimPurpose::Leader => None,
+            ClaimPurpose::Slot(_) => Some(server.lines.join(key, true)),
             _ => Some(server.lines.join(key, false)),
         };
         let own_line = Arc::<Line>::default();

@@ -5,7 +5,7 @@ use super::acquire::Ask;
 use super::acquire::at_hand::Instance;
 use super::acquire::options::Options;
 use super::locked::body::under_lock;
-use crate::store::What;
+use crate::store::ClaimPurpose;
 use crate::util::duration::IntoDuration;
 use campaign::Campaign;
 use term::Term;
@@ -53,7 +53,7 @@ impl Leader {
     /// Begins to campaign, in the background and on the scheduler's own thread, until the returned handle is dropped.
     pub fn campaign(self) -> Result<Campaign, LockError> {
         let options = self.options.check()?;
-        Ok(Campaign::begin(Ask { options, what: What::Leader, scoped: false }))
+        Ok(Campaign::begin(Ask { options, what: ClaimPurpose::Leader, scoped: false }))
     }
 
     /// Campaigns, and does the work while this process leads; on this task.

@@ -12,7 +12,7 @@ use super::key::Key;
 use super::once::{Once, OnceError, RunOnce};
 use crate::Timestamp;
 use crate::fleet::Holder;
-use crate::store::What;
+use crate::store::ClaimPurpose;
 
 pub(crate) mod body;
 
@@ -186,7 +186,8 @@ impl Locking {
 pub fn call<T>(locking: Locking, body: impl Future<Output = T>) -> impl Future<Output = Locked<T>> {
     let body = Box::pin(body);
     async move {
-        let ask = |options: Options| Ok(Ask { options: options.check()?, what: What::Lock, scoped: true });
+        let ask =
+            |options: Options| Ok(Ask { options: options.check()?, what: ClaimPurpose::Lock, scoped: true });
         let ran = match locking.options().and_then(ask) {
             Ok(ask) => body::run(ask, |_| body).await,
             Err(error) => Err(error),

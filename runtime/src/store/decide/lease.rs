@@ -5,40 +5,40 @@ use std::time::Duration;
 use singleton_jobs_policy::Timestamp;
 
 use super::super::{
-    Ending, ExtendReply, FenceChange, Kind, Lease, LockChange, Look, ReleaseReply, RequestAnswer, RunOutcome,
-    Started,
+    Ending, ExtendReply, FenceChange, Lease, LeaseKind, LockChange, Look, ReleaseReply, RequestAnswer,
+    RunOutcome, StartedTick,
 };
-use super::draft::Draft;
+use super::transition::Transition;
 use super::{Decision, UNKNOWN_FENCE, expiry, slots};
 
 /// The holder asks for more time.
 pub fn extend(look: &Look, lease: &Lease) -> Decision<ExtendReply> {
-    let mut draft = Draft::new(look);
-    if let Kind::Slot { of } = lease.kind {
-        return slots::extend(draft, lease, of);
+    let mut transition = Transition::new(look);
+    if let LeaseKind::Slot { of } = lease.kind {
+        return slots::extend(transition, lease, of);
     }
-    let reply = draft.extend(lease);
-    draft.finish(reply)
+    let reply = transition.extend(lease);
+    transition.finish(reply)
 }
 
 /// The holder ends its lease. One record per lease, however often this is sent.
 pub fn release(look: &Look, lease: &Lease, end: &Ending) -> Decision<ReleaseReply> {
-    let mut draft = Draft::new(look);
-    if let Kind::Slot { .. } = lease.kind {
-        return slots::release(draft, lease);
+    let mut transition = Transition::new(look);
+    if let LeaseKind::Slot { .. } = lease.kind {
+        return slots::release(transition, lease);
     }
-    draft.change.notify = true;
-    if draft.lock.is_some_and(|lock| lock.token == lease.token) {
-        draft.change.lock = LockChange::Delete;
+    transition.change.notify = true;
+    if transition.lock.is_some_and(|lock| lock.token == lease.token) {
+        transition.change.lock = LockChange::Delete;
     }
-    if draft.is_newest(lease) {
-        return draft.release_newest(lease, end);
+    if transition.is_newest(lease) {
+        return transition.release_newest(lease, end);
     }
-    let reply = draft.release_unknown(lease, end);
-    draft.finish(reply)
+    let reply = transition.release_unknown(lease, end);
+    transition.finish(reply)
 }
 
-impl Draft<'_> {
+impl Transition<'_> {
     /// Whether the lease is the newest one in the record, ended or not.
     fn is_newest(&self, lease: &Lease) -> bool {
         let known = [self.fence, UNKNOWN_FENCE].contains(&lease.fence);
@@ -126,7 +126,7 @@ impl Draft<'_> {
     /// The store does not know the lease any more, or has given the key to another one since.
     fn release_unknown(&mut self, lease: &Lease, end: &Ending) -> ReleaseReply {
         let lost_by_the_store = lease.fence > self.fence;
-        if lost_by_the_store && lease.kind == Kind::Run {
+        if lost_by_the_store && lease.kind == LeaseKind::Run {
             self.restore(lease, lease.until);
             self.end_newest(end);
             return ReleaseReply::Restored;
@@ -154,7 +154,7 @@ impl Draft<'_> {
             let known = self.started_at(tick);
             let takeovers = known.map_or(lease.takeovers, |known| known.takeovers);
             let finished = known.is_some_and(|known| known.finished);
-            self.edit().started = Some(Started { tick, attempt: lease.attempt, finished, takeovers });
+            self.edit().started = Some(StartedTick { tick, attempt: lease.attempt, finished, takeovers });
         }
         self.grant(Lease { until, ..lease.clone() });
     }

@@ -11,7 +11,6 @@ use singleton_jobs_policy::Timestamp;
 use super::Change;
 
 mod claim;
-mod draft;
 mod history;
 mod lease;
 pub(crate) mod messages;
@@ -19,6 +18,7 @@ mod operate;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod transition;
 
 pub use claim::claim;
 pub use history::{held, history};

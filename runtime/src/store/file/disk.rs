@@ -23,12 +23,12 @@ const MOST_LOOKED_AT: usize = 100_000;
 
 /// What went wrong, before the store adds the step and its location.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct FileError {
     pub(super) kind: StoreErrorKind,
     pub(super) cause: String,
 }
 
-impl Failure {
+impl FileError {
     pub(super) fn io(verb: &str, path: &Path, error: &io::Error) -> Self {
         let kind = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Full,
@@ -50,7 +50,7 @@ impl Failure {
 
 /// Replaces a file as a whole: a reader, and a process that starts after a crash, finds the old text or the new one. What
 /// must survive a power cut is flushed by [`File::sync_all`].
-pub(super) fn replace(path: &Path, text: &str, flush: fn(&File) -> io::Result<()>) -> Result<(), Failure> {
+pub(super) fn replace(path: &Path, text: &str, flush: fn(&File) -> io::Result<()>) -> Result<(), FileError> {
     let temporary = temporary(path);
     let written = File::create_new(&temporary).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
@@ -60,21 +60,21 @@ pub(super) fn replace(path: &Path, text: &str, flush: fn(&File) -> io::Result<()
     });
     written.map_err(|error| {
         let _ = fs::remove_file(&temporary);
-        Failure::io("write", path, &error)
+        FileError::io("write", path, &error)
     })
 }
 
 /// Removes a file. One that is gone already is no error.
-pub(super) fn remove(path: &Path) -> Result<(), Failure> {
+pub(super) fn remove(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::io("remove", path, &error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(FileError::io("remove", path, &error)),
         _ => Ok(()),
     }
 }
 
 /// For a file that was not found: a folder that is gone must not pass for a store that knows nothing.
-pub(super) fn check_folder(folder: &Path) -> Result<(), Failure> {
-    fs::metadata(folder).map(drop).map_err(|error| Failure::io("open", folder, &error))
+pub(super) fn check_folder(folder: &Path) -> Result<(), FileError> {
+    fs::metadata(folder).map(drop).map_err(|error| FileError::io("open", folder, &error))
 }
 
 /// A new name beside a file.
@@ -108,9 +108,9 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
 
 /// Goes round a folder, again and again, a few files at a time: each write pays for a look at a few others.
 #[derive(Default)]
-pub(super) struct Sweep(Mutex<Option<ReadDir>>);
+pub(super) struct FolderSweep(Mutex<Option<ReadDir>>);
 
-impl Sweep {
+impl FolderSweep {
     pub(super) fn next_files(&self, folder: &Path) -> Vec<PathBuf> {
         let mut round = lock(&self.0);
         if round.is_none() {

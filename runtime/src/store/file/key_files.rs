@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::disk::{self, Failure};
+use super::disk::{self, FileError};
 use super::name;
 use crate::Timestamp;
 use crate::store::{Record, Swap, SwapReply, UnreadableState, to_ascii_json};
@@ -42,12 +42,12 @@ impl KeyFiles {
     ///
     /// This may be a rename that is not flushed yet, and that a power cut would undo. Nothing starts because of what a look
     /// shows: that takes a swap, which flushes.
-    pub(super) fn first_line(&self) -> Result<Option<(String, Record)>, Failure> {
+    pub(super) fn first_line(&self) -> Result<Option<(String, Record)>, FileError> {
         self.read(|first_line, _| Record::from_first_line(first_line))
     }
 
     /// The whole record.
-    pub(super) fn whole(&self) -> Result<Option<Record>, Failure> {
+    pub(super) fn whole(&self) -> Result<Option<Record>, FileError> {
         Ok(self.read(|_, text| Record::from_text(text))?.map(|(_, record)| record))
     }
 
@@ -55,7 +55,7 @@ impl KeyFiles {
     ///
     /// A refused swap flushes nothing, even if the write that it met was not flushed: its caller decides anew, and relies
     /// only on a swap that was applied.
-    pub(super) fn swap(&self, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
+    pub(super) fn swap(&self, swap: &Swap) -> Result<Option<SwapReply>, FileError> {
         let Some(_lock) = self.try_lock()? else { return Ok(None) };
         let mut record = self.whole()?;
         // The clock after the lock: the time that the swap waited counts.
@@ -66,7 +66,7 @@ impl KeyFiles {
                 // The lock file stays: other processes may have it open. It is swept later.
                 None => disk::remove(&self.record)?,
             }
-            disk::sync_folder(&self.folder).map_err(|error| Failure::io("flush", &self.folder, &error))?;
+            disk::sync_folder(&self.folder).map_err(|error| FileError::io("flush", &self.folder, &error))?;
         }
         Ok(Some(reply))
     }
@@ -74,7 +74,7 @@ impl KeyFiles {
     /// Removes both files of a key that has expired, or that has a lock and no record; unless another process has the lock.
     ///
     /// Flushes nothing: a record that comes back after a power cut is still expired.
-    pub(super) fn remove_if_expired(&self) -> Result<(), Failure> {
+    pub(super) fn remove_if_expired(&self) -> Result<(), FileError> {
         let is_expired =
             || Ok(self.first_line()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())));
         // Most are in use, and that takes no lock to see.
@@ -92,34 +92,34 @@ impl KeyFiles {
     }
 
     /// `None` if another process has the lock.
-    fn try_lock(&self) -> Result<Option<KeyLock>, Failure> {
+    fn try_lock(&self) -> Result<Option<KeyLock>, FileError> {
         // Not the record file: it is replaced, and a lock on a replaced file excludes nobody.
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.lock);
-        let file = file.map_err(|error| Failure::io("open", &self.lock, &error))?;
+        let file = file.map_err(|error| FileError::io("open", &self.lock, &error))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(KeyLock(file)).filter(|lock| lock.is_at(&self.lock))),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(Failure::io("lock", &self.lock, &error)),
+            Err(TryLockError::Error(error)) => Err(FileError::io("lock", &self.lock, &error)),
         }
     }
 
     fn read(
         &self,
         parse: impl FnOnce(&str, &str) -> Result<Record, UnreadableState>,
-    ) -> Result<Option<(String, Record)>, Failure> {
-        let unreadable = |why: &str| Failure::unreadable(&self.record, why);
+    ) -> Result<Option<(String, Record)>, FileError> {
+        let unreadable = |why: &str| FileError::unreadable(&self.record, why);
         let text = match fs::read_to_string(&self.record) {
             Ok(text) if text.is_empty() => return Err(unreadable("is empty")),
             Ok(text) => text,
             Err(error) => match error.kind() {
                 ErrorKind::NotFound => return disk::check_folder(&self.folder).map(|()| None),
                 ErrorKind::InvalidData => return Err(unreadable("is not text")),
-                _ => return Err(Failure::io("read", &self.record, &error)),
+                _ => return Err(FileError::io("read", &self.record, &error)),
             },
         };
         let first_line = text.lines().next().unwrap_or_default();
         let record = parse(first_line, &text).map_err(|why| unreadable(&why.to_string()))?;
-        let key = serde_json::from_str(first_line).ok().map(|Named { key }| key);
+        let key = serde_json::from_str(first_line).ok().map(|RecordKey { key }| key);
         let key = key.filter(|key| name::encode(key) == self.name);
         let key = key.ok_or_else(|| unreadable("does not name a key of this file name"))?;
         // Long keys with the same hash share their files.
@@ -139,7 +139,7 @@ impl KeyFiles {
 
 /// What a record's first line says beside the record.
 #[derive(Deserialize)]
-struct Named {
+struct RecordKey {
     key: String,
 }
 

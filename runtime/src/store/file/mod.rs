@@ -8,9 +8,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::disk::Failure;
+use self::disk::FileError;
 use self::folder::Folder;
-use self::queue::Queue;
+use self::queue::DiskQueues;
 use super::{
     Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
     SwapReply, Topic,
@@ -46,7 +46,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 pub struct FileStore {
     folder: Arc<Folder>,
     lock_timeout: Duration,
-    queue: Arc<Queue>,
+    queue: Arc<DiskQueues>,
 }
 
 impl FileStore {
@@ -76,7 +76,7 @@ impl FileStore {
         self.folder.key(key).record
     }
 
-    fn error(&self, step: &'static str, Failure { kind, cause }: Failure) -> StoreError {
+    fn error(&self, step: &'static str, FileError { kind, cause }: FileError) -> StoreError {
         StoreError::new(kind, step, self.location(), cause)
     }
 
@@ -84,7 +84,7 @@ impl FileStore {
     fn unlocked<'a, T: Send + 'static>(
         &'a self,
         name: &'static str,
-        step: impl FnOnce(&Folder) -> Result<T, Failure> + Send + 'static,
+        step: impl FnOnce(&Folder) -> Result<T, FileError> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let room = self.queue.looks.room().await;
@@ -94,7 +94,7 @@ impl FileStore {
 
     /// Each attempt finds the lock free and does all its work on one blocking thread, or gives the thread back: the lock
     /// of a stopped process blocks no thread of the others.
-    async fn locked(&self, key: &str, swap: &Swap) -> Result<SwapReply, Failure> {
+    async fn locked(&self, key: &str, swap: &Swap) -> Result<SwapReply, FileError> {
         let (lane, lock) = (self.queue.lane_of(swap), self.folder.key(key).lock);
         let mut deadline = Instant::now() + self.lock_timeout;
         let turn = timeout(self.lock_timeout, lane.turns.take(key)).await.map_err(|_| still_locked(&lock))?;
@@ -123,8 +123,8 @@ impl FileStore {
     async fn on_a_thread<T: Send + 'static>(
         &self,
         room: OwnedSemaphorePermit,
-        step: impl FnOnce(&Folder) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        step: impl FnOnce(&Folder) -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, FileError> {
         let folder = Arc::clone(&self.folder);
         let done = spawn_blocking(move || {
             let _room = room;
@@ -132,18 +132,18 @@ impl FileStore {
         });
         done.await.unwrap_or_else(|error| {
             let cause = format!("the step was interrupted, as when its runtime shuts down ({error})");
-            Err(Failure { kind: StoreErrorKind::Unreachable, cause })
+            Err(FileError { kind: StoreErrorKind::Unreachable, cause })
         })
     }
 }
 
-fn still_locked(lock: &Path) -> Failure {
+fn still_locked(lock: &Path) -> FileError {
     let lock = lock.display();
     let cause = format!(
         "{lock} stayed locked; a stopped or stuck process may hold it (`fuser {lock}` shows which); continue or kill that \
          process"
     );
-    Failure { kind: StoreErrorKind::TimedOut, cause }
+    FileError { kind: StoreErrorKind::TimedOut, cause }
 }
 
 impl Store for FileStore {

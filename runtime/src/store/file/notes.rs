@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::disk::{self, Failure, Sweep};
+use super::disk::{self, FileError, FolderSweep};
 use super::name;
 use crate::Timestamp;
 use crate::store::{Note, Notes, Topic};
@@ -23,7 +23,7 @@ const MOST_REMOVED: usize = 100;
 /// The notes of one topic.
 pub(super) struct NoteFolder {
     pub(super) path: PathBuf,
-    sweep: Sweep,
+    sweep: FolderSweep,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,11 +35,11 @@ struct NoteFile {
 
 impl NoteFolder {
     pub(super) fn new(store: &Path, topic: Topic) -> Self {
-        Self { path: store.join(topic.as_str()), sweep: Sweep::default() }
+        Self { path: store.join(topic.as_str()), sweep: FolderSweep::default() }
     }
 
     /// Puts a note, or removes it if `ttl` is zero; and removes a few others that have expired.
-    pub(super) fn put(&self, note: Note, ttl: Duration) -> Result<Timestamp, Failure> {
+    pub(super) fn put(&self, note: Note, ttl: Duration) -> Result<Timestamp, FileError> {
         let now = Timestamp::now();
         let path = self.path.join(format!("{}.{SUFFIX}", name::encode(&note.name)));
         if ttl.is_zero() {
@@ -49,7 +49,7 @@ impl NoteFolder {
             if let Err(error) = fs::create_dir(&self.path)
                 && error.kind() != ErrorKind::AlreadyExists
             {
-                return Err(Failure::io("create the folder", &self.path, &error));
+                return Err(FileError::io("create the folder", &self.path, &error));
             }
             let file = NoteFile { name: note.name, text: note.text, until: now.plus(ttl) };
             let json = serde_json::to_string(&file).expect("a note is plain data");
@@ -62,7 +62,7 @@ impl NoteFolder {
     /// The notes that have not expired, in the order of their names. Removes some of the others.
     ///
     /// A file that cannot be read, as from a newer version, does not hide the others.
-    pub(super) fn list(&self) -> Result<Notes, Failure> {
+    pub(super) fn list(&self) -> Result<Notes, FileError> {
         let now = Timestamp::now();
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
@@ -70,7 +70,7 @@ impl NoteFolder {
                 return disk::check_folder(self.path.parent().unwrap_or(&self.path))
                     .map(|()| Notes { now, notes: Vec::new() });
             }
-            Err(error) => return Err(Failure::io("open", &self.path, &error)),
+            Err(error) => return Err(FileError::io("open", &self.path, &error)),
         };
         let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_note(path));
         let files = paths.filter_map(|path| Some((read(&path)?, path)));

@@ -2,12 +2,12 @@
 
 use tokio_postgres::SimpleQueryRow as Row;
 
-use super::super::{FORMAT, State, to_ascii_json};
+use super::super::{FORMAT, KeyState, to_ascii_json};
 use super::PostgresStore;
+use super::errors::Result;
 use super::statements::Statement;
 use super::statements::prepared::text;
 use super::statements::reply;
-use super::trouble::Result;
 use crate::observe::finding;
 use crate::observe::finding::{Finding, FindingKind, LOOKED_AT};
 
@@ -46,7 +46,7 @@ impl PostgresStore {
 fn unreadable_keys(rows: &[Row]) -> Result<Vec<String>> {
     let mut keys = Vec::new();
     for row in rows {
-        if State::from_json(reply::text(row, 1)?.unwrap_or_default()).is_err() {
+        if KeyState::from_json(reply::text(row, 1)?.unwrap_or_default()).is_err() {
             keys.push(reply::column(row, 0)?);
         }
     }

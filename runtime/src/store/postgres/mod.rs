@@ -9,23 +9,23 @@ use tokio_postgres::SimpleQueryRow as Row;
 
 use super::net::tls::Certificates;
 use super::{
-    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
-    Swap, SwapReply, Topic, to_ascii_json,
+    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Subscription, Swap, SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
-use connection::Connection;
-pub use connection::source::{Lending, Session, Source};
+use connection::PostgresConnection;
+pub use connection::source::{BorrowFuture, BorrowedConnection, ConnectionSource};
+use errors::{PostgresError, Result};
 use statements::Statements;
 use statements::prepared::{Parameter, text};
 use statements::reply;
 use statements::tables::Tables;
-use trouble::{Result, Trouble};
 
 mod address;
 mod connection;
 mod diagnosis;
+mod errors;
 mod statements;
-mod trouble;
 
 const DEFAULT_SCHEMA: &str = "public";
 
@@ -67,21 +67,21 @@ impl PostgresStore {
 
     fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
         let mut address = address::parse(url).map_err(misconfigured)?;
-        let certificates = certificates.and_those_in(&address.files).map_err(misconfigured)?;
+        let certificates = address.certificates.and(certificates).map_err(misconfigured)?;
         let encryption =
             connection::encryption::prepare(address.sslmode.as_deref(), &certificates, &mut address.config);
         let encryption = encryption.map_err(misconfigured)?;
         let location = address::without_password(&address.config);
         let user = address.config.get_user().map(str::to_owned);
-        let connection = Connection::new(address.config, encryption, address.timeouts);
+        let connection = PostgresConnection::new(address.config, encryption, address.timeouts);
         let schema = address.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
         Self { user, ..Self::over(connection, location, namespace)? }.with_schema(schema)
     }
 
     /// Borrows the application's connections, one for each request.
-    pub fn from_source(source: impl Source, namespace: Option<&str>) -> Result<Self, StoreError> {
+    pub fn from_source(source: impl ConnectionSource, namespace: Option<&str>) -> Result<Self, StoreError> {
         let location = source.location();
-        Self::over(Connection::lent_by(source), location, namespace)
+        Self::over(PostgresConnection::lent_by(source), location, namespace)
     }
 
     /// Borrows connections out of the application's pool. Call it inside the application's Tokio runtime, where new ones
@@ -105,10 +105,14 @@ impl PostgresStore {
         let app = tokio::runtime::Handle::try_current().map_err(|_| {
             misconfigured("a pool is handed over inside the application's Tokio runtime".to_owned())
         })?;
-        Self::from_source(connection::deadpool::Deadpool { pool, app }, namespace)
+        Self::from_source(connection::deadpool::DeadpoolSource { pool, app }, namespace)
     }
 
-    fn over(connection: Connection, location: String, namespace: Option<&str>) -> Result<Self, StoreError> {
+    fn over(
+        connection: PostgresConnection,
+        location: String,
+        namespace: Option<&str>,
+    ) -> Result<Self, StoreError> {
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
         }
@@ -164,7 +168,7 @@ impl PostgresStore {
         Ok(now)
     }
 
-    async fn listen_for(&self, key: &str) -> Result<Option<Listener>> {
+    async fn listen_for(&self, key: &str) -> Result<Option<Subscription>> {
         let listener = self.tables.connection.listen(self.payload(key)).await?;
         if listener.is_some() {
             self.tables.ask(self.statements.await_key.with(&self.named(key)), |_| Ok(())).await?;
@@ -189,7 +193,8 @@ impl PostgresStore {
         asking: impl Future<Output = Result<T>> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            let named = |Trouble { kind, words, .. }| StoreError::new(kind, step, &self.location, words);
+            let named =
+                |PostgresError { kind, words, .. }| StoreError::new(kind, step, &self.location, words);
             asking.await.map_err(named)
         })
     }
@@ -236,7 +241,7 @@ impl Store for PostgresStore {
         })
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         self.step("listen", self.listen_for(key))
     }
 

@@ -3,14 +3,14 @@
 use super::super::Topic;
 
 /// The keys of one namespace.
-pub(super) struct Keys {
+pub(super) struct RedisKeys {
     /// `<namespace>:lock:`.
     lock_prefix: String,
     /// `{<namespace>:notes}:`.
     notes_prefix: String,
 }
 
-impl Keys {
+impl RedisKeys {
     pub(super) fn new(namespace: Option<&str>) -> Self {
         let prefix = namespace.map(|name| format!("{name}:")).unwrap_or_default();
         Self { lock_prefix: format!("{prefix}lock:"), notes_prefix: format!("{{{prefix}notes}}:") }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn locks_and_records_lead_to_their_key_and_nothing_else_does() {
-        let keys = Keys::new(Some("shop"));
+        let keys = RedisKeys::new(Some("shop"));
         for name in [keys.lock("import#slots"), keys.record("import#slots")] {
             assert_eq!(keys.key_of(&name), Some("import#slots"), "{name}");
         }
@@ -73,8 +73,8 @@ mod tests {
         {
             assert_eq!(keys.key_of(name), None, "{name}");
         }
-        assert_eq!(Keys::new(None).record("import"), "{lock:import}:state");
-        assert_eq!(Keys::new(None).channel("import"), "lock:import:freed");
+        assert_eq!(RedisKeys::new(None).record("import"), "{lock:import}:state");
+        assert_eq!(RedisKeys::new(None).channel("import"), "lock:import:freed");
         assert_eq!(keys.of_notes(Topic::Servers)[1], "{shop:notes}:servers:texts");
     }
 }

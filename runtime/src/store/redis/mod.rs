@@ -10,23 +10,23 @@ use singleton_jobs_policy::check_name;
 use super::net::timeouts::Timeouts;
 use super::net::tls::Certificates;
 use super::{
-    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
-    Swap, SwapReply, Topic,
+    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Subscription, Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
-use commands::listen::Subscriptions;
+use commands::listen::SharedPubSub;
 use commands::look;
-use keys::Keys;
-use topology::Target;
-use topology::route::Route;
+use keys::RedisKeys;
+use topology::RedisAddress;
+use topology::router::Router;
 
 mod address;
 mod commands;
 mod connection;
 mod diagnosis;
+mod errors;
 mod keys;
 mod topology;
-mod trouble;
 
 #[cfg(test)]
 mod tests;
@@ -35,13 +35,13 @@ mod tests;
 /// cluster, over one per node.
 pub struct RedisStore {
     location: String,
-    keys: Keys,
+    keys: RedisKeys,
     timeouts: Timeouts,
     wait_replicas: usize,
-    route: Route,
+    route: Router,
     /// For swaps that wait for replicas: a connection that waits answers nothing else.
-    waiting: Route,
-    subscriptions: Subscriptions,
+    waiting: Router,
+    subscriptions: SharedPubSub,
 }
 
 impl RedisStore {
@@ -67,7 +67,7 @@ impl RedisStore {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
         let target = topology::parse(url).map_err(refuse)?;
-        let Target { topology, location, wait_replicas, timeouts, files } = target;
+        let RedisAddress { topology, location, wait_replicas, timeouts, certificates: in_url } = target;
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
             // Its locks would be named like those of keys that begin with `lock:`, in no namespace.
@@ -77,10 +77,10 @@ impl RedisStore {
                 ));
             }
         }
-        let certificates = certificates.and_those_in(&files).map_err(refuse)?;
-        let route = Route::new(topology, timeouts, &certificates).map_err(refuse)?;
-        let (keys, waiting) = (Keys::new(namespace), route.anew(timeouts));
-        let subscriptions = Subscriptions::new();
+        let certificates = in_url.and(certificates).map_err(refuse)?;
+        let route = Router::new(topology, timeouts, &certificates).map_err(refuse)?;
+        let (keys, waiting) = (RedisKeys::new(namespace), route.anew(timeouts));
+        let subscriptions = SharedPubSub::new();
         Ok(Self { location, keys, timeouts, wait_replicas, route, waiting, subscriptions })
     }
 
@@ -114,8 +114,8 @@ impl RedisStore {
         let talk = |connection, asking| look::send(connection, commands, asking);
         match &self.route {
             // One server has all keys.
-            Route::One(_) => self.route.exchange("", talk).await,
-            Route::Many(_) => self.route.exchange(&self.keys.lock(key), talk).await,
+            Router::One(_) => self.route.exchange("", talk).await,
+            Router::Many(_) => self.route.exchange(&self.keys.lock(key), talk).await,
         }
     }
 
@@ -140,9 +140,9 @@ impl RedisStore {
     }
 
     fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
-        let (mut kind, mut cause) = (trouble::kind_of(error), trouble::describe(error));
+        let (mut kind, mut cause) = (errors::kind_of(error), errors::describe(error));
         // Only a cluster's client follows it to the other node.
-        if matches!(self.route, Route::One(_)) && matches!(error.code(), Some("MOVED" | "ASK")) {
+        if matches!(self.route, Router::One(_)) && matches!(error.code(), Some("MOVED" | "ASK")) {
             kind = StoreErrorKind::Misconfigured;
             cause.push_str(
                 ": the server is one node of a cluster; write redis+cluster:// instead of redis://",
@@ -156,7 +156,7 @@ impl RedisStore {
 fn read_entries<T: DeserializeOwned>(list: &str, answer: Value) -> RedisResult<Vec<T>> {
     let entries: Vec<Vec<u8>> = from_redis_value(answer.extract_error()?)?;
     let read: Result<_, _> = entries.iter().map(|entry| serde_json::from_slice(entry)).collect();
-    read.map_err(|error| trouble::unreadable(format!("{list} has a damaged entry ({error})")))
+    read.map_err(|error| errors::unreadable(format!("{list} has a damaged entry ({error})")))
 }
 
 impl Store for RedisStore {
@@ -189,7 +189,7 @@ impl Store for RedisStore {
         self.step("notes", self.read_notes(topic))
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         self.step("listen", self.subscribe(key))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::Timestamp;
 use crate::store::memory::MemoryStore;
-use crate::store::{Lock, Store};
+use crate::store::{SharedLock, Store};
 
 /// A store under test.
 ///
@@ -15,32 +15,32 @@ use crate::store::{Lock, Store};
 #[derive(Clone)]
 pub struct Subject {
     pub(super) store: Arc<dyn Store>,
-    pub(super) wipe: Option<Arc<Wipe>>,
-    pub(super) lock: Option<Arc<dyn Tamper>>,
-    pub(super) open: Option<Arc<Open>>,
+    pub(super) wipe: Option<Arc<WipeFn>>,
+    pub(super) lock: Option<Arc<dyn ExternalAccess>>,
+    pub(super) open: Option<Arc<OpenFn>>,
     notifies: bool,
 }
 
-type Wipe = dyn Fn(String) -> Tampering<'static> + Send + Sync;
-type Open = dyn Fn(&str) -> Arc<dyn Store> + Send + Sync;
+type WipeFn = dyn Fn(String) -> AccessFuture<'static> + Send + Sync;
+type OpenFn = dyn Fn(&str) -> Arc<dyn Store> + Send + Sync;
 
-/// What the methods of [`Tamper`] return.
-pub type Tampering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// What the methods of [`ExternalAccess`] return.
+pub type AccessFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What operators, evictions, failovers and other programs do to a store whose lock they can see and set, past the store's
 /// own code.
-pub trait Tamper: Send + Sync + 'static {
+pub trait ExternalAccess: Send + Sync + 'static {
     /// The token in the lock, as other programs see it; `None` once it has expired.
-    fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>>;
+    fn lock<'a>(&'a self, key: &'a str) -> AccessFuture<'a, Option<String>>;
 
     /// Sets the lock, whichever token it has: up to an instant in whole milliseconds, or without an expiry.
-    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a>;
+    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> AccessFuture<'a>;
 
     /// Removes the lock, as an eviction or an operator does; all else stays.
-    fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a>;
+    fn remove_lock<'a>(&'a self, key: &'a str) -> AccessFuture<'a>;
 
     /// Removes everything about the key, its lock included.
-    fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a>;
+    fn wipe<'a>(&'a self, key: &'a str) -> AccessFuture<'a>;
 }
 
 impl Subject {
@@ -61,8 +61,8 @@ impl Subject {
 
     /// A way to wipe keys, and to reach the lock that other programs see: for a store that has one.
     #[must_use]
-    pub fn tampered_by(mut self, tamper: impl Tamper) -> Self {
-        let tamper: Arc<dyn Tamper> = Arc::new(tamper);
+    pub fn tampered_by(mut self, tamper: impl ExternalAccess) -> Self {
+        let tamper: Arc<dyn ExternalAccess> = Arc::new(tamper);
         self.lock = Some(Arc::clone(&tamper));
         self.wiped_by(move |key| {
             let tamper = Arc::clone(&tamper);
@@ -84,12 +84,12 @@ impl Subject {
         self
     }
 
-    pub(super) fn can(&self, need: Need) -> bool {
+    pub(super) fn can(&self, need: Capability) -> bool {
         match need {
-            Need::Wipe => self.wipe.is_some(),
-            Need::Lock => self.lock.is_some(),
-            Need::Namespaces => self.open.is_some(),
-            Need::Notifications => self.notifies,
+            Capability::Wipe => self.wipe.is_some(),
+            Capability::Lock => self.lock.is_some(),
+            Capability::Namespaces => self.open.is_some(),
+            Capability::Notifications => self.notifies,
         }
     }
 
@@ -99,7 +99,7 @@ impl Subject {
     }
 
     /// The lock as other programs see it.
-    pub(super) fn outside(&self) -> &dyn Tamper {
+    pub(super) fn outside(&self) -> &dyn ExternalAccess {
         self.lock.as_deref().expect("a promise about the lock needs `lock`")
     }
 
@@ -110,25 +110,25 @@ impl Subject {
 }
 
 /// The memory store has a lock like the one that Redis shares with other programs.
-impl Tamper for MemoryStore {
-    fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>> {
+impl ExternalAccess for MemoryStore {
+    fn lock<'a>(&'a self, key: &'a str) -> AccessFuture<'a, Option<String>> {
         Box::pin(async move {
             let look = self.look(key).await.expect("memory always answers");
             look.lock.map(|lock| lock.token.to_string())
         })
     }
 
-    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a> {
-        Self::set_lock(self, key, Some(Lock { token: token.into(), until }));
+    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> AccessFuture<'a> {
+        Self::set_lock(self, key, Some(SharedLock { token: token.into(), until }));
         Box::pin(std::future::ready(()))
     }
 
-    fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a> {
+    fn remove_lock<'a>(&'a self, key: &'a str) -> AccessFuture<'a> {
         Self::set_lock(self, key, None);
         Box::pin(std::future::ready(()))
     }
 
-    fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a> {
+    fn wipe<'a>(&'a self, key: &'a str) -> AccessFuture<'a> {
         Self::wipe(self, key);
         Box::pin(std::future::ready(()))
     }
@@ -137,7 +137,7 @@ impl Tamper for MemoryStore {
 /// What a promise needs of its [`Subject`] beside the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Need {
+pub enum Capability {
     /// A key can be wiped: [`Subject::wiped_by`].
     Wipe,
     /// The store has a lock that other programs see and set: [`Subject::tampered_by`].
@@ -148,7 +148,7 @@ pub enum Need {
     Notifications,
 }
 
-impl Need {
+impl Capability {
     pub(super) const ALL: [Self; 4] = [Self::Wipe, Self::Lock, Self::Namespaces, Self::Notifications];
 
     /// How a subject comes by it.
@@ -162,7 +162,7 @@ impl Need {
     }
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Wipe => "a way to wipe a key",

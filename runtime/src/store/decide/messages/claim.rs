@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
-use super::{Kind, Lease, SkipRecord};
+use super::{Lease, LeaseKind, SkipRecord};
 
 /// A request to become the holder of a key.
 #[derive(Clone, Debug)]
@@ -16,19 +16,19 @@ pub struct Claim {
     /// How long the lease lasts without an extension.
     pub ttl: Duration,
     /// What for.
-    pub what: What,
+    pub what: ClaimPurpose,
     /// How many runs, and how many skips, the store keeps on record.
     pub remember: usize,
 }
 
 /// What a claim is for.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum ClaimPurpose {
     /// One tick of a schedule.
     Tick(TickClaim),
     /// Now, by hand: consumes no tick, and a paused job can still be run this way.
     Now,
-    /// The same, on behalf of a server that left the [request](super::Requested) with this id, because it
+    /// The same, on behalf of a server that left the [request](super::RunRequest) with this id, because it
     /// does not have the job.
     Requested(Arc<str>),
     /// A lock by hand. What the store knows of such a key goes away by itself, unless a job has it, too.
@@ -41,15 +41,15 @@ pub enum What {
     Slot(u32),
 }
 
-impl What {
+impl ClaimPurpose {
     /// What the lease is held for.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> LeaseKind {
         match self {
-            Self::Tick(_) | Self::Now | Self::Requested(_) => Kind::Run,
-            Self::Lock => Kind::Lock,
-            Self::Once => Kind::Once,
-            Self::Leader => Kind::Leader,
-            Self::Slot(of) => Kind::Slot { of: *of },
+            Self::Tick(_) | Self::Now | Self::Requested(_) => LeaseKind::Run,
+            Self::Lock => LeaseKind::Lock,
+            Self::Once => LeaseKind::Once,
+            Self::Leader => LeaseKind::Leader,
+            Self::Slot(of) => LeaseKind::Slot { of: *of },
         }
     }
 }
@@ -81,16 +81,16 @@ pub struct TickClaim {
 
 /// The store's answer to a claim, and what it says about the job beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ClaimAnswer {
     /// The answer itself.
     pub decision: ClaimReply,
     /// With takeovers allowed: a tick that may have to be taken over.
-    pub unfinished: Option<Unfinished>,
+    pub unfinished: Option<UnfinishedTick>,
     /// The schedule that another server had registered, if it differs from the asking server's.
-    pub other_schedule: Option<Registered>,
+    pub other_schedule: Option<RegisteredSchedule>,
 }
 
-impl From<ClaimReply> for Verdict {
+impl From<ClaimReply> for ClaimAnswer {
     fn from(decision: ClaimReply) -> Self {
         Self { decision, unfinished: None, other_schedule: None }
     }
@@ -98,7 +98,7 @@ impl From<ClaimReply> for Verdict {
 
 /// A tick that was started last and has not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct UnfinishedTick {
     /// Which one.
     pub tick: Timestamp,
     /// How long the key stays held unless extended: zero if it is free, `None` if nobody knows or the job is
@@ -108,7 +108,7 @@ pub struct Unfinished {
 
 /// The schedule that a job was registered with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Registered {
+pub struct RegisteredSchedule {
     /// As text.
     pub schedule: String,
     /// When, or when the job was last resumed, by the store's clock. No tick before it is run late.
@@ -141,7 +141,7 @@ pub struct Gap {
 #[non_exhaustive]
 pub enum ClaimReply {
     /// The caller holds the key. A repeated claim that had won is told so again.
-    Won(Won),
+    Won(WonClaim),
     /// The caller had won with this token, and that lease is over.
     Lost,
     /// The tick is not due for this long.
@@ -169,7 +169,7 @@ pub enum ClaimReply {
 
 /// A lease that was won.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Won {
+pub struct WonClaim {
     /// The lease.
     pub lease: Lease,
     /// Ticks before this one that no server ran, skipped, or reported as missed. Only for a claim of a tick.

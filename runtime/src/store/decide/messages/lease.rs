@@ -4,9 +4,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{Claim, Holder, RunOutcome, What};
+use super::{Claim, ClaimPurpose, Holder, RunOutcome};
 use crate::store::decide::UNKNOWN_FENCE;
-use crate::store::state::{as_micros, first, is_default, is_first};
+use crate::store::key_state::{as_micros, first, is_default, is_first};
 
 /// A lease: as a record keeps it, and as its holder knows it, who can put it back into a store that lost it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub struct Lease {
     pub server: Arc<str>,
     /// What it is held for.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub kind: Kind,
+    pub kind: LeaseKind,
     /// The tick it was claimed for; `None` for a manual claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick: Option<Timestamp>,
@@ -52,8 +52,8 @@ impl Lease {
     /// The lease that a claim wins. Its fence is the store's to compute.
     pub fn claimed(claim: &Claim, since: Timestamp, until: Timestamp) -> Self {
         let (tick, takeovers, request) = match &claim.what {
-            What::Tick(ask) => (Some(ask.tick), ask.takeovers, None),
-            What::Requested(id) => (None, 0, Some(id.clone())),
+            ClaimPurpose::Tick(ask) => (Some(ask.tick), ask.takeovers, None),
+            ClaimPurpose::Requested(id) => (None, 0, Some(id.clone())),
             _ => (None, 0, None),
         };
         Self {
@@ -85,7 +85,7 @@ impl Lease {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum LeaseKind {
     /// A run of a job.
     #[default]
     Run,
@@ -102,7 +102,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl LeaseKind {
     /// The kind in one lower-case word, as it is stored.
     pub fn as_str(self) -> &'static str {
         match self {

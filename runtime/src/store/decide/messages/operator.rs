@@ -1,11 +1,11 @@
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{Holder, Kind};
+use super::{Holder, LeaseKind};
 
 /// A request to run a job by hand, by a server that does not have its function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requested {
+pub struct RunRequest {
     /// Tells it from other requests.
     pub id: String,
     /// The server that asked.
@@ -55,7 +55,7 @@ pub struct HeldLock {
     /// Its key.
     pub key: String,
     /// What it is held for; `None` if another program holds it.
-    pub kind: Option<Kind>,
+    pub kind: Option<LeaseKind>,
     /// The fence of its lease; `None` if another program holds it.
     pub fence: Option<i64>,
     /// Who holds it, since when, and for how long unless it is extended.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{Ending, FailedTry, Lease, Progress, Registered, Requested};
+use super::{Ending, FailedTry, Lease, Progress, RegisteredSchedule, RunRequest};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,7 +222,7 @@ pub struct History {
     /// Whether ticks are skipped until the job is resumed.
     pub paused: bool,
     /// The schedule that servers follow; `None` if no tick was ever claimed.
-    pub registered: Option<Registered>,
+    pub registered: Option<RegisteredSchedule>,
     /// The last request to run the job by hand.
-    pub request: Option<Requested>,
+    pub request: Option<RunRequest>,
 }

@@ -20,12 +20,12 @@ const BRIEF: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// The pauses between one store's attempts to open a connection.
-pub(crate) struct Redial {
+pub(crate) struct ReconnectBackoff {
     backoff: Backoff,
     pause: Option<Range<Instant>>,
 }
 
-impl Redial {
+impl ReconnectBackoff {
     pub(crate) fn new() -> Self {
         Self { backoff: Backoff::doubling(DOUBLINGS), pause: None }
     }
@@ -48,7 +48,7 @@ impl Redial {
     }
 
     /// Somebody had less time than the pause takes: the next who comes need not wait as well.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn shorten(&mut self) {
         if let Some(pause) = &mut self.pause {
             pause.end = pause.end.min(Instant::now().max(pause.start + SHORTEST));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use singleton_jobs_policy::parse_duration;
 
-use super::url::Parameters;
+use super::url::UrlParameters;
 
 /// Below, no server answers in time; above, every caller has given up long before.
 const SENSIBLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
@@ -25,7 +25,7 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// Reads `connect_timeout=2s` and `response_timeout=500ms`. A bare number of the former is in `unit`, if there is one.
-    pub(crate) fn read(parameters: &Parameters<'_>, unit: &str) -> Result<Self, String> {
+    pub(crate) fn read(parameters: &UrlParameters<'_>, unit: &str) -> Result<Self, String> {
         let read = |name: &str, unit: &str, default: Duration| {
             let Some(mut value) = parameters.get(name)? else { return Ok(default) };
             if value.parse::<u64>().is_ok() {

@@ -9,14 +9,14 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 /// Takes a certificate for any host name.
 #[derive(Debug)]
-pub(crate) struct AnyName {
+pub(crate) struct AnyHostVerifier {
     /// The authorities that may have signed it, as `sslmode=verify-ca` asks for; `None` if that does not matter, as for
     /// `sslmode=prefer`, which would do without encryption as well.
     pub(crate) roots: Option<RootCertStore>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for AnyHostVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

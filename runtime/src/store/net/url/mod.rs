@@ -9,9 +9,9 @@ pub(crate) const COMMON: [&str; 5] =
     ["connect_timeout", "response_timeout", "sslrootcert", "sslcert", "sslkey"];
 
 /// What follows the `?`, not decoded yet.
-pub(crate) struct Parameters<'a>(Vec<&'a str>);
+pub(crate) struct UrlParameters<'a>(Vec<&'a str>);
 
-impl<'a> Parameters<'a> {
+impl<'a> UrlParameters<'a> {
     pub(crate) fn of(query: &'a str) -> Self {
         Self(query.split('&').filter(|parameter| !parameter.is_empty()).collect())
     }

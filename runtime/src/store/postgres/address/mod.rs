@@ -6,27 +6,27 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslNegotiation, TargetSessionAttrs};
 
 use crate::store::net::timeouts::Timeouts;
-use crate::store::net::tls::Files;
-use crate::store::net::url::{COMMON, Parameters, bracketed};
+use crate::store::net::tls::Certificates;
+use crate::store::net::url::{COMMON, UrlParameters, bracketed};
 
 /// Where the store is: how to connect, for how long to wait, and what the URL says of schema and encryption.
-pub(super) struct Address {
+pub(super) struct PostgresAddress {
     pub(super) config: Config,
     pub(super) timeouts: Timeouts,
     pub(super) schema: Option<String>,
     /// Not left to the client, because it does not know all of PostgreSQL's words for it.
     pub(super) sslmode: Option<String>,
-    pub(super) files: Files,
+    pub(super) certificates: Certificates,
 }
 
 const EXPECTED: &str = "expected `postgres://user:password@host:port/database`";
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
-pub(super) fn parse(url: &str) -> Result<Address, String> {
+pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
     let (url, query) = split(url)?;
-    let parameters = Parameters::of(query);
+    let parameters = UrlParameters::of(query);
     let (schema, sslmode) = (parameters.get("schema")?, parameters.get("sslmode")?);
-    let files = Files::named_in(&parameters)?;
+    let certificates = Certificates::of_url(&parameters)?;
     let mut timeouts = Timeouts::read(&parameters, "s")?;
     let others = parameters.without(&[&COMMON[..], &["schema", "sslmode"]].concat());
     let mut config: Config = format!("{url}?{others}").parse().map_err(|error: tokio_postgres::Error| {
@@ -56,7 +56,7 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     // As long for each of them, so that one that is silent does not hide the others.
     config.connect_timeout(timeouts.connect);
     timeouts.connect *= u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
-    Ok(Address { config, timeouts, schema, sslmode, files })
+    Ok(PostgresAddress { config, timeouts, schema, sslmode, certificates })
 }
 
 /// Splits off the parameters, which begin where the client finds them: after the first `@`, if there is one.

@@ -3,17 +3,14 @@
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-#[cfg(feature = "tls")]
-use super::tls::Tls;
 use crate::store::net::tls::Certificates;
 #[cfg(feature = "tls")]
 use crate::store::net::tls::Trust;
 
-/// Encrypts the connections for which the mode asks for it.
 #[cfg(feature = "tls")]
-pub(crate) type Encryption = Tls;
+pub(crate) use super::tls::RustlsConnector as Encryption;
 #[cfg(not(feature = "tls"))]
-pub(crate) type Encryption = tokio_postgres::NoTls;
+pub(crate) use tokio_postgres::NoTls as Encryption;
 
 const MODES: &str = "expected one of disable, prefer, require, verify-ca, verify-full";
 
@@ -56,7 +53,7 @@ fn encryption(
         // Verified never: whoever can answer in the server's place could offer no encryption as well.
         _ => Certificates::default().client_config(Trust::Nothing)?,
     };
-    Ok(Tls(config.into()))
+    Ok(Encryption(config.into()))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -67,7 +64,7 @@ fn encryption(ssl_mode: SslMode, mode: Option<&str>, _: &Certificates) -> Result
             mode.unwrap_or("verify-full")
         )));
     }
-    Ok(tokio_postgres::NoTls)
+    Ok(Encryption)
 }
 
 #[cfg(all(test, not(feature = "tls")))]

@@ -33,20 +33,21 @@ use crate::job::outcome::BoxError;
 ///     }
 /// }
 /// ```
-pub trait Source: Send + Sync + 'static {
+pub trait ConnectionSource: Send + Sync + 'static {
     /// Where its connections lead, for logs and errors; never with a password.
     fn location(&self) -> String;
 
     /// Lends a connection for one step. Called on the scheduler's own runtime, which ends with the scheduler: a
     /// connection that is to outlive it is opened on another. Dropped when it takes longer than a step may wait.
-    fn connect(&self) -> Lending<'_>;
+    fn connect(&self) -> BorrowFuture<'_>;
 }
 
-/// What [`Source::connect`] returns.
-pub type Lending<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Session>, BoxError>> + Send + 'a>>;
+/// What [`ConnectionSource::connect`] returns.
+pub type BorrowFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Box<dyn BorrowedConnection>, BoxError>> + Send + 'a>>;
 
 /// A connection that was lent, and is given back by being dropped.
-pub trait Session: Send + Sync {
+pub trait BorrowedConnection: Send + Sync {
     /// The connection.
     fn client(&self) -> &Client;
 
@@ -56,7 +57,7 @@ pub trait Session: Send + Sync {
 }
 
 /// A connection that is nobody else's: it is closed when it is dropped.
-impl Session for Client {
+impl BorrowedConnection for Client {
     fn client(&self) -> &Client {
         self
     }

@@ -18,39 +18,39 @@ use tokio_rustls::TlsConnector;
 
 /// Encrypts the connections of a store.
 #[derive(Clone)]
-pub(crate) struct Tls(pub(crate) Arc<ClientConfig>);
+pub(crate) struct RustlsConnector(pub(crate) Arc<ClientConfig>);
 
 /// A handshake with the server of a name.
-pub(crate) struct Handshake(TlsConnector, String);
+pub(crate) struct TlsHandshake(TlsConnector, String);
 
 /// What both sides say is encrypted.
-pub(crate) struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
+pub(crate) struct EncryptedStream(tokio_rustls::client::TlsStream<Socket>);
 
-impl MakeTlsConnect<Socket> for Tls {
-    type Stream = Encrypted;
-    type TlsConnect = Handshake;
+impl MakeTlsConnect<Socket> for RustlsConnector {
+    type Stream = EncryptedStream;
+    type TlsConnect = TlsHandshake;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        Ok(Handshake(self.0.clone().into(), host.to_owned()))
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<TlsHandshake> {
+        Ok(TlsHandshake(self.0.clone().into(), host.to_owned()))
     }
 }
 
-impl TlsConnect<Socket> for Handshake {
-    type Stream = Encrypted;
+impl TlsConnect<Socket> for TlsHandshake {
+    type Stream = EncryptedStream;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<EncryptedStream>> + Send>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
             let Self(connector, host) = self;
             let host = ServerName::try_from(host).map_err(io::Error::other)?;
-            connector.connect(host, socket).await.map(Encrypted)
+            connector.connect(host, socket).await.map(EncryptedStream)
         })
     }
 }
 
-impl TlsStream for Encrypted {
+impl TlsStream for EncryptedStream {
     /// A password that is proved over this connection is worth nothing over another, so that nobody can pass it on.
     fn channel_binding(&self) -> ChannelBinding {
         let (_, session) = self.0.get_ref();
@@ -94,7 +94,7 @@ fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-impl AsyncRead for Encrypted {
+impl AsyncRead for EncryptedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -104,7 +104,7 @@ impl AsyncRead for Encrypted {
     }
 }
 
-impl AsyncWrite for Encrypted {
+impl AsyncWrite for EncryptedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -14,8 +14,8 @@ use tokio_postgres::error::SqlState;
 
 use super::Query;
 use crate::store::StoreErrorKind;
-use crate::store::postgres::connection::Connection;
-use crate::store::postgres::trouble::{Result, Trouble};
+use crate::store::postgres::connection::PostgresConnection;
+use crate::store::postgres::errors::{PostgresError, Result};
 
 /// Before every statement.
 pub(crate) const BRIEF_WAIT: &str = "SET LOCAL lock_timeout = '50ms'";
@@ -51,7 +51,7 @@ impl Parameter<'_> {
     fn literal(self) -> Result<String> {
         match self {
             Self::Text(None) => Ok("NULL".to_owned()),
-            Self::Text(Some(text)) if text.contains('\0') => Err(Trouble::new(
+            Self::Text(Some(text)) if text.contains('\0') => Err(PostgresError::new(
                 StoreErrorKind::Misconfigured,
                 "a name contains U+0000; use names in ASCII, without it",
             )),
@@ -63,7 +63,7 @@ impl Parameter<'_> {
 
 impl Query<'_> {
     /// The rows are there only once the server has committed: an error at the very end counts.
-    pub(crate) async fn rows(self, connection: &Connection) -> Result<Vec<SimpleQueryRow>> {
+    pub(crate) async fn rows(self, connection: &PostgresConnection) -> Result<Vec<SimpleQueryRow>> {
         let Self { statement, parameters } = self;
         let literals = parameters.iter().map(|parameter| parameter.literal()).collect::<Result<Vec<_>>>()?;
         let (settings, patience) = (statement.settings, connection.timeouts.response);

@@ -9,13 +9,13 @@ use tokio_postgres::SimpleQueryRow as Row;
 use super::values::RUN;
 use crate::Timestamp;
 use crate::store::postgres::PAGE;
-use crate::store::postgres::trouble::{OTHER_TABLES, Result, Trouble};
-use crate::store::{JobRecords, Look, Note, Notes, Page, State, StoreErrorKind, Version};
+use crate::store::postgres::errors::{OTHER_TABLES, PostgresError, Result};
+use crate::store::{JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind, Version};
 
 /// A row of recovery, clock, version, fence and state.
 pub(crate) fn look(row: &Row) -> Result<Look> {
     if is_true(row, 0)? {
-        return Err(Trouble::new(
+        return Err(PostgresError::new(
             StoreErrorKind::Refused,
             "the server is a standby, and cannot decide who runs a job: point the URL to the primary",
         ));
@@ -23,7 +23,7 @@ pub(crate) fn look(row: &Row) -> Result<Look> {
     let now = clock(row, 1)?;
     let Some(version) = text(row, 2)? else { return Ok(Look::nothing(now)) };
     let version: Version = version.parse().map_err(unreadable)?;
-    let state = State::from_json(text(row, 4)?.unwrap_or_default());
+    let state = KeyState::from_json(text(row, 4)?.unwrap_or_default());
     let state = state.map_err(|problem| unreadable(format!("the record {problem}")))?;
     Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None })
 }
@@ -56,8 +56,8 @@ pub(crate) fn first(rows: &[Row]) -> Result<&Row> {
 }
 
 /// An answer to another statement than the one that was sent.
-pub(crate) fn mixed_up() -> Trouble {
-    Trouble::new(
+pub(crate) fn mixed_up() -> PostgresError {
+    PostgresError::new(
         StoreErrorKind::Unreachable,
         "the answer is for another statement: a pooler has mixed up two",
     )
@@ -122,7 +122,7 @@ pub(crate) fn text(row: &Row, index: usize) -> Result<Option<&str>> {
     row.try_get(index).map_err(|_| other_tables(index))
 }
 
-fn other_tables(index: usize) -> Trouble {
+fn other_tables(index: usize) -> PostgresError {
     unreadable(format!("column {} has another type", index + 1)).advising(OTHER_TABLES)
 }
 
@@ -130,6 +130,6 @@ fn from_json<T: DeserializeOwned>(json: &str) -> Result<T> {
     serde_json::from_str(json).map_err(|error| unreadable(format!("a record or a note is damaged ({error})")))
 }
 
-fn unreadable(problem: String) -> Trouble {
-    Trouble::new(StoreErrorKind::Unreadable, problem)
+fn unreadable(problem: String) -> PostgresError {
+    PostgresError::new(StoreErrorKind::Unreadable, problem)
 }

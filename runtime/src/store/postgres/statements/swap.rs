@@ -9,11 +9,11 @@ use super::Statements;
 use super::prepared::{Parameter, text};
 use super::reply;
 use super::values;
-use super::values::{Appended, time};
+use super::values::{AppendedRecords, time};
 use crate::Timestamp;
 use crate::store::postgres::PostgresStore;
-use crate::store::postgres::trouble::Result;
-use crate::store::{Change, FenceChange, Look, Record, State, Swap, SwapReply, Swapped, Version};
+use crate::store::postgres::errors::Result;
+use crate::store::{Change, FenceChange, KeyState, Look, Record, Swap, SwapReply, Swapped, Version};
 
 /// After so many new keys that expire, those that have expired are removed.
 const SWEPT_AFTER: u32 = 32;
@@ -58,10 +58,11 @@ impl PostgresStore {
         };
         let state = change.state.as_deref();
         let [server, since, until] = state.map(values::holder).unwrap_or_default();
-        let (json, expires) = (state.map(State::to_json), state.and_then(|state| state.expires).map(time));
+        let (json, expires) = (state.map(KeyState::to_json), state.and_then(|state| state.expires).map(time));
         // Records are trimmed only when some are appended, as in `Record::swap`.
         let appends = state.is_some() && !change.records.is_empty();
-        let Appended { rows, runs_kept, skips_kept } = Appended::of(&change.records, change.keep);
+        let AppendedRecords { rows, runs_kept, skips_kept } =
+            AppendedRecords::of(&change.records, change.keep);
 
         let mut parameters = Vec::with_capacity(16);
         parameters.extend(self.named(key));

@@ -8,9 +8,9 @@ use tokio_postgres::SimpleQueryRow as Row;
 
 use super::prepared::text;
 use super::{Query, Statement};
-use crate::store::postgres::connection::Connection;
+use crate::store::postgres::connection::PostgresConnection;
+use crate::store::postgres::errors::{PostgresError, Result};
 use crate::store::postgres::statements;
-use crate::store::postgres::trouble::{Result, Trouble};
 use crate::util::backoff::up_to;
 
 /// How long the tables may take to make, while other servers wait to find them made.
@@ -21,13 +21,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
 pub(crate) struct Tables {
-    pub(crate) connection: Connection,
+    pub(crate) connection: PostgresConnection,
     pub(crate) schema: String,
     making: Arc<Mutex<()>>,
 }
 
 impl Tables {
-    pub(crate) fn new(connection: Connection, schema: &str) -> Self {
+    pub(crate) fn new(connection: PostgresConnection, schema: &str) -> Self {
         Self { connection, schema: schema.to_owned(), making: Arc::default() }
     }
 
@@ -63,7 +63,7 @@ impl Tables {
 
     /// Sends a statement once; once more if the tables had to be made.
     pub(crate) async fn send(&self, query: Query<'_>) -> Result<Vec<Row>> {
-        let is_missing = |result: &Result<_>| result.as_ref().is_err_and(Trouble::is_missing);
+        let is_missing = |result: &Result<_>| result.as_ref().is_err_and(PostgresError::is_missing);
         let mut result = query.rows(&self.connection).await;
         if is_missing(&result) {
             let _one_at_a_time = self.making.lock().await;

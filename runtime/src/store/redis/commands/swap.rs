@@ -6,7 +6,7 @@ use redis::{Cmd, RedisResult, Value, from_redis_value};
 
 use super::{look, script, token};
 use crate::Timestamp;
-use crate::store::redis::{RedisStore, trouble};
+use crate::store::redis::{RedisStore, errors};
 use crate::store::{
     FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped, to_ascii_json,
 };
@@ -58,7 +58,7 @@ impl RedisStore {
         let mut next = || parts.next().unwrap_or(Value::Nil);
         let now = look::time_of(next())?;
         let version = look::text_of(&next()).and_then(|version| version.parse().ok());
-        let version = version.ok_or_else(|| trouble::unreadable("the answer makes no sense"))?;
+        let version = version.ok_or_else(|| errors::unreadable("the answer makes no sense"))?;
         Ok(SwapReply::Swapped(Swapped { now, version, fence: from_redis_value(next())? }))
     }
 }

@@ -7,7 +7,7 @@ use redis::{ErrorKind, FromRedisValue, RedisResult, Value};
 
 use super::super::Record;
 use super::RedisStore;
-use super::topology::route::Route;
+use super::topology::router::Router;
 use crate::observe::finding;
 use crate::observe::finding::{Finding, FindingKind, LOOKED_AT};
 use FindingKind::{
@@ -67,7 +67,7 @@ impl RedisStore {
                  run INFO; allow it with +info +config|get",
             )]);
         };
-        let info = Info::read(&info);
+        let info = RedisInfo::read(&info);
         // Everything else is the primary's business.
         if let Some(message) = info.not_primary() {
             return Ok(vec![Finding::error(NotPrimary, message)]);
@@ -87,9 +87,10 @@ impl RedisStore {
                 )),
             }
         }
-        if info.get("cluster_enabled") == "1" && matches!(self.route, Route::One(_)) {
+        if info.get("cluster_enabled") == "1" && matches!(self.route, Router::One(_)) {
             let cluster: Option<String> = ask(&mut connection, &["CLUSTER", "INFO"]).await?;
-            let nodes = cluster.and_then(|cluster| Info::read(&cluster).number("cluster_size")).unwrap_or(1);
+            let nodes =
+                cluster.and_then(|cluster| RedisInfo::read(&cluster).number("cluster_size")).unwrap_or(1);
             let (judge, harm): (fn(_, _) -> _, _) = if nodes > 1 {
                 (Finding::error, format!("of {nodes} nodes the jobs of {} would never run", nodes - 1))
             } else {
@@ -133,9 +134,9 @@ fn is_unreadable(record: &Value) -> bool {
 }
 
 /// What `INFO` says, by name.
-struct Info<'a>(HashMap<&'a str, &'a str>);
+struct RedisInfo<'a>(HashMap<&'a str, &'a str>);
 
-impl<'a> Info<'a> {
+impl<'a> RedisInfo<'a> {
     fn read(text: &'a str) -> Self {
         Self(text.lines().filter_map(|line| line.trim_end().split_once(':')).collect())
     }

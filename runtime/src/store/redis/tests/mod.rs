@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use super::super::{
-    Change, FenceChange, JobRecord, Lock, LockChange, Look, Note, Record, Skip, SkipRecord, State, Store,
-    StoreErrorKind, Swap, SwapReply, Topic, Version,
+    Change, FenceChange, JobRecord, KeyState, LockChange, Look, Note, Record, SharedLock, Skip, SkipRecord,
+    Store, StoreErrorKind, Swap, SwapReply, Topic, Version,
 };
 use super::RedisStore;
 use crate::Timestamp;
@@ -84,8 +84,8 @@ impl Drop for Server {
 }
 
 /// A state that stays, and is told from others by its number.
-fn state(number: i64) -> Arc<State> {
-    Arc::new(State { expires: None, reset_fence: Some(number), ..State::default() })
+fn state(number: i64) -> Arc<KeyState> {
+    Arc::new(KeyState { expires: None, reset_fence: Some(number), ..KeyState::default() })
 }
 
 fn swap(look: &Look, change: Change) -> Swap {
@@ -205,7 +205,7 @@ async fn foreign_locks_are_seen_and_compared() {
     set.exec_async(&mut server.connection().await.unwrap()).await.unwrap();
     for (key, expires) in [("hash", false), ("text", true), ("bytes", false)] {
         let look = store.look(key).await.unwrap();
-        let foreign: Lock = look.lock.clone().unwrap_or_else(|| panic!("no lock of {key}"));
+        let foreign: SharedLock = look.lock.clone().unwrap_or_else(|| panic!("no lock of {key}"));
         assert_eq!((look.version, foreign.until.is_some()), (None, expires), "{key}");
         let unlocked = Look { lock: None, ..look.clone() };
         let SwapReply::Changed(changed) = store.swap(key, &swap(&unlocked, claim(1))).await.unwrap() else {
@@ -288,7 +288,7 @@ async fn record_expires_after_its_instant_and_not_at_once() {
     let server = Server::start(&[]).await;
     let store = server.store();
     let look = store.look("key").await.unwrap();
-    let expiring = |expires| Arc::new(State { expires: Some(expires), ..State::default() });
+    let expiring = |expires| Arc::new(KeyState { expires: Some(expires), ..KeyState::default() });
     let past = Change { state: Some(expiring(Timestamp::from_micros(0))), ..claim(1) };
     swapped(&store, "key", &swap(&look, past)).await;
     let look = store.look("key").await.unwrap();
@@ -363,11 +363,11 @@ async fn listener_is_notified_only_by_swaps_that_notify() {
     let look = store.look("key").await.unwrap();
     swapped(&store, "key", &swap(&look, claim(1))).await;
     let patience = Duration::from_millis(100);
-    assert!(tokio::time::timeout(patience, listener.freed()).await.is_err());
+    assert!(tokio::time::timeout(patience, listener.notified()).await.is_err());
     for number in 2..4 {
         let look = store.look("key").await.unwrap();
         swapped(&store, "key", &swap(&look, Change { notify: true, ..claim(number) })).await;
-        assert!(tokio::time::timeout(Duration::from_secs(5), listener.freed()).await.unwrap());
+        assert!(tokio::time::timeout(Duration::from_secs(5), listener.notified()).await.unwrap());
     }
 }
 
@@ -431,7 +431,7 @@ async fn listed_permissions_are_enough() {
     let won = Change { lock: set_lock, records: vec![skip(1)], keep: 1, notify: true, ..claim(1) };
     swapped(&store, "key", &swap(&look, won)).await;
     let look = store.look("key").await.unwrap();
-    let expiring = Arc::new(State::default());
+    let expiring = Arc::new(KeyState::default());
     let ended = Change { state: Some(expiring), lock: LockChange::Delete, ..Change::default() };
     swapped(&store, "key", &swap(&look, ended)).await;
     assert_eq!(store.records("key").await.unwrap().skips.len(), 1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Need, Subject, Tampering};
+use super::{AccessFuture, Capability, Subject};
 
 mod fences;
 mod lists;
@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Promise {
     name: &'static str,
-    need: Option<Need>,
-    prove: for<'a> fn(&'a Subject) -> Tampering<'a>,
+    need: Option<Capability>,
+    prove: for<'a> fn(&'a Subject) -> AccessFuture<'a>,
 }
 
 macro_rules! table {
@@ -51,7 +51,7 @@ static PROMISES: &[Promise] = crate::__every_promise! { [table] };
 ///
 /// With the name of every promise that is not kept, and what the store answered. Also if `without` is wrong: what it
 /// does not name must be there, and what it names must not.
-pub async fn contract(open: impl AsyncFn() -> Subject, without: &[Need]) {
+pub async fn contract(open: impl AsyncFn() -> Subject, without: &[Capability]) {
     let report = Report::on(open).await;
     println!("{} promises are kept", report.kept);
     for (need, promises) in &report.left_out {
@@ -77,7 +77,7 @@ pub fn prove(promise: &str, open: impl AsyncFn() -> Subject) {
 }
 
 impl Promise {
-    fn lacks(&self, subject: &Subject) -> Option<Need> {
+    fn lacks(&self, subject: &Subject) -> Option<Capability> {
         self.need.filter(|need| !subject.can(*need))
     }
 
@@ -91,7 +91,7 @@ impl Promise {
 #[derive(Default)]
 struct Report {
     kept: usize,
-    left_out: BTreeMap<Need, Vec<&'static str>>,
+    left_out: BTreeMap<Capability, Vec<&'static str>>,
     broken: Vec<(&'static str, String)>,
 }
 
@@ -123,22 +123,22 @@ impl Report {
         report
     }
 
-    fn problems(&self, without: &[Need]) -> Vec<String> {
+    fn problems(&self, without: &[Capability]) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, answer) in &self.broken {
             problems.push(format!("{name} is not kept: {answer}"));
         }
-        for need in Need::ALL {
+        for need in Capability::ALL {
             let (left_out, remedy) = (self.left_out.get(&need), need.remedy());
             match left_out {
                 Some(promises) if !without.contains(&need) => problems.push(format!(
                     "{} promises could not be put to the test without {need} (see `{remedy}`, or say that the \
-                     subject has none by `&[Need::{need:?}]`): {}",
+                     subject has none by `&[Capability::{need:?}]`): {}",
                     promises.len(),
                     promises.join(", ")
                 )),
                 None if without.contains(&need) => problems.push(format!(
-                    "nothing was left out for `Need::{need:?}`: the subject has {need}, so do not name it"
+                    "nothing was left out for `Capability::{need:?}`: the subject has {need}, so do not name it"
                 )),
                 _ => {}
             }

@@ -1,11 +1,11 @@
-//! Registration: since when a job is known, and by which schedule. Nothing was missed before.
+//! RegisteredSchedule: since when a job is known, and by which schedule. Nothing was missed before.
 
 use std::time::Duration;
 
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::schedule::Missed;
-use crate::store::{Claim, ClaimReply, Registered, TickClaim};
+use crate::store::{Claim, ClaimReply, RegisteredSchedule, TickClaim};
 
 use crate::store::decide::tests::{bench, subject};
 use crate::testing::store::bench::{
@@ -25,9 +25,9 @@ fn veteran(server: &str, schedule: &str, tick: Timestamp) -> Claim {
     claim_with(server, LONG, TickClaim { schedule: schedule.into(), ..ask(tick) })
 }
 
-fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) -> Registered {
+fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) -> RegisteredSchedule {
     let (schedule, server) = (schedule.to_owned(), server.to_owned());
-    Registered { schedule, at, server, begun: at.minus(known_for), used: at, runs_missed_since: None }
+    RegisteredSchedule { schedule, at, server, begun: at.minus(known_for), used: at, runs_missed_since: None }
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use redis::RedisResult;
 use tokio::task::JoinSet;
 
 /// What to do if two answers are given equally often.
-pub(crate) enum Tie {
+pub(crate) enum TieBreak {
     /// Either is as good.
     TakeEither,
     /// A wrong one would do harm.
@@ -15,7 +15,7 @@ pub(crate) enum Tie {
 }
 
 /// What most of them say, as soon as more than half say the same; else what is said most often once all have spoken.
-pub(crate) async fn agree<T, F>(asked: Vec<F>, tie: Tie) -> Option<RedisResult<T>>
+pub(crate) async fn agree<T, F>(asked: Vec<F>, tie: TieBreak) -> Option<RedisResult<T>>
 where
     T: Clone + Eq + Hash + Send + 'static,
     F: Future<Output = RedisResult<T>> + Send + 'static,
@@ -40,7 +40,9 @@ where
     let Some(most) = votes.values().max().copied() else { return trouble.map(Err) };
     let mut most_named = votes.into_iter().filter(|(_, count)| *count == most).map(|(answer, _)| answer);
     match (most_named.next(), most_named.next(), tie) {
-        (_, Some(_), Tie::Refuse) => Some(Err(std::io::Error::other("those who answer disagree").into())),
+        (_, Some(_), TieBreak::Refuse) => {
+            Some(Err(std::io::Error::other("those who answer disagree").into()))
+        }
         (first, ..) => first.map(Ok),
     }
 }

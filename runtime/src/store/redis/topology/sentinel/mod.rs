@@ -8,11 +8,11 @@
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ConnectionAddr, ErrorKind, RedisResult, Role};
 
-use super::quorum::{Tie, agree};
+use super::quorum::{TieBreak, agree};
 use super::slots::Node;
 use crate::store::net::timeouts::Timeouts;
 use crate::store::redis::connection::open;
-use crate::store::redis::trouble;
+use crate::store::redis::errors;
 
 pub(crate) struct Sentinels {
     pub(crate) sentinels: Vec<Client>,
@@ -32,16 +32,16 @@ impl Sentinels {
                 question.query_async::<Option<Node>>(&mut connection).await
             }
         });
-        let refusal = match agree(asked.collect(), Tie::Refuse).await {
+        let refusal = match agree(asked.collect(), TieBreak::Refuse).await {
             Some(Ok(Some(node))) => return Ok(node),
-            Some(Err(error)) if trouble::kind_of(&error).may_pass() => return Err(error),
+            Some(Err(error)) if errors::kind_of(&error).may_pass() => return Err(error),
             Some(Err(error)) => {
-                let why = trouble::describe(&error);
+                let why = errors::describe(&error);
                 format!("a sentinel refuses: {why}; its own password is `sentinel_password`")
             }
             Some(Ok(None)) | None => format!("no sentinel knows a master named `{}`", self.name),
         };
-        Err(trouble::own(ErrorKind::MasterNameNotFoundBySentinel, refusal))
+        Err(errors::own(ErrorKind::MasterNameNotFoundBySentinel, refusal))
     }
 }
 

@@ -11,9 +11,9 @@ pub(crate) type Node = (String, u16);
 
 /// The slots as some node of the cluster knows them: first, last, and the node that has them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Slots(Vec<(u16, u16, Node)>);
+pub(crate) struct SlotMap(Vec<(u16, u16, Node)>);
 
-impl Slots {
+impl SlotMap {
     /// Reads the answer to `CLUSTER SLOTS` of a node that was reached at `asked`.
     pub(crate) fn read(answer: &Value, asked: &str) -> Option<Self> {
         let Value::Array(ranges) = answer else { return None };

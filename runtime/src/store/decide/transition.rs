@@ -8,10 +8,10 @@ use std::time::Duration;
 use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
-use super::super::state::as_micros;
+use super::super::key_state::as_micros;
 use super::super::{
-    Change, Done, Ending, Gap, Holder, JobRecord, Kind, Lease, Lock, LockChange, Look, Mark, RunOutcome,
-    RunRecord, Started, State,
+    Change, DoneMark, Ending, Gap, Holder, JobRecord, KeyState, Lease, LeaseKind, LockChange, Look,
+    RunOutcome, RunRecord, SharedLock, StartedTick, TickMark,
 };
 use super::{Decision, UNKNOWN_FENCE, expiry};
 
@@ -19,29 +19,29 @@ use super::{Decision, UNKNOWN_FENCE, expiry};
 const KEPT_GAPS: usize = 16;
 
 /// The state of a look, without what has expired, and a change of it.
-pub(super) struct Draft<'a> {
+pub(super) struct Transition<'a> {
     pub(super) now: Timestamp,
     /// The fence of the newest lease in the record.
     pub(super) fence: i64,
     /// The lock that other programs see.
-    pub(super) lock: Option<&'a Lock>,
-    state: Cow<'a, State>,
+    pub(super) lock: Option<&'a SharedLock>,
+    state: Cow<'a, KeyState>,
     state_changed: bool,
     pub(super) change: Change,
 }
 
-impl Deref for Draft<'_> {
-    type Target = State;
+impl Deref for Transition<'_> {
+    type Target = KeyState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &KeyState {
         &self.state
     }
 }
 
-impl<'a> Draft<'a> {
+impl<'a> Transition<'a> {
     pub(super) fn new(look: &'a Look) -> Self {
         let now = look.now;
-        let mut draft = Self {
+        let mut transition = Self {
             now,
             fence: look.fence,
             lock: look.lock.as_ref().filter(|lock| lock.until.is_none_or(|until| until > now)),
@@ -49,19 +49,19 @@ impl<'a> Draft<'a> {
             state_changed: false,
             change: Change::default(),
         };
-        if draft.expires.is_some_and(|expires| expires <= now) {
+        if transition.expires.is_some_and(|expires| expires <= now) {
             // An expired record is none, also if the store has not removed it yet.
-            draft.state = Cow::Owned(State::default());
-            draft.fence = 0;
+            transition.state = Cow::Owned(KeyState::default());
+            transition.fence = 0;
         }
-        if let Some(newest) = draft.slots.iter().position(|slot| slot.fence == UNKNOWN_FENCE) {
-            draft.state.to_mut().slots[newest].fence = draft.fence;
+        if let Some(newest) = transition.slots.iter().position(|slot| slot.fence == UNKNOWN_FENCE) {
+            transition.state.to_mut().slots[newest].fence = transition.fence;
         }
-        draft
+        transition
     }
 
     /// The state, to be changed.
-    pub(super) fn edit(&mut self) -> &mut State {
+    pub(super) fn edit(&mut self) -> &mut KeyState {
         self.state_changed = true;
         self.state.to_mut()
     }
@@ -99,7 +99,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The lock, if it is not that of the last claimant.
-    pub(super) fn foreign_lock(&self) -> Option<&Lock> {
+    pub(super) fn foreign_lock(&self) -> Option<&SharedLock> {
         let claimant = self.claimant.as_ref().map(|lease| &lease.token);
         self.lock.filter(|lock| Some(&lock.token) != claimant)
     }
@@ -122,9 +122,9 @@ impl<'a> Draft<'a> {
     }
 
     /// The record of a job stays. Of another key it stays for one ttl after its lease.
-    pub(super) fn outlive(&mut self, kind: Kind, ttl: Duration) {
+    pub(super) fn outlive(&mut self, kind: LeaseKind, ttl: Duration) {
         match kind {
-            Kind::Run => self.edit().expires = None,
+            LeaseKind::Run => self.edit().expires = None,
             _ => self.stay_until(expiry(self.now, ttl.saturating_mul(2))),
         }
     }
@@ -135,7 +135,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The tick that was started last, if it is this one.
-    pub(super) fn started_at(&self, tick: Timestamp) -> Option<Started> {
+    pub(super) fn started_at(&self, tick: Timestamp) -> Option<StartedTick> {
         self.started.filter(|started| started.tick == tick)
     }
 
@@ -152,7 +152,7 @@ impl<'a> Draft<'a> {
     pub(super) fn mark_done(&mut self, end: &Ending) {
         if let Some(done_for) = end.done_for {
             let until = expiry(self.now, done_for);
-            self.edit().done = Some(Done { at: self.now, until });
+            self.edit().done = Some(DoneMark { at: self.now, until });
             self.stay_until(until);
         }
     }
@@ -162,7 +162,7 @@ impl<'a> Draft<'a> {
         let Some(tick) = lease.tick else { return };
         let reset = self.reset_fence.is_some_and(|reset| lease.fence <= reset);
         if !reset && self.mark.as_ref().is_none_or(|mark| mark.tick < tick) {
-            let mark = Mark { tick, skip: None, server: lease.server.clone(), at: self.now };
+            let mark = TickMark { tick, skip: None, server: lease.server.clone(), at: self.now };
             self.edit().mark = Some(mark);
             self.edit().expires = None;
         }
@@ -188,7 +188,7 @@ impl<'a> Draft<'a> {
 
     /// Appends the record of a run, and counts it. Manual locks leave no records.
     pub(super) fn record_run(&mut self, run: &Lease, ended: Timestamp, end: &Ending) {
-        if run.kind == Kind::Run {
+        if run.kind == LeaseKind::Run {
             let record = self.count(run, ended, end);
             self.change.keep = end.remember;
             self.change.records.push(JobRecord::Run(record));

@@ -8,23 +8,23 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use crate::job::outcome::BoxError;
 use crate::store::StoreErrorKind;
-use crate::store::net::os_error;
-use crate::store::net::shared::Blame;
+use crate::store::net::connection::Fault;
+use crate::store::net::errors;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
 use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable, Untrusted};
 
-pub(super) type Result<T, E = Trouble> = std::result::Result<T, E>;
+pub(super) type Result<T, E = PostgresError> = std::result::Result<T, E>;
 
 /// What went wrong in one exchange. Never with a password: neither the client nor the server repeats it.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct PostgresError {
     pub(super) kind: StoreErrorKind,
     pub(super) words: String,
     code: Option<SqlState>,
 }
 
-impl Trouble {
+impl PostgresError {
     pub(super) fn new(kind: StoreErrorKind, words: impl Into<String>) -> Self {
         Self { kind, words: words.into(), code: None }
     }
@@ -58,12 +58,12 @@ impl Trouble {
         self.code.is_some() && self.kind == TimedOut
     }
 
-    pub(super) fn blame(&self) -> Blame {
+    pub(super) fn fault(&self) -> Fault {
         match (&self.code, self.kind) {
-            (_, Unreachable | Untrusted) | (None, Refused) => Blame::Broken,
-            (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Blame::Broken,
-            (None, TimedOut) => Blame::Silent,
-            _ => Blame::None,
+            (_, Unreachable | Untrusted) | (None, Refused) => Fault::Broken,
+            (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Fault::Broken,
+            (None, TimedOut) => Fault::Silent,
+            _ => Fault::None,
         }
     }
 
@@ -80,13 +80,13 @@ impl Trouble {
     }
 }
 
-impl From<tokio_postgres::Error> for Trouble {
+impl From<tokio_postgres::Error> for PostgresError {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::from(&error)
     }
 }
 
-impl From<&tokio_postgres::Error> for Trouble {
+impl From<&tokio_postgres::Error> for PostgresError {
     fn from(error: &tokio_postgres::Error) -> Self {
         if let Some(server) = error.as_db_error() {
             return Self::told_by(server);
@@ -99,7 +99,7 @@ impl From<&tokio_postgres::Error> for Trouble {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
-        let (kind, words) = match os_error::find(error) {
+        let (kind, words) = match errors::find(error) {
             _ if words.contains("server does not support TLS") => {
                 let advice = "set `ssl = on` there, or write sslmode=disable if nobody can listen between";
                 (Untrusted, format!("the server does not speak TLS: {advice}"))
@@ -115,7 +115,7 @@ impl From<&tokio_postgres::Error> for Trouble {
                 (Refused, format!("{cause}: it is a standby, or read-only"))
             }
             Some(cause) if cause.kind() == io::ErrorKind::TimedOut => (TimedOut, words),
-            Some(cause) => match os_error::advice(cause) {
+            Some(cause) => match errors::advice(cause) {
                 Some(advice) => (Unreachable, format!("{words}: {advice}")),
                 None => (Unreachable, words),
             },
@@ -127,9 +127,9 @@ impl From<&tokio_postgres::Error> for Trouble {
 }
 
 /// What a source says that lends nothing.
-impl From<BoxError> for Trouble {
+impl From<BoxError> for PostgresError {
     fn from(error: BoxError) -> Self {
-        match os_error::find_in::<tokio_postgres::Error>(error.as_ref()) {
+        match errors::find_in::<tokio_postgres::Error>(error.as_ref()) {
             Some(known) => Self::from(known),
             None => Self::new(Unreachable, error.to_string()),
         }

@@ -9,7 +9,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::reconnect::Redial;
+use super::reconnect::ReconnectBackoff;
 use crate::util::lock;
 
 /// A set-up that takes longer may have fallen silent, and a second one begins. Most connections are open by then, and a
@@ -17,19 +17,19 @@ use crate::util::lock;
 const LONG: Duration = Duration::from_millis(300);
 
 /// How a client opens a connection, and which errors speak against one.
-pub(crate) trait Dial: Clone + Send + 'static {
+pub(crate) trait Connect: Clone + Send + 'static {
     type Connection: Clone + Send + Sync + 'static;
     type Error: Clone + Send + Sync + 'static;
 
-    fn dial(self) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
+    fn connect(self) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
 
     /// The runtime that opened the connection went away before it was open.
     fn abandoned() -> Self::Error;
 
-    fn blame(error: &Self::Error) -> Blame;
+    fn fault(error: &Self::Error) -> Fault;
 
     /// What it says about a connection that somebody no longer waits for its answer.
-    const IF_ABANDONED: Blame = Blame::Silent;
+    const FAULT_IF_DROPPED: Fault = Fault::Silent;
 
     /// Whether a connection is known to be over before anybody tries it.
     fn is_closed(_connection: &Self::Connection) -> bool {
@@ -39,7 +39,7 @@ pub(crate) trait Dial: Clone + Send + 'static {
 
 /// What an error says about the connection it came over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Blame {
+pub(crate) enum Fault {
     /// Another one would fare no better.
     None,
     /// It was silent: that speaks against it unless it answered somebody else meanwhile.
@@ -49,48 +49,48 @@ pub(crate) enum Blame {
 }
 
 /// Opens the connection when it is needed, once for all callers who wait for it.
-pub(crate) struct Shared<D: Dial> {
-    line: Mutex<Line<D>>,
+pub(crate) struct SharedConnection<C: Connect> {
+    slot: Mutex<ConnectionSlot<C>>,
     /// Tells those who sit out a pause that a connection is being opened.
-    dialled: Notify,
+    attempted: Notify,
     /// How often the server has answered.
     answers: AtomicU64,
 }
 
-struct Line<D: Dial> {
+struct ConnectionSlot<C: Connect> {
     /// The connection, and since when it is being opened.
-    current: Option<(Opening<D>, Instant)>,
-    redial: Redial,
+    current: Option<(ConnectionState<C>, Instant)>,
+    backoff: ReconnectBackoff,
 }
 
 /// A connection that is being opened, is open, or could not be opened. The channel is its identity.
-type Opening<D> = watch::Receiver<Option<Result<<D as Dial>::Connection, <D as Dial>::Error>>>;
+type ConnectionState<C> = watch::Receiver<Option<Result<<C as Connect>::Connection, <C as Connect>::Error>>>;
 
-impl<D: Dial> Shared<D> {
+impl<C: Connect> SharedConnection<C> {
     pub(crate) fn new() -> Self {
-        let line = Line { current: None, redial: Redial::new() };
-        Self { line: Mutex::new(line), dialled: Notify::new(), answers: AtomicU64::new(0) }
+        let slot = ConnectionSlot { current: None, backoff: ReconnectBackoff::new() };
+        Self { slot: Mutex::new(slot), attempted: Notify::new(), answers: AtomicU64::new(0) }
     }
 
-    /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
+    /// Runs one exchange over the shared connection, and gives the connection up if it is to fault.
     pub(crate) async fn exchange<T, F>(
         &self,
-        dial: &D,
-        talk: impl FnOnce(D::Connection) -> F,
-    ) -> Result<T, D::Error>
+        connector: &C,
+        talk: impl FnOnce(C::Connection) -> F,
+    ) -> Result<T, C::Error>
     where
-        F: Future<Output = Result<T, D::Error>>,
+        F: Future<Output = Result<T, C::Error>>,
     {
-        let mut opening = self.opening(dial).await;
+        let mut opening = self.opening(connector).await;
         let opened = opening.wait_for(Option::is_some).await.ok().and_then(|opened| opened.clone());
         // Whoever leaves without an answer, by an error or by no longer waiting, has no reason to trust
         // the connection, unless it answered somebody else meanwhile.
         let answers = self.answers.load(Ordering::Relaxed);
-        let mut suspicion = Suspicion { of: &opening, on: self, answers, blame: D::IF_ABANDONED };
-        let opened = opened.unwrap_or_else(|| Err(D::abandoned()));
-        let connection = opened.inspect_err(|_| suspicion.blame = Blame::Broken)?;
+        let mut guard = ExchangeGuard { of: &opening, on: self, answers, fault: C::FAULT_IF_DROPPED };
+        let opened = opened.unwrap_or_else(|| Err(C::abandoned()));
+        let connection = opened.inspect_err(|_| guard.fault = Fault::Broken)?;
         let result = talk(connection).await;
-        suspicion.blame = result.as_ref().err().map_or(Blame::None, D::blame);
+        guard.fault = result.as_ref().err().map_or(Fault::None, C::fault);
         if result.is_ok() {
             self.answers.fetch_add(1, Ordering::Relaxed);
         }
@@ -100,80 +100,80 @@ impl<D: Dial> Shared<D> {
     /// Opens another connection when the next one is needed, and without a pause: nothing speaks against it.
     #[cfg(feature = "redis")]
     pub(crate) fn forget(&self) {
-        lock(&self.line).current = None;
+        lock(&self.slot).current = None;
     }
 
     /// The connection that there is, or else a new one, when it is time for it.
-    async fn opening(&self, dial: &D) -> Opening<D> {
+    async fn opening(&self, connector: &C) -> ConnectionState<C> {
         loop {
-            let (until, dialled) = match self.opening_or_pause(dial) {
+            let (until, attempted) = match self.opening_or_pause(connector) {
                 Ok(opening) => return opening,
                 Err(pause) => pause,
             };
-            let impatience = Impatience(self);
+            let guard = PauseGuard(self);
             tokio::select! {
                 () = sleep_until(until) => {}
-                () = dialled => {}
+                () = attempted => {}
             }
-            std::mem::forget(impatience);
+            std::mem::forget(guard);
         }
     }
 
     /// `Err` while it is too early for another attempt: until when, unless one is made before.
-    fn opening_or_pause(&self, dial: &D) -> Result<Opening<D>, (Instant, Notified<'_>)> {
-        let mut line = lock(&self.line);
-        line.hang_up_if(
-            |opening| matches!(&*opening.borrow(), Some(Ok(connection)) if D::is_closed(connection)),
+    fn opening_or_pause(&self, connector: &C) -> Result<ConnectionState<C>, (Instant, Notified<'_>)> {
+        let mut slot = lock(&self.slot);
+        slot.drop_if(
+            |opening| matches!(&*opening.borrow(), Some(Ok(connection)) if C::is_closed(connection)),
         );
-        if let Some((opening, _)) = &line.current {
+        if let Some((opening, _)) = &slot.current {
             return Ok(opening.clone());
         }
-        if let Some(until) = line.redial.not_before() {
-            return Err((until, self.dialled.notified()));
+        if let Some(until) = slot.backoff.not_before() {
+            return Err((until, self.attempted.notified()));
         }
         let (opened, opening) = watch::channel(None);
-        let dial = dial.clone();
+        let connector = connector.clone();
         // In a task of its own, so that it survives a caller who gives up.
         tokio::spawn(async move {
-            let result = first_of_two(move || dial.clone().dial()).await;
+            let result = first_of_two(move || connector.clone().connect()).await;
             let _nobody_waits_any_longer = opened.send(Some(result));
         });
-        line.current = Some((opening.clone(), Instant::now()));
-        self.dialled.notify_waiters();
+        slot.current = Some((opening.clone(), Instant::now()));
+        self.attempted.notify_waiters();
         Ok(opening)
     }
 }
 
-impl<D: Dial> Line<D> {
-    fn hang_up_if(&mut self, over: impl FnOnce(&Opening<D>) -> bool) {
+impl<C: Connect> ConnectionSlot<C> {
+    fn drop_if(&mut self, over: impl FnOnce(&ConnectionState<C>) -> bool) {
         if let Some((opening, since)) = self.current.take_if(|(opening, _)| over(opening)) {
             let was_open = matches!(&*opening.borrow(), Some(Ok(_)));
-            self.redial.lost(was_open.then(|| since.elapsed()));
+            self.backoff.lost(was_open.then(|| since.elapsed()));
         }
     }
 }
 
 /// A caller who sits out a pause; dropped if that takes longer than the caller has time.
-struct Impatience<'a, D: Dial>(&'a Shared<D>);
+struct PauseGuard<'a, C: Connect>(&'a SharedConnection<C>);
 
-impl<D: Dial> Drop for Impatience<'_, D> {
+impl<C: Connect> Drop for PauseGuard<'_, C> {
     fn drop(&mut self) {
-        lock(&self.0.line).redial.hurry();
+        lock(&self.0.slot).backoff.shorten();
     }
 }
 
-struct Suspicion<'a, D: Dial> {
-    of: &'a Opening<D>,
-    on: &'a Shared<D>,
+struct ExchangeGuard<'a, C: Connect> {
+    of: &'a ConnectionState<C>,
+    on: &'a SharedConnection<C>,
     answers: u64,
-    blame: Blame,
+    fault: Fault,
 }
 
-impl<D: Dial> Drop for Suspicion<'_, D> {
+impl<C: Connect> Drop for ExchangeGuard<'_, C> {
     fn drop(&mut self) {
         let silent = self.on.answers.load(Ordering::Relaxed) == self.answers;
-        if self.blame == Blame::Broken || (self.blame == Blame::Silent && silent) {
-            lock(&self.on.line).hang_up_if(|current| current.same_channel(self.of));
+        if self.fault == Fault::Broken || (self.fault == Fault::Silent && silent) {
+            lock(&self.on.slot).drop_if(|current| current.same_channel(self.of));
         }
     }
 }

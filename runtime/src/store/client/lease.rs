@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Answer, Outstanding, Requests, record_key};
+use super::{StoreClient, TimedReply, UnansweredSwaps, record_key};
 use crate::store::decide::UNKNOWN_FENCE;
 use crate::store::{
-    Change, Claim, ClaimReply, Ending, ExtendReply, Lease, Lock, Look, ReleaseReply, StoreError, Swapped,
-    Verdict, What, decide,
+    Change, Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, ExtendReply, Lease, Look, ReleaseReply,
+    SharedLock, StoreError, Swapped, decide,
 };
 
 /// A record as this process wrote it last: the next swap needs no look, if nothing has changed since.
 #[derive(Clone, Debug)]
-pub(crate) struct Cached {
+pub(crate) struct CachedRecord {
     look: Look,
     received: Instant,
 }
 
-impl Cached {
-    pub(super) fn new(swapped: Swapped, lock: Option<Lock>, change: Change) -> Option<Self> {
+impl CachedRecord {
+    pub(super) fn new(swapped: Swapped, lock: Option<SharedLock>, change: Change) -> Option<Self> {
         let Swapped { now, version, fence } = swapped;
         let lock = change.lock.apply(lock);
         let look = Look { now, version: Some(version), fence, state: change.state?, lock };
@@ -32,20 +32,21 @@ impl Cached {
     }
 }
 
-impl Requests<'_> {
+impl StoreClient<'_> {
     /// Claims a key. `is_new` if this is the claim's first question, and the key probably free: then it is the swap itself.
     pub(crate) async fn claim(
         &self,
         key: &str,
         claim: &Claim,
         is_new: bool,
-        outstanding: &mut Outstanding,
-    ) -> Result<Answer<Verdict>, StoreError> {
+        outstanding: &mut UnansweredSwaps,
+    ) -> Result<TimedReply<ClaimAnswer>, StoreError> {
         let key = &*record_key(key, claim.what.kind());
         let _turn = self.turn(key, claim.what.kind()).await;
-        let is_first = is_new && matches!(claim.what, What::Lock | What::Once | What::Leader);
+        let is_first =
+            is_new && matches!(claim.what, ClaimPurpose::Lock | ClaimPurpose::Once | ClaimPurpose::Leader);
         let expected = is_first.then(|| Look::nothing(self.time.now()));
-        let is_won = |verdict: &Verdict| matches!(verdict.decision, ClaimReply::Won(_));
+        let is_won = |verdict: &ClaimAnswer| matches!(verdict.decision, ClaimReply::Won(_));
         let mut answer = self
             .decide("claim", key, expected, outstanding, is_won, |look| decide::claim(look, claim))
             .await?;
@@ -64,7 +65,7 @@ impl Requests<'_> {
         key: &str,
         lease: &Lease,
         end: &Ending,
-        outstanding: &mut Outstanding,
+        outstanding: &mut UnansweredSwaps,
     ) -> Result<Option<Duration>, StoreError> {
         let look = self.look("release", &record_key(key, lease.kind)).await?;
         outstanding.compare(&look, self.within);
@@ -80,11 +81,11 @@ impl Requests<'_> {
         &self,
         key: &str,
         lease: &Lease,
-        cached: Option<&Cached>,
-    ) -> Result<Answer<ExtendReply>, StoreError> {
-        let expected = cached.map(Cached::look);
+        cached: Option<&CachedRecord>,
+    ) -> Result<TimedReply<ExtendReply>, StoreError> {
+        let expected = cached.map(CachedRecord::look);
         let is_kept = |reply: &ExtendReply| matches!(reply, ExtendReply::Kept { .. });
-        let (key, nothing) = (&record_key(key, lease.kind), &mut Outstanding::default());
+        let (key, nothing) = (&record_key(key, lease.kind), &mut UnansweredSwaps::default());
         self.decide("extend", key, expected, nothing, is_kept, |look| decide::extend(look, lease)).await
     }
 
@@ -94,15 +95,15 @@ impl Requests<'_> {
         key: &str,
         lease: &Lease,
         end: &Ending,
-        cached: Option<&Cached>,
-    ) -> Result<Answer<ReleaseReply>, StoreError> {
+        cached: Option<&CachedRecord>,
+    ) -> Result<TimedReply<ReleaseReply>, StoreError> {
         let key = &*record_key(key, lease.kind);
         let _turn = self.turn(key, lease.kind).await;
         // How long work counts as done is counted from the store's own time.
-        let expected = cached.filter(|_| end.done_for.is_none()).map(Cached::look);
+        let expected = cached.filter(|_| end.done_for.is_none()).map(CachedRecord::look);
         let is_released = |reply: &ReleaseReply| *reply == ReleaseReply::Released;
         let (nothing, decide) =
-            (&mut Outstanding::default(), |look: &Look| decide::release(look, lease, end));
+            (&mut UnansweredSwaps::default(), |look: &Look| decide::release(look, lease, end));
         self.decide("release", key, expected, nothing, is_released, decide).await
     }
 }

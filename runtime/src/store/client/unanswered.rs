@@ -8,13 +8,13 @@ use crate::store::{Look, Swap, Version};
 
 /// Swaps of a claim that were sent and not answered: they may have been applied, and may yet be.
 #[derive(Debug, Default)]
-pub(crate) struct Outstanding {
+pub(crate) struct UnansweredSwaps {
     token: Arc<str>,
-    pub(super) sent: Option<Sent>,
+    pub(super) sent: Option<SentSwaps>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentSwaps {
     /// The version that the newest one expects: it was shown, so those that expect another one come too late. `None` if one
     /// expects no record.
     expected: Option<Version>,
@@ -23,7 +23,7 @@ pub(super) struct Sent {
     is_one_of_several: bool,
 }
 
-impl Outstanding {
+impl UnansweredSwaps {
     /// Nothing was sent with this token yet.
     pub(crate) fn of(token: Arc<str>) -> Self {
         Self { token, sent: None }
@@ -37,7 +37,7 @@ impl Outstanding {
         // Every claim has a limit, and nothing else is given back.
         let Some(not_after) = swap.change.not_after else { return };
         let (expected, earlier) = (swap.expected, self.sent);
-        self.sent = Some(Sent {
+        self.sent = Some(SentSwaps {
             expected: expected.filter(|_| earlier.is_none_or(|earlier| earlier.expected.is_some())),
             not_after: earlier.map_or(not_after, |earlier| earlier.not_after.max(not_after)),
             is_one_of_several: earlier.is_some(),
@@ -65,7 +65,7 @@ impl Outstanding {
     /// How long until it has to be asked what they won: as soon as their time is over, and once more when no commit can be on
     /// its way. `None` if nothing is outstanding.
     pub(super) fn ask_again_after(&self, now: Timestamp, within: Duration) -> Option<Duration> {
-        let Sent { not_after, .. } = self.sent?;
+        let SentSwaps { not_after, .. } = self.sent?;
         let over = if now > not_after { not_after.plus(within) } else { not_after };
         Some(over.since(now) + Duration::from_millis(1))
     }

@@ -6,8 +6,8 @@ use redis::{ConnectionAddr, ErrorKind, RedisError, make_extension_error};
 
 use super::commands::script::Script;
 use crate::store::StoreErrorKind;
-use crate::store::net::os_error;
-use crate::store::net::shared::Blame;
+use crate::store::net::connection::Fault;
+use crate::store::net::errors;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
 use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable};
@@ -17,24 +17,24 @@ const FORBIDDEN_IN_A_SCRIPT: [&str; 2] = ["The user executing the script can't",
 
 /// The codes that mean something to this store: what kind of error, and what it says about the connection. A server that is
 /// no longer, or not yet, the primary, or was cut off from its replicas, is left.
-const CODES: [(&str, StoreErrorKind, Blame); 14] = [
-    ("READONLY", Refused, Blame::Broken),
-    ("NOREPLICAS", Refused, Blame::Broken),
-    ("NOAUTH", Refused, Blame::Broken),
-    ("LOADING", Unreachable, Blame::Broken),
-    ("MASTERDOWN", Unreachable, Blame::Broken),
-    ("CLUSTERDOWN", Unreachable, Blame::None),
-    ("TRYAGAIN", Unreachable, Blame::None),
-    ("MOVED", Unreachable, Blame::None),
-    ("ASK", Unreachable, Blame::None),
-    ("OOM", Full, Blame::None),
-    ("BUSY", TimedOut, Blame::None),
-    ("WRONGTYPE", Unreadable, Blame::None),
-    ("NOPERM", Refused, Blame::None),
-    ("MISCONF", Refused, Blame::None),
+const CODES: [(&str, StoreErrorKind, Fault); 14] = [
+    ("READONLY", Refused, Fault::Broken),
+    ("NOREPLICAS", Refused, Fault::Broken),
+    ("NOAUTH", Refused, Fault::Broken),
+    ("LOADING", Unreachable, Fault::Broken),
+    ("MASTERDOWN", Unreachable, Fault::Broken),
+    ("CLUSTERDOWN", Unreachable, Fault::None),
+    ("TRYAGAIN", Unreachable, Fault::None),
+    ("MOVED", Unreachable, Fault::None),
+    ("ASK", Unreachable, Fault::None),
+    ("OOM", Full, Fault::None),
+    ("BUSY", TimedOut, Fault::None),
+    ("WRONGTYPE", Unreadable, Fault::None),
+    ("NOPERM", Refused, Fault::None),
+    ("MISCONF", Refused, Fault::None),
 ];
 
-fn meaning(code: Option<&str>) -> Option<(StoreErrorKind, Blame)> {
+fn meaning(code: Option<&str>) -> Option<(StoreErrorKind, Fault)> {
     CODES.iter().find(|(known, ..)| code == Some(known)).map(|(_, kind, blame)| (*kind, *blame))
 }
 
@@ -83,12 +83,12 @@ fn wrapped(words: &str) -> Option<(&str, &str)> {
 }
 
 /// What an error says about the connection that it came over.
-pub(super) fn blame(error: &RedisError) -> Blame {
+pub(super) fn fault(error: &RedisError) -> Fault {
     match (meaning(error.code()), error.kind()) {
-        _ if error.is_timeout() => Blame::Silent,
+        _ if error.is_timeout() => Fault::Silent,
         (Some((_, blame)), _) => blame,
-        (None, ErrorKind::Server(_) | ErrorKind::Extension) => Blame::None,
-        _ => Blame::Broken,
+        (None, ErrorKind::Server(_) | ErrorKind::Extension) => Fault::None,
+        _ => Fault::Broken,
     }
 }
 
@@ -133,7 +133,7 @@ pub(super) fn describe(error: &RedisError) -> String {
             let end = detail.find(" script: ").filter(|_| detail.contains("user_script"));
             format!("{code} {}", detail[..end.unwrap_or(detail.len())].trim_end_matches('.'))
         }
-        (ErrorKind::Io, ..) => match os_error::find(error).and_then(os_error::advice) {
+        (ErrorKind::Io, ..) => match errors::find(error).and_then(errors::advice) {
             Some(advice) => format!("{error}: {advice}"),
             None => error.to_string(),
         },
@@ -146,9 +146,9 @@ fn is_no_database(error: &RedisError) -> bool {
 }
 
 /// The same error, told with what it means while a connection is opened.
-pub(super) fn of_dialling(error: RedisError, address: &ConnectionAddr) -> RedisError {
+pub(super) fn of_connecting(error: RedisError, address: &ConnectionAddr) -> RedisError {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
-    let Some(cause) = os_error::find(&error) else { return error };
+    let Some(cause) = errors::find(&error) else { return error };
     let words = match (cause.kind(), matches!(address, ConnectionAddr::TcpTls { .. })) {
         // A server that does not speak TLS waits for the end of what it takes for a command.
         (TimedOut, true) => {

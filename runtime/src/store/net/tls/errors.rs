@@ -4,11 +4,11 @@ use std::error::Error;
 
 use rustls::{AlertDescription, CertificateError};
 
-use crate::store::net::os_error;
+use crate::store::net::errors;
 
 /// What to say of an error whose reason is TLS; nothing if it has another reason.
 pub(crate) fn explain(error: &(dyn Error + 'static)) -> Option<String> {
-    let error = os_error::find_in::<rustls::Error>(error)?;
+    let error = errors::find_in::<rustls::Error>(error)?;
     Some(match error {
         rustls::Error::InvalidCertificate(problem) => certificate(problem),
         rustls::Error::AlertReceived(alert) => refusal(*alert),

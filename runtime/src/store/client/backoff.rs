@@ -9,7 +9,7 @@ use crate::util::random;
 /// Decisions on one key that the key's changes keep undoing.
 ///
 /// Who holds a lease does not pause: a claim that is late wins later, an extension or a release that is late costs a lease.
-pub(super) struct Contention {
+pub(super) struct SwapBackoff {
     is_holder: bool,
     give_up: Instant,
     attempts: u32,
@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// So often the key may change before time counts.
 const ALWAYS: u32 = 8;
 
-impl Contention {
+impl SwapBackoff {
     pub(super) fn new(step: &'static str, within: Duration) -> Self {
         let is_holder = matches!(step, "extend" | "release");
         Self { is_holder, give_up: Instant::now() + within, attempts: 0 }

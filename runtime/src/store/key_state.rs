@@ -8,14 +8,14 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::decide::messages::{Gap, Lease, Registered, Requested, Skip, Stats};
+use super::decide::messages::{Gap, Lease, RegisteredSchedule, RunRequest, Skip, Stats};
 
-/// The version of [`State`] that this crate writes, and the only one that it reads.
+/// The version of [`KeyState`] that this crate writes, and the only one that it reads.
 pub const FORMAT: u32 = 2;
 
 /// The state of one key: what claims are decided by. A store keeps it as it is, and decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct KeyState {
     /// [`FORMAT`].
     #[serde(deserialize_with = "this_format")]
     pub format: u32,
@@ -33,10 +33,10 @@ pub struct State {
     pub cancelled_by: Option<Arc<str>>,
     /// The tick that was started last. Skips and manual claims leave it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started: Option<Started>,
+    pub started: Option<StartedTick>,
     /// The newest tick that was claimed or skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mark: Option<Mark>,
+    pub mark: Option<TickMark>,
     /// Until when a server that comes late may claim a tick up to the mark, for all it knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimable_until: Option<Timestamp>,
@@ -45,10 +45,10 @@ pub struct State {
     pub paused: bool,
     /// The schedule of the newest server that claimed, and since when the store knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub registered: Option<Registered>,
+    pub registered: Option<RegisteredSchedule>,
     /// The last request for a manual run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<Requested>,
+    pub request: Option<RunRequest>,
     /// Missed ticks that no server has reported yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<Gap>,
@@ -60,7 +60,7 @@ pub struct State {
     pub stats: Stats,
     /// That the key's work was done, for callers that want it once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub done: Option<Done>,
+    pub done: Option<DoneMark>,
     /// Until when a lease that an operator broke may still try to come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_until: Option<Timestamp>,
@@ -78,7 +78,7 @@ pub struct State {
 
 /// The last started tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
+pub struct StartedTick {
     /// The tick.
     pub tick: Timestamp,
     /// How many servers have started it.
@@ -93,7 +93,7 @@ pub struct Started {
 
 /// The high-water mark of a job's ticks, and how it was reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct TickMark {
     /// The newest tick that was decided.
     pub tick: Timestamp,
     /// Why it was skipped; `None` if it was started.
@@ -107,14 +107,14 @@ pub struct Mark {
 
 /// That a key's work was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
+pub struct DoneMark {
     /// When.
     pub at: Timestamp,
     /// Until when that counts.
     pub until: Timestamp,
 }
 
-impl Default for State {
+impl Default for KeyState {
     fn default() -> Self {
         Self {
             format: FORMAT,
@@ -141,7 +141,7 @@ impl Default for State {
     }
 }
 
-impl State {
+impl KeyState {
     /// The lease that holds the key at this instant, slots aside.
     pub fn holder(&self, now: Timestamp) -> Option<&Lease> {
         self.claimant.as_ref().filter(|lease| !self.released && lease.until > now)
@@ -278,12 +278,12 @@ mod tests {
 
     #[test]
     fn state_of_another_format_is_refused_by_its_number() {
-        let refused = |json: &str| State::from_json(json).unwrap_err().to_string();
+        let refused = |json: &str| KeyState::from_json(json).unwrap_err().to_string();
         assert_eq!(refused(r#"{"format":1,"claimant":7}"#), "has format 1, and this version reads format 2");
         assert_eq!(refused(r#"{"format":3}"#), "has format 3, and this version reads format 2");
         assert!(refused("hello").starts_with("is not the state of a key"));
         assert!(refused("{}").starts_with("is not the state of a key"));
-        let state = State::default();
-        assert_eq!(State::from_json(state.to_json()), Ok(state));
+        let state = KeyState::default();
+        assert_eq!(KeyState::from_json(state.to_json()), Ok(state));
     }
 }

@@ -8,27 +8,27 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::decide::Decision;
-use super::{Kind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
+use super::{LeaseKind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
 use crate::Timestamp;
 use crate::lease::store_clock::{Moment, StoreTime};
 use crate::util::random;
 
-mod contention;
+mod backoff;
 mod fleet;
+mod key_mutexes;
 mod lease;
 mod operate;
-mod outstanding;
 #[cfg(test)]
 mod tests;
-mod turns;
+mod unanswered;
 
-use contention::Contention;
-pub(crate) use lease::Cached;
-pub(crate) use outstanding::Outstanding;
-pub(crate) use turns::Turns;
+use backoff::SwapBackoff;
+pub(crate) use key_mutexes::KeyMutexes;
+pub(crate) use lease::CachedRecord;
+pub(crate) use unanswered::UnansweredSwaps;
 
 /// Hears how requests fare.
-pub(crate) trait Observe: Send + Sync {
+pub(crate) trait RequestObserver: Send + Sync {
     /// The store has answered a request of this step.
     fn answered(&self, step: &'static str);
     /// A request of this step has failed.
@@ -36,25 +36,25 @@ pub(crate) trait Observe: Send + Sync {
 }
 
 /// What requests to one store share.
-pub(crate) struct Requests<'a> {
+pub(crate) struct StoreClient<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) time: &'a StoreTime,
-    pub(crate) turns: &'a Turns,
-    pub(crate) observe: &'a dyn Observe,
+    pub(crate) turns: &'a KeyMutexes,
+    pub(crate) observer: &'a dyn RequestObserver,
     /// How long the store may take to answer.
     pub(crate) within: Duration,
 }
 
 /// The answer to a message.
 #[derive(Debug)]
-pub(crate) struct Answer<T> {
+pub(crate) struct TimedReply<T> {
     pub(crate) reply: T,
     /// The store's clock at the answer.
     pub(crate) now: Timestamp,
     /// Just before the last request was sent.
     pub(crate) sent: Moment,
     /// The record as it was written, if it was.
-    pub(crate) written: Option<Cached>,
+    pub(crate) written: Option<CachedRecord>,
 }
 
 /// The record of a semaphore's slots is not that of a lock with the same key. No key of a user's contains a `#`.
@@ -65,19 +65,19 @@ fn slots_key(key: &str) -> String {
 const SLOTS: &str = "#slots";
 
 /// The key of the record that a lease of this kind is in.
-pub(crate) fn record_key(key: &str, kind: Kind) -> Cow<'_, str> {
+pub(crate) fn record_key(key: &str, kind: LeaseKind) -> Cow<'_, str> {
     match kind {
-        Kind::Slot { .. } => slots_key(key).into(),
+        LeaseKind::Slot { .. } => slots_key(key).into(),
         _ => key.into(),
     }
 }
 
-impl Requests<'_> {
+impl StoreClient<'_> {
     /// The store's time.
     pub(crate) async fn ping(&self) -> Result<Timestamp, StoreError> {
         // A key that no job, lock or semaphore can have.
         let now = self.look("ping", "#ping").await?.now;
-        self.observe.answered("ping");
+        self.observer.answered("ping");
         Ok(now)
     }
 
@@ -88,7 +88,7 @@ impl Requests<'_> {
         key: &str,
         decide: impl Fn(&Look) -> Decision<T> + Send + Sync,
     ) -> Result<T, StoreError> {
-        let nothing = &mut Outstanding::default();
+        let nothing = &mut UnansweredSwaps::default();
         Ok(self.decide(step, key, None, nothing, |_| true, decide).await?.reply)
     }
 
@@ -101,14 +101,14 @@ impl Requests<'_> {
         step: &'static str,
         key: &str,
         expected: Option<Look>,
-        outstanding: &mut Outstanding,
+        outstanding: &mut UnansweredSwaps,
         counts: impl Fn(&T) -> bool,
         decide: impl Fn(&Look) -> Decision<T>,
-    ) -> Result<Answer<T>, StoreError> {
+    ) -> Result<TimedReply<T>, StoreError> {
         let mut sent = self.time.moment();
         let mut is_expected = expected.is_some();
         let mut shown = expected;
-        let mut contention = Contention::new(step, self.within);
+        let mut contention = SwapBackoff::new(step, self.within);
         loop {
             let look = match shown.take() {
                 Some(look) => look,
@@ -124,8 +124,8 @@ impl Requests<'_> {
             let change = match change {
                 Some(change) if !is_expected || counts(&reply) => change,
                 None if !is_expected => {
-                    self.observe.answered(step);
-                    return Ok(Answer { reply, now: look.now, sent, written: None });
+                    self.observer.answered(step);
+                    return Ok(TimedReply { reply, now: look.now, sent, written: None });
                 }
                 _ => {
                     is_expected = false;
@@ -146,9 +146,9 @@ impl Requests<'_> {
             outstanding.sent = earlier;
             match answer {
                 SwapReply::Swapped(swapped) => {
-                    self.observe.answered(step);
-                    let written = Cached::new(swapped, look.lock, swap.change);
-                    return Ok(Answer { reply, now: swapped.now, sent, written });
+                    self.observer.answered(step);
+                    let written = CachedRecord::new(swapped, look.lock, swap.change);
+                    return Ok(TimedReply { reply, now: swapped.now, sent, written });
                 }
                 SwapReply::Changed(changed) => (shown, is_expected) = (Some(changed), false),
             }
@@ -188,8 +188,8 @@ impl Requests<'_> {
                 .unwrap_or_else(|_| Err(self.timed_out(step, format!("no answer within {:?}", self.within)))),
         };
         match &result {
-            Ok(_) => self.observe.answered("reach"),
-            Err(error) => self.observe.failed(step, error),
+            Ok(_) => self.observer.answered("reach"),
+            Err(error) => self.observer.failed(step, error),
         }
         result
     }

@@ -3,12 +3,12 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::{Requests, slots_key};
+use super::{StoreClient, slots_key};
 use crate::fleet::{Forgotten, HeldLock};
 use crate::history::CurrentRun;
-use crate::store::{Look, Note, Requested, StoreError, Topic, decide};
+use crate::store::{Look, Note, RunRequest, StoreError, Topic, decide};
 
-impl Requests<'_> {
+impl StoreClient<'_> {
     pub(crate) async fn set_paused(&self, key: &str, paused: bool) -> Result<(), StoreError> {
         let step = if paused { "pause" } else { "resume" };
         self.change(step, key, |look| decide::set_paused(look, paused)).await
@@ -60,7 +60,7 @@ impl Requests<'_> {
         id: &str,
         by: &str,
         ttl: Duration,
-    ) -> Result<Requested, StoreError> {
+    ) -> Result<RunRequest, StoreError> {
         let counts = self.change("request", key, |look| decide::request(look, id, by, ttl)).await?;
         let note = Note { name: key.to_owned(), text: counts.id.as_str().into() };
         // The request that counts may be an earlier one, and last longer or shorter than this one.

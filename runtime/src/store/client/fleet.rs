@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Requests, SLOTS};
+use super::{SLOTS, StoreClient};
 use crate::Timestamp;
 use crate::fleet::{HeldLock, ServerInfo};
 use crate::history::History;
 use crate::store::{Note, StoreError, Topic, decide};
 
-impl Requests<'_> {
+impl StoreClient<'_> {
     /// What is known of a job, and the store's time.
     pub(crate) async fn history(&self, key: &str) -> Result<(History, Timestamp), StoreError> {
         let look = self.look("history", key).await?;
         let records = self.ask("history", self.store.records(key)).await?;
-        self.observe.answered("history");
+        self.observer.answered("history");
         Ok((decide::history(&look, records), look.now))
     }
 
@@ -36,7 +36,7 @@ impl Requests<'_> {
                 break;
             }
         }
-        self.observe.answered("locks");
+        self.observer.answered("locks");
         let mut held: Vec<_> = held.into_values().flatten().collect();
         held.sort_by(|one, other| (&one.key, one.fence).cmp(&(&other.key, other.fence)));
         Ok(held)
@@ -54,7 +54,7 @@ impl Requests<'_> {
         let now = self.ask("announce", self.store.put_note(Topic::Servers, &note, ttl)).await?;
         self.time.learn(sent, now);
         let requests = self.ask("announce", self.store.notes(Topic::Requests)).await?.notes;
-        self.observe.answered("announce");
+        self.observer.answered("announce");
         Ok(requests)
     }
 
@@ -68,7 +68,7 @@ impl Requests<'_> {
     /// still are.
     pub(crate) async fn servers(&self) -> Result<Vec<ServerInfo>, StoreError> {
         let notes = self.ask("servers", self.store.notes(Topic::Servers)).await?.notes;
-        self.observe.answered("servers");
+        self.observer.answered("servers");
         Ok(notes.iter().filter_map(|note| serde_json::from_str(&note.text).ok()).collect())
     }
 }
