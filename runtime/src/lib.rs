@@ -60,9 +60,11 @@
 //! # Following a tick through the source
 //!
 //! [`singleton_job`] → `job/registry.rs` → `tick/timetable.rs` → `tick/scheduler.rs` → `tick/mod.rs`, the page that shows a
-//! whole tick → `tick/claim.rs` → `lease/pending.rs` → `store/requests` (look, decide, swap; the rules are pure functions in
+//! whole tick → `tick/claim.rs` → `lease/pending.rs` → `store/client` (look, decide, swap; the rules are pure functions in
 //! [`store::decide`]) → `tick/execute.rs` under the lease that `lease/mod.rs` keeps alive → release and record, again by
-//! `store/requests`.
+//! `store/client`.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // The attribute's code names `::jobs`; this lets the crate's own documentation and tests use it.
 #[allow(unused_extern_crates, reason = "named by generated code, not by ours")]
@@ -76,8 +78,13 @@ pub mod locks;
 mod observe;
 mod server;
 pub mod store;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tick;
+#[cfg_attr(
+    not(any(test, feature = "testing")),
+    allow(dead_code, reason = "the test kit stops and kills tasks")
+)]
 mod util;
 
 #[cfg(test)]

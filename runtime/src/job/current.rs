@@ -15,7 +15,7 @@ thread_local! {
 /// A run is polled only while its lease is proved (unless it has `on_lost = "continue"`), so code that gets past this
 /// line is the only one of its kind, as far as the [promise](crate#what-is-promised-and-what-is-not) goes; under a
 /// [semaphore](crate::locks::Semaphore) it is one of as many as there are slots. In a unit test call
-/// [`testing::pretend_locked`](crate::testing::pretend_locked) first.
+/// `jobs::testing::pretend_locked` first.
 ///
 /// ```should_panic
 /// fn close_the_books() {
@@ -56,14 +56,17 @@ impl Drop for Entered {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
 /// See [`testing::pretend_locked`](crate::testing::pretend_locked).
 pub(crate) fn pretend() -> Pretended {
     PRETENDED.set(PRETENDED.get() + 1);
     Pretended(std::marker::PhantomData)
 }
 
+#[cfg(any(test, feature = "testing"))]
 pub(crate) struct Pretended(std::marker::PhantomData<*const ()>);
 
+#[cfg(any(test, feature = "testing"))]
 impl Drop for Pretended {
     fn drop(&mut self) {
         PRETENDED.set(PRETENDED.get() - 1);

@@ -1,8 +1,8 @@
 //! Proves a store of your own: every promise of the two verbs by name, and random operations that are replayed.
 //!
-//! Needs the feature `store-testing`, under `[dev-dependencies]`:
-//! `jobs = { package = "singleton-jobs", version = "…", features = ["store-testing"] }`. The stores of this crate are
-//! proved by the same code.
+//! Needs the feature `store-testing`, which includes `testing`, under `[dev-dependencies]`:
+//! `jobs = { package = "singleton-jobs", version = "…", features = ["store-testing"] }`. The stores of this crate pass the
+//! same tests.
 //!
 //! ```
 //! # mod doc {
