@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{StoreClient, TimedReply, UnansweredSwaps, record_key};
+use super::{Message, StoreClient, TimedReply, UnansweredSwaps, record_key};
 use crate::store::decide::UNKNOWN_FENCE;
 use crate::store::{
     Change, Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, ExtendReply, Lease, Look, ReleaseReply,
@@ -39,7 +39,7 @@ impl StoreClient<'_> {
         key: &str,
         claim: &Claim,
         is_new: bool,
-        outstanding: &mut UnansweredSwaps,
+        unanswered: &mut UnansweredSwaps,
     ) -> Result<TimedReply<ClaimAnswer>, StoreError> {
         let key = &*record_key(key, claim.what.kind());
         let _turn = self.turn(key, claim.what.kind()).await;
@@ -47,9 +47,8 @@ impl StoreClient<'_> {
             is_new && matches!(claim.what, ClaimPurpose::Lock | ClaimPurpose::Once | ClaimPurpose::Leader);
         let expected = is_first.then(|| Look::nothing(self.time.now()));
         let is_won = |verdict: &ClaimAnswer| matches!(verdict.decision, ClaimReply::Won(_));
-        let mut answer = self
-            .decide("claim", key, expected, outstanding, is_won, |look| decide::claim(look, claim))
-            .await?;
+        let message = Message { step: "claim", key, expected, unanswered: Some(unanswered) };
+        let mut answer = self.decide(message, is_won, |look| decide::claim(look, claim)).await?;
         if let (ClaimReply::Won(won), Some(written)) = (&mut answer.reply.decision, &answer.written)
             && won.lease.fence == UNKNOWN_FENCE
         {
@@ -65,15 +64,15 @@ impl StoreClient<'_> {
         key: &str,
         lease: &Lease,
         end: &Ending,
-        outstanding: &mut UnansweredSwaps,
+        unanswered: &mut UnansweredSwaps,
     ) -> Result<Option<Duration>, StoreError> {
         let look = self.look("release", &record_key(key, lease.kind)).await?;
-        outstanding.compare(&look, self.within);
+        unanswered.compare(&look, self.within);
         if decide::release(&look, lease, end).reply == ReleaseReply::Released {
             self.release(key, lease, end, None).await?;
-            outstanding.released();
+            unanswered.released();
         }
-        Ok(outstanding.ask_again_after(look.now, self.within))
+        Ok(unanswered.ask_again_after(look.now, self.within))
     }
 
     /// Extends a lease; in one round trip if the record is as it was written last.
@@ -83,10 +82,10 @@ impl StoreClient<'_> {
         lease: &Lease,
         cached: Option<&CachedRecord>,
     ) -> Result<TimedReply<ExtendReply>, StoreError> {
-        let expected = cached.map(CachedRecord::look);
+        let (key, expected) = (&record_key(key, lease.kind), cached.map(CachedRecord::look));
         let is_kept = |reply: &ExtendReply| matches!(reply, ExtendReply::Kept { .. });
-        let (key, nothing) = (&record_key(key, lease.kind), &mut UnansweredSwaps::default());
-        self.decide("extend", key, expected, nothing, is_kept, |look| decide::extend(look, lease)).await
+        let message = Message { step: "extend", key, expected, unanswered: None };
+        self.decide(message, is_kept, |look| decide::extend(look, lease)).await
     }
 
     /// Ends a lease; in one round trip if the record is as it was written last.
@@ -102,8 +101,7 @@ impl StoreClient<'_> {
         // How long work counts as done is counted from the store's own time.
         let expected = cached.filter(|_| end.done_for.is_none()).map(CachedRecord::look);
         let is_released = |reply: &ReleaseReply| *reply == ReleaseReply::Released;
-        let (nothing, decide) =
-            (&mut UnansweredSwaps::default(), |look: &Look| decide::release(look, lease, end));
-        self.decide("release", key, expected, nothing, is_released, decide).await
+        let message = Message { step: "release", key, expected, unanswered: None };
+        self.decide(message, is_released, |look| decide::release(look, lease, end)).await
     }
 }

@@ -45,7 +45,18 @@ pub(crate) struct StoreClient<'a> {
     pub(crate) within: Duration,
 }
 
-/// The answer to a message.
+/// A message about one key.
+struct Message<'a> {
+    /// What it asks for, in errors and logs.
+    step: &'static str,
+    key: &'a str,
+    /// What the store shows, if that is known: then the first question is the swap.
+    expected: Option<Look>,
+    /// For a claim: its swaps that were not answered.
+    unanswered: Option<&'a mut UnansweredSwaps>,
+}
+
+/// The reply to a message, and when it was given.
 #[derive(Debug)]
 pub(crate) struct TimedReply<T> {
     pub(crate) reply: T,
@@ -81,34 +92,31 @@ impl StoreClient<'_> {
         Ok(now)
     }
 
-    /// A message that is not about a lease.
+    /// Sends a message that is not about a lease.
     async fn change<T>(
         &self,
         step: &'static str,
         key: &str,
         decide: impl Fn(&Look) -> Decision<T> + Send + Sync,
     ) -> Result<T, StoreError> {
-        let nothing = &mut UnansweredSwaps::default();
-        Ok(self.decide(step, key, None, nothing, |_| true, decide).await?.reply)
+        let message = Message { step, key, expected: None, unanswered: None };
+        Ok(self.decide(message, |_| true, decide).await?.reply)
     }
 
-    /// Decides on a look, and swaps the change in; decides anew as often as the key has changed meanwhile.
+    /// Decides on a look, and swaps the change in. Decides anew each time the key has changed meanwhile.
     ///
-    /// It begins with what the store is `expected` to show, or with a look. A decision that was made without a look counts only
-    /// if `counts` accepts its reply and the swap is applied.
+    /// A decision that was made without a look counts only if `counts` accepts its reply and the swap is applied.
     async fn decide<T>(
         &self,
-        step: &'static str,
-        key: &str,
-        expected: Option<Look>,
-        outstanding: &mut UnansweredSwaps,
+        message: Message<'_>,
         counts: impl Fn(&T) -> bool,
         decide: impl Fn(&Look) -> Decision<T>,
     ) -> Result<TimedReply<T>, StoreError> {
+        let Message { step, key, expected, mut unanswered } = message;
         let mut sent = self.time.moment();
         let mut is_expected = expected.is_some();
         let mut shown = expected;
-        let mut contention = SwapBackoff::new(step, self.within);
+        let mut backoff = SwapBackoff::new(step, self.within);
         loop {
             let look = match shown.take() {
                 Some(look) => look,
@@ -117,8 +125,8 @@ impl StoreClient<'_> {
                     self.look(step, key).await?
                 }
             };
-            if !is_expected {
-                outstanding.compare(&look, self.within);
+            if let (false, Some(unanswered)) = (is_expected, &mut unanswered) {
+                unanswered.compare(&look, self.within);
             }
             let Decision { reply, change } = decide(&look);
             let change = match change {
@@ -138,12 +146,13 @@ impl StoreClient<'_> {
                 nonce: random(),
                 change,
             };
-            let earlier = outstanding.sent;
-            outstanding.add(&swap);
+            let earlier = unanswered.as_mut().and_then(|unanswered| unanswered.add(&swap));
             sent = self.time.moment();
             let answer = self.ask(step, self.store.swap(key, &swap)).await?;
             self.time.learn(sent.steady, answer.now());
-            outstanding.sent = earlier;
+            if let Some(unanswered) = &mut unanswered {
+                unanswered.sent = earlier;
+            }
             match answer {
                 SwapReply::Swapped(swapped) => {
                     self.observer.answered(step);
@@ -152,10 +161,10 @@ impl StoreClient<'_> {
                 }
                 SwapReply::Changed(changed) => (shown, is_expected) = (Some(changed), false),
             }
-            if contention.is_over() {
+            if backoff.is_over() {
                 return Err(self.timed_out(step, format!("[{key}] changed at every attempt")));
             }
-            if contention.pauses().await {
+            if backoff.pauses().await {
                 // A swap that expects what was shown before would be refused again.
                 shown = None;
             }

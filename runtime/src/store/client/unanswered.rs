@@ -33,15 +33,18 @@ impl UnansweredSwaps {
         self.sent.is_some()
     }
 
-    pub(super) fn add(&mut self, swap: &Swap) {
+    /// Adds a swap that is about to be sent, and returns what was unanswered before.
+    pub(super) fn add(&mut self, swap: &Swap) -> Option<SentSwaps> {
+        let earlier = self.sent;
         // Every claim has a limit, and nothing else is given back.
-        let Some(not_after) = swap.change.not_after else { return };
-        let (expected, earlier) = (swap.expected, self.sent);
-        self.sent = Some(SentSwaps {
-            expected: expected.filter(|_| earlier.is_none_or(|earlier| earlier.expected.is_some())),
-            not_after: earlier.map_or(not_after, |earlier| earlier.not_after.max(not_after)),
-            is_one_of_several: earlier.is_some(),
-        });
+        if let Some(not_after) = swap.change.not_after {
+            self.sent = Some(SentSwaps {
+                expected: swap.expected.filter(|_| earlier.is_none_or(|earlier| earlier.expected.is_some())),
+                not_after: earlier.map_or(not_after, |earlier| earlier.not_after.max(not_after)),
+                is_one_of_several: earlier.is_some(),
+            });
+        }
+        earlier
     }
 
     /// What the store shows may rule out that one has won, or may still win. A version never comes back, but "no record"

@@ -10,6 +10,7 @@ use super::{Capability, Subject};
 
 mod replay;
 mod sequence;
+mod strategies;
 
 /// Sequences mostly wait: for the store's answer, or for a lease to expire.
 const AT_A_TIME: u32 = 12;
@@ -74,7 +75,7 @@ fn work(subject: &Subject, tally: &Tally, sequences: u32) -> Result<(), String> 
         failure_persistence: None,
         ..Config::default()
     };
-    let result = TestRunner::new(config).run(&sequence::any(), |steps| {
+    let result = TestRunner::new(config).run(&strategies::any(), |steps| {
         if tally.failed.load(Ordering::Relaxed) && !shrinking.get() {
             return Ok(());
         }

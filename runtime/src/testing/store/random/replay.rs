@@ -136,9 +136,9 @@ impl Replay<'_> {
                 }
                 self.claims.push(claim);
             }
-            Step::Extend { lease, twist, progress, reported } => {
+            Step::Extend { lease, change, progress, reported } => {
                 let Some(index) = self.index_of(*lease) else { return Ok(()) };
-                let mut lease = sequence::twisted(self.leases[index].clone(), *twist, self.start);
+                let mut lease = sequence::changed(self.leases[index].clone(), *change, self.start);
                 lease.progress = progress.map(sequence::progress_of);
                 lease.reported = lease.tick.filter(|_| *reported);
                 match client.extend(key, &lease).await?.reply {
@@ -148,9 +148,9 @@ impl Replay<'_> {
                     ExtendReply::Lost { .. } => {}
                 }
             }
-            Step::Release { lease, twist, progress, end } => {
+            Step::Release { lease, change, progress, end } => {
                 let Some(index) = self.index_of(*lease) else { return Ok(()) };
-                let mut lease = sequence::twisted(self.leases[index].clone(), *twist, self.start);
+                let mut lease = sequence::changed(self.leases[index].clone(), *change, self.start);
                 lease.progress = progress.map(sequence::progress_of);
                 client.release(key, &lease, &sequence::ending(self.start, end)).await?;
             }
