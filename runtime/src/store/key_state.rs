@@ -1,17 +1,12 @@
 //! What a record says of its key.
 
-use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 
-use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
 use super::decide::messages::{Gap, Lease, RegisteredSchedule, RunRequest, Skip, Stats};
-
-/// The version of [`KeyState`] that this crate writes, and the only one that it reads.
-pub const FORMAT: u32 = 2;
+use super::format::{FORMAT, UnreadableRecord, this_format, to_ascii_json};
 
 /// The state of one key: what claims are decided by. A store keeps it as it is, and decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,9 +148,9 @@ impl KeyState {
     }
 
     /// The state that [`to_json`](Self::to_json) wrote, unless another version of this crate did that.
-    pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, UnreadableState> {
+    pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, UnreadableRecord> {
         let json = json.as_ref();
-        serde_json::from_slice(json).map_err(|why| UnreadableState::of(json, "state", &why))
+        serde_json::from_slice(json).map_err(|why| UnreadableRecord::of(json, "state", &why))
     }
 
     /// As text: JSON in ASCII only, so that a database of any encoding can keep it.
@@ -166,37 +161,6 @@ impl KeyState {
     pub fn to_json(&self) -> String {
         to_ascii_json(self)
     }
-}
-
-/// JSON in ASCII only: a text of any script passes through a database of any encoding.
-///
-/// # Panics
-///
-/// Never for plain data.
-pub fn to_ascii_json<T: Serialize>(value: &T) -> String {
-    let json = serde_json::to_string(value).expect("plain data");
-    if json.is_ascii() { json } else { escaped(&json) }
-}
-
-fn escaped(json: &str) -> String {
-    use std::fmt::Write;
-    let mut ascii = String::with_capacity(json.len() * 2);
-    for c in json.chars() {
-        if c.is_ascii() {
-            ascii.push(c);
-        } else {
-            // Outside of ASCII there are only characters of strings.
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                write!(ascii, "\\u{unit:04x}").expect("a string takes every write");
-            }
-        }
-    }
-    ascii
-}
-
-fn this_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    let format = u32::deserialize(deserializer)?;
-    (format == FORMAT).then_some(format).ok_or_else(|| D::Error::custom("another format"))
 }
 
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -229,61 +193,5 @@ pub(super) mod as_micros {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         u64::deserialize(deserializer).map(Duration::from_micros)
-    }
-}
-
-/// Why a state cannot be read, to follow the name of what holds it: `has format 3, and …`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadableState(pub(super) String);
-
-impl UnreadableState {
-    /// Of JSON that was expected to be a state, or a record with one. What another version wrote says so itself.
-    pub(super) fn of(json: &[u8], expected: &str, why: &serde_json::Error) -> Self {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Format {
-            format: Option<u32>,
-            state: Option<Box<Format>>,
-        }
-        let outer: Format = serde_json::from_slice(json).unwrap_or_default();
-        Self(match outer.format.or_else(|| outer.state?.format) {
-            Some(format) if format != FORMAT => {
-                format!("has format {format}, and this version reads format {FORMAT}")
-            }
-            _ => format!("is not the {expected} of a key ({why})"),
-        })
-    }
-}
-
-impl fmt::Display for UnreadableState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for UnreadableState {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::history::Progress;
-
-    #[test]
-    fn state_is_stored_in_ascii() {
-        let progress = Progress { done: 1, total: 2, status: "Grüße, 世界 🎉 \"\\\n\0".to_owned() };
-        let json = to_ascii_json(&progress);
-        assert!(json.is_ascii(), "{json}");
-        assert_eq!(serde_json::from_str::<Progress>(&json).unwrap(), progress);
-    }
-
-    #[test]
-    fn state_of_another_format_is_refused_by_its_number() {
-        let refused = |json: &str| KeyState::from_json(json).unwrap_err().to_string();
-        assert_eq!(refused(r#"{"format":1,"claimant":7}"#), "has format 1, and this version reads format 2");
-        assert_eq!(refused(r#"{"format":3}"#), "has format 3, and this version reads format 2");
-        assert!(refused("hello").starts_with("is not the state of a key"));
-        assert!(refused("{}").starts_with("is not the state of a key"));
-        let state = KeyState::default();
-        assert_eq!(KeyState::from_json(state.to_json()), Ok(state));
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
+use super::format::records;
 use super::{KeyState, RunRecord, SkipRecord};
 
 /// A key as the store shows it at one instant.
@@ -201,8 +202,10 @@ pub struct Swapped {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecords {
     /// Runs that ended.
+    #[serde(with = "records")]
     pub runs: Vec<RunRecord>,
     /// Ticks that were skipped for all servers.
+    #[serde(with = "records")]
     pub skips: Vec<SkipRecord>,
 }
 

@@ -9,6 +9,7 @@ mod client;
 pub mod decide;
 mod error;
 pub mod file;
+mod format;
 mod key_state;
 mod look;
 pub mod memory;
@@ -33,7 +34,8 @@ pub(crate) use decide::messages::{
     Taken,
 };
 pub use error::{StoreError, StoreErrorKind};
-pub use key_state::{DoneMark, FORMAT, KeyState, StartedTick, TickMark, UnreadableState, to_ascii_json};
+pub use format::{FORMAT, UnreadableRecord, to_ascii_json};
+pub use key_state::{DoneMark, KeyState, StartedTick, TickMark};
 pub use look::{
     Change, FenceChange, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
     SwapReply, Swapped, Topic, Version,

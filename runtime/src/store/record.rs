@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use singleton_jobs_policy::Timestamp;
 
-use super::key_state::{UnreadableState, to_ascii_json};
+use super::format::{UnreadableRecord, to_ascii_json};
 use super::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
 
 /// Everything a store keeps of one key. A store of your own can keep it as one value, and leave the meaning of a swap to
@@ -95,16 +95,16 @@ impl Record {
     }
 
     /// The record that [`to_text`](Self::to_text) wrote.
-    pub fn from_text(text: &str) -> Result<Self, UnreadableState> {
+    pub fn from_text(text: &str) -> Result<Self, UnreadableRecord> {
         let (head, tail) = text.split_once('\n').unwrap_or((text, ""));
         let mut record = Self::from_first_line(head)?;
         record.records = serde_json::from_str(tail)
-            .map_err(|error| UnreadableState(format!("has damaged run records ({error})")))?;
+            .map_err(|error| UnreadableRecord(format!("has unreadable run or skip records: {error}")))?;
         Ok(record)
     }
 
     /// The same from the first line alone: without the run and skip records.
-    pub fn from_first_line(line: impl AsRef<[u8]>) -> Result<Self, UnreadableState> {
+    pub fn from_first_line(line: impl AsRef<[u8]>) -> Result<Self, UnreadableRecord> {
         #[derive(Deserialize)]
         struct Head<'a> {
             version: &'a str,
@@ -113,8 +113,8 @@ impl Record {
         }
         let line = line.as_ref();
         let Head { version, fence, state } =
-            serde_json::from_slice(line).map_err(|why| UnreadableState::of(line, "record", &why))?;
-        let version = version.parse().map_err(UnreadableState)?;
+            serde_json::from_slice(line).map_err(|why| UnreadableRecord::of(line, "record", &why))?;
+        let version = version.parse().map_err(UnreadableRecord)?;
         Ok(Self { version, fence, state: Arc::new(state), records: JobRecords::default() })
     }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::disk::{self, FileError};
 use super::name;
 use crate::Timestamp;
-use crate::store::{Record, Swap, SwapReply, UnreadableState, to_ascii_json};
+use crate::store::{Record, Swap, SwapReply, UnreadableRecord, to_ascii_json};
 
 /// What the names of the files end in: the key `a.lock` does not name the lock of `a`.
 pub(super) const RECORD: &str = ".state";
@@ -105,7 +105,7 @@ impl KeyFiles {
 
     fn read(
         &self,
-        parse: impl FnOnce(&str, &str) -> Result<Record, UnreadableState>,
+        parse: impl FnOnce(&str, &str) -> Result<Record, UnreadableRecord>,
     ) -> Result<Option<(String, Record)>, FileError> {
         let unreadable = |why: &str| FileError::unreadable(&self.record, why);
         let text = match fs::read_to_string(&self.record) {

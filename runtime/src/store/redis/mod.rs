@@ -10,7 +10,7 @@ use singleton_jobs_policy::check_name;
 use super::net::timeouts::Timeouts;
 use super::net::tls::Certificates;
 use super::{
-    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Finding, JobRecord, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
     Subscription, Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
@@ -155,8 +155,8 @@ impl RedisStore {
 /// Reads a list of run or skip records.
 fn read_entries<T: DeserializeOwned>(list: &str, answer: Value) -> RedisResult<Vec<T>> {
     let entries: Vec<Vec<u8>> = from_redis_value(answer.extract_error()?)?;
-    let read: Result<_, _> = entries.iter().map(|entry| serde_json::from_slice(entry)).collect();
-    read.map_err(|error| errors::unreadable(format!("{list} has a damaged entry ({error})")))
+    let read: Result<_, _> = entries.iter().map(JobRecord::from_json).collect();
+    read.map_err(|error| errors::unreadable(format!("an entry of {list} {error}")))
 }
 
 impl Store for RedisStore {

@@ -3,14 +3,13 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use tokio_postgres::SimpleQueryRow as Row;
 
 use super::values::RUN;
 use crate::Timestamp;
 use crate::store::postgres::PAGE;
 use crate::store::postgres::errors::{OTHER_TABLES, PostgresError, Result};
-use crate::store::{JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind, Version};
+use crate::store::{JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind, Version};
 
 /// A row of recovery, clock, version, fence and state.
 pub(crate) fn look(row: &Row) -> Result<Look> {
@@ -68,10 +67,11 @@ pub(crate) fn records(rows: &[Row]) -> Result<JobRecords> {
     let mut records = JobRecords::default();
     for row in rows {
         let json = text(row, 1)?.unwrap_or_default();
+        let problem = |problem| unreadable(format!("a row of job_record {problem}"));
         if text(row, 0)? == Some(RUN) {
-            records.runs.push(from_json(json)?);
+            records.runs.push(JobRecord::from_json(json).map_err(problem)?);
         } else {
-            records.skips.push(from_json(json)?);
+            records.skips.push(JobRecord::from_json(json).map_err(problem)?);
         }
     }
     Ok(records)
@@ -83,7 +83,8 @@ pub(crate) fn notes(rows: &[Row]) -> Result<Notes> {
     for row in rows {
         notes.now = clock(row, 0)?;
         if let Some(name) = optional(row, 1)? {
-            let content: String = from_json(text(row, 2)?.unwrap_or_default())?;
+            let content: String = serde_json::from_str(text(row, 2)?.unwrap_or_default())
+                .map_err(|error| unreadable(format!("a row of job_note has no JSON string ({error})")))?;
             notes.notes.push(Note { name, text: content.into() });
         }
     }
@@ -124,10 +125,6 @@ pub(crate) fn text(row: &Row, index: usize) -> Result<Option<&str>> {
 
 fn other_tables(index: usize) -> PostgresError {
     unreadable(format!("column {} has another type", index + 1)).advising(OTHER_TABLES)
-}
-
-fn from_json<T: DeserializeOwned>(json: &str) -> Result<T> {
-    serde_json::from_str(json).map_err(|error| unreadable(format!("a record or a note is damaged ({error})")))
 }
 
 fn unreadable(problem: String) -> PostgresError {

@@ -94,7 +94,7 @@ impl RecordRow {
                 ended: time(run.ended),
                 outcome: run.outcome.as_str().to_owned(),
                 error: run.error.as_deref().map(readable),
-                record: to_ascii_json(run),
+                record: record.to_json(),
             },
             JobRecord::Skip(skip) => Self {
                 kind: "skip",
@@ -104,7 +104,7 @@ impl RecordRow {
                 ended: time(skip.at),
                 outcome: to_ascii_json(&skip.reason).trim_matches('"').to_owned(),
                 error: None,
-                record: to_ascii_json(skip),
+                record: record.to_json(),
             },
         }
     }

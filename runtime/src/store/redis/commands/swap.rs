@@ -8,7 +8,7 @@ use super::{look, script, token};
 use crate::Timestamp;
 use crate::store::redis::{RedisStore, errors};
 use crate::store::{
-    FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped, to_ascii_json,
+    FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped,
 };
 
 /// The indices in KEYS of swap.lua.
@@ -93,8 +93,9 @@ fn add_arguments(command: &mut Cmd, keys: &[String; 5], swap: &Swap) {
     command.arg(u32::try_from(change.keep).unwrap_or(u32::MAX)).arg(u8::from(change.notify));
     for record in &change.records {
         match record {
-            JobRecord::Run(run) => command.arg(RUNS).arg(to_ascii_json(run)),
-            JobRecord::Skip(skip) => command.arg(SKIPS).arg(to_ascii_json(skip)),
+            JobRecord::Run(_) => command.arg(RUNS),
+            JobRecord::Skip(_) => command.arg(SKIPS),
         };
+        command.arg(record.to_json());
     }
 }
