@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{JobRecord, KeyState};
+use super::JobRecord;
 
 /// The format of what stores keep: the one that this version writes, and the only one that it reads.
 ///
@@ -15,7 +15,7 @@ use super::{JobRecord, KeyState};
 ///
 /// | stored | its format | what a version does with a format that it does not know |
 /// |---|---|---|
-/// | the state of a key | `format` in [`KeyState`] | refuses it: [`Unreadable`](super::StoreErrorKind::Unreadable). No tick of the job starts; [`diagnose`](super::Store::diagnose) names the jobs |
+/// | the state of a key | `format` in [`KeyState`](super::KeyState) | refuses it: [`Unreadable`](super::StoreErrorKind::Unreadable). No tick of the job starts; [`diagnose`](super::Store::diagnose) names the jobs |
 /// | run and skip records | `format` in each | refuses a job's history in the same way; claims do not read it, except with files |
 /// | the note of a server | the crate's version in [`ServerInfo`](crate::fleet::ServerInfo) | leaves the server out of [`Jobs::servers`](crate::Jobs::servers) |
 /// | the note of a requested run | none: it is the id of a request in the state | starts nothing: the state decides |
@@ -140,6 +140,7 @@ impl Error for UnreadableRecord {}
 mod tests {
     use super::*;
     use crate::Timestamp;
+    use crate::store::KeyState;
     use crate::history::{Progress, RunOutcome, RunRecord, Skip, SkipRecord};
 
     #[test]
