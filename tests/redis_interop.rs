@@ -235,7 +235,7 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
 
     let error = bench.client.claim("other", &claim_now("b", LONG)).await.expect_err("the server is full");
     assert_eq!(error.kind(), StoreErrorKind::Full);
-    assert!(error.to_string().contains("maxmemory") && error.to_string().contains("more room"), "{error}");
+    assert!(error.to_string().contains("maxmemory") && error.to_string().contains("more memory"), "{error}");
     assert_eq!(raw::<Vec<String>>(&mut plain, "KEYS *other*").await, Vec::<String>::new());
 
     assert_eq!(bench.win(&claimed).await, lease);

@@ -115,7 +115,7 @@ async fn claim_and_run(
                     _ => Err(unused.unwrap_or_else(|| too_late(server))),
                 };
             }
-            Err(error) if Instant::now() < give_up && error.kind().may_pass_soon() => {
+            Err(error) if Instant::now() < give_up && error.kind().is_retryable() => {
                 if error.kind() == StoreErrorKind::NotReplicated {
                     unused = Some(error);
                 }
@@ -149,7 +149,7 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
         let (history, now) = match requests.history(key).await {
             Ok(seen) => seen,
             // The run goes on without us; a store that is away comes back.
-            Err(error) if error.kind().may_pass_soon() => continue,
+            Err(error) if error.kind().is_retryable() => continue,
             Err(error) => return Err(error),
         };
         match history.request.filter(|request| request.id == counts.id).map(|request| request.answer) {

@@ -160,7 +160,7 @@ async fn reach(server: &Server) -> Result<(), crate::store::StoreError> {
         match server.requests(Duration::from_secs(3)).ping().await {
             Ok(_) => return Ok(()),
             // A refusal (a wrong password, say) will not go away by itself.
-            Err(error) if Instant::now() >= give_up || !error.kind().may_pass() => return Err(error),
+            Err(error) if Instant::now() >= give_up || !error.kind().is_outage() => return Err(error),
             Err(_) => tokio::time::sleep(backoff.next()).await,
         }
     }

@@ -72,7 +72,7 @@ pub(super) mod records {
     }
 }
 
-/// JSON in ASCII only: a text of any script passes through a database of any encoding.
+/// Returns JSON in ASCII only: a database of any encoding can keep it.
 ///
 /// # Panics
 ///
@@ -140,8 +140,8 @@ impl Error for UnreadableRecord {}
 mod tests {
     use super::*;
     use crate::Timestamp;
-    use crate::store::KeyState;
     use crate::history::{Progress, RunOutcome, RunRecord, Skip, SkipRecord};
+    use crate::store::KeyState;
 
     #[test]
     fn state_is_stored_in_ascii() {

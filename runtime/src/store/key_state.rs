@@ -1,4 +1,4 @@
-//! What a record says of its key.
+//! The state of a key: the part of its record on which all decisions are made.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use singleton_jobs_policy::Timestamp;
 use super::decide::messages::{Gap, Lease, RegisteredSchedule, RunRequest, Skip, Stats};
 use super::format::{FORMAT, UnreadableRecord, this_format, to_ascii_json};
 
-/// The state of one key: what claims are decided by. A store keeps it as it is, and decides nothing.
+/// The state of one key. Claims are decided on it; a store keeps it unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyState {
     /// [`FORMAT`].
     #[serde(deserialize_with = "this_format")]
     pub format: u32,
-    /// The lease that was won last, slots aside. Its fence is the record's.
+    /// The lease that was won last, except for slots. Its fence is the record's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimant: Option<Lease>,
     /// Whether that lease was ended, by its holder or by an operator.
@@ -23,22 +23,22 @@ pub struct KeyState {
     /// The server of the operator who broke it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_by: Option<Arc<str>>,
-    /// The server of an operator who wants its run cancelled.
+    /// The server of the operator who asked for its run to be cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<Arc<str>>,
-    /// The tick that was started last. Skips and manual claims leave it alone.
+    /// The tick that was started last. Skips and manual claims do not change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<StartedTick>,
     /// The newest tick that was claimed or skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<TickMark>,
-    /// Until when a server that comes late may claim a tick up to the mark, for all it knows.
+    /// Instant until which a late server may still claim a tick up to the mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimable_until: Option<Timestamp>,
     /// Whether ticks are skipped until the job is resumed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paused: bool,
-    /// The schedule of the newest server that claimed, and since when the store knows it.
+    /// The schedule of the newest server that claimed a tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered: Option<RegisteredSchedule>,
     /// The last request for a manual run.
@@ -47,26 +47,26 @@ pub struct KeyState {
     /// Missed ticks that no server has reported yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<Gap>,
-    /// The record's fence at the last [reset](super::decide::reset): what older leases say of the mark counts no longer.
+    /// The record's fence at the last [reset](super::decide::reset): older leases no longer raise the mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_fence: Option<i64>,
     /// Counts over all runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stats: Stats,
-    /// That the key's work was done, for callers that want it once.
+    /// The mark that the key's work was done, for callers that do it once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<DoneMark>,
-    /// Until when a lease that an operator broke may still try to come back.
+    /// Instant until which the holder of a broken lease may still try to extend it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_until: Option<Timestamp>,
-    /// Who holds slots of the key, in the order in which they were won. A slot that has expired is free, though it may still be
-    /// listed. The newest one has no fence: the next swap writes it down.
+    /// The leases of the key's slots, in the order in which they were won. An expired slot is free, even if it is still
+    /// listed. The newest one has no fence: the next swap writes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<Lease>,
-    /// When the store began to keep the slots: it has lost what is older.
+    /// Instant at which the store began to keep the slots: it has lost older ones.
     #[serde(default, skip_serializing_if = "is_default")]
     pub slots_since: Timestamp,
-    /// When the record expires by itself; `None` if a job has the key: then it stays.
+    /// Instant at which the record expires; `None` if a job has the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
 }
@@ -76,12 +76,12 @@ pub struct KeyState {
 pub struct StartedTick {
     /// The tick.
     pub tick: Timestamp,
-    /// How many servers have started it.
+    /// Number of servers that have started it.
     pub attempt: u32,
-    /// Whether a run of it ended by itself. Never becomes false again.
+    /// Whether a run of it ended by itself. Once true, it stays true.
     #[serde(default, skip_serializing_if = "is_default")]
     pub finished: bool,
-    /// How many attempts beyond the first it gets, by the policy under which it was first started.
+    /// Number of attempts beyond the first, by the policy under which it was first started.
     #[serde(default, skip_serializing_if = "is_default")]
     pub takeovers: u32,
 }
@@ -91,21 +91,21 @@ pub struct StartedTick {
 pub struct TickMark {
     /// The newest tick that was decided.
     pub tick: Timestamp,
-    /// Why it was skipped; `None` if it was started.
+    /// The reason for which it was skipped; `None` if it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<Skip>,
     /// The server whose claim decided it.
     pub server: Arc<str>,
-    /// When.
+    /// Instant of the decision.
     pub at: Timestamp,
 }
 
-/// That a key's work was done.
+/// The mark that a key's work was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoneMark {
-    /// When.
+    /// Instant at which it was done.
     pub at: Timestamp,
-    /// Until when that counts.
+    /// Instant until which the mark counts.
     pub until: Timestamp,
 }
 
@@ -130,30 +130,30 @@ impl Default for KeyState {
             claimable_until: None,
             slots: Vec::new(),
             slots_since: Timestamp::from_micros(0),
-            // Nothing is known, and that has expired already.
+            // A record that does not exist counts as expired.
             expires: Some(Timestamp::from_micros(0)),
         }
     }
 }
 
 impl KeyState {
-    /// The lease that holds the key at this instant, slots aside.
+    /// Returns the lease that holds the key at this instant, except for slots.
     pub fn holder(&self, now: Timestamp) -> Option<&Lease> {
         self.claimant.as_ref().filter(|lease| !self.released && lease.until > now)
     }
 
-    /// The slots that are held at this instant.
+    /// Returns the slots that are held at this instant.
     pub fn held_slots(&self, now: Timestamp) -> impl Iterator<Item = &Lease> {
         self.slots.iter().filter(move |slot| slot.until > now)
     }
 
-    /// The state that [`to_json`](Self::to_json) wrote, unless another version of this crate did that.
+    /// Reads the state that [`to_json`](Self::to_json) wrote. Refuses another [format](FORMAT).
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, UnreadableRecord> {
         let json = json.as_ref();
         serde_json::from_slice(json).map_err(|why| UnreadableRecord::of(json, "state", &why))
     }
 
-    /// As text: JSON in ASCII only, so that a database of any encoding can keep it.
+    /// Returns the state as JSON in ASCII only, so that a database of any encoding can keep it.
     ///
     /// # Panics
     ///

@@ -14,7 +14,7 @@ use crate::Timestamp;
 use crate::util::clock::{Clock, SystemClock};
 use crate::util::{self, random};
 
-/// A store inside the process, shared by everyone who opens it by the same name.
+/// A store inside the process, shared by all callers that open it by the same name.
 #[derive(Clone)]
 pub struct MemoryStore {
     name: String,
@@ -27,7 +27,7 @@ pub struct MemoryStore {
 struct Contents {
     /// In the order in which a server that has thousands of jobs due together asks for them.
     keys: BTreeMap<String, KeyEntry>,
-    /// When there are so many, those that have expired are removed.
+    /// At this number of keys, those that have expired are removed.
     room: usize,
     /// The newest fence of a deleted record.
     deleted_fence: i64,
@@ -36,7 +36,7 @@ struct Contents {
     notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Note)>>,
 }
 
-/// What is kept of one key.
+/// The record and the lock of one key.
 #[derive(Default)]
 struct KeyEntry {
     record: Option<Record>,
@@ -56,7 +56,8 @@ impl KeyEntry {
 }
 
 impl Contents {
-    /// Keys that were made from data must not pile up. The room doubles with what is left, so that this stays rare.
+    /// Removes expired keys, since keys made from data would pile up. The limit doubles with what is left, so that this stays
+    /// rare.
     fn make_room(&mut self, now: Timestamp) {
         if self.keys.len() >= self.room {
             self.keys.retain(|_, entry| !entry.is_gone(now));
@@ -68,12 +69,12 @@ impl Contents {
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<Mutex<Contents>>>>> = LazyLock::new(Mutex::default);
 
 impl MemoryStore {
-    /// A store that only its clones share, on a clock of your choice.
+    /// Creates a store that only its clones share, on this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { name: "private".to_owned(), prefix: String::new(), clock, contents: Arc::default() }
     }
 
-    /// The store of this name: the same one for every caller in the process while one of them keeps it.
+    /// Opens the store of this name: the same one for every caller in the process while one of them keeps it.
     pub fn named(name: &str) -> Self {
         let mut named = util::lock(&NAMED);
         let contents = named.get(name).and_then(Weak::upgrade).unwrap_or_default();
@@ -81,7 +82,7 @@ impl MemoryStore {
         Self { name: name.to_owned(), prefix: String::new(), clock: Arc::new(SystemClock), contents }
     }
 
-    /// The same store with keys of their own.
+    /// Returns the same store with the keys of a namespace.
     #[must_use]
     pub fn with_namespace(mut self, namespace: &str) -> Self {
         // No key contains it.

@@ -1,4 +1,4 @@
-//! A key's record as a plain value: the meaning of a swap, for stores that can hold a record in one piece.
+//! A key's record as one value, and the meaning of a swap.
 
 use std::sync::Arc;
 
@@ -8,22 +8,21 @@ use singleton_jobs_policy::Timestamp;
 use super::format::{UnreadableRecord, to_ascii_json};
 use super::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
 
-/// Everything a store keeps of one key. A store of your own can keep it as one value, and leave the meaning of a swap to
-/// [`Record::swap`].
+/// Everything that a store keeps for one key. A store of your own can keep it as one value, and call [`Record::swap`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Identifies the last write.
     pub version: Version,
     /// The fence of the newest lease.
     pub fence: i64,
-    /// What is known of the key.
+    /// The state of the key.
     pub state: Arc<KeyState>,
     /// The run and skip records.
     pub records: JobRecords,
 }
 
 impl Record {
-    /// What a look at a record shows, and at the lock that other programs share, on a store that has one.
+    /// Returns the look at a record, and at the lock that other programs share, on a store that has one.
     pub fn look(record: Option<&Self>, lock: Option<&SharedLock>, now: Timestamp) -> Look {
         let lock = lock.filter(|lock| lock.until.is_none_or(|until| until > now)).cloned();
         match record {
@@ -38,9 +37,8 @@ impl Record {
         }
     }
 
-    /// Applies a swap, or refuses it. The caller makes this one atomic step: it reads the record, calls this with the time of
-    /// that step, and writes the record back if the swap was applied. The same goes for the lock that other programs share;
-    /// `None` on a store without one.
+    /// Applies a swap, or refuses it. The caller makes this one atomic step: it reads the record, and the lock on a store that
+    /// has one, calls this with the time of the step, and writes both back if the swap was applied.
     pub fn swap(
         record: &mut Option<Self>,
         lock: Option<&mut Option<SharedLock>>,
@@ -83,7 +81,7 @@ impl Record {
         self.state.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// As text: the first line is all that a look needs, the second one has the run and skip records.
+    /// Returns the record as text: the first line is all that a look needs, the second one has the run and skip records.
     ///
     /// # Panics
     ///
@@ -94,7 +92,7 @@ impl Record {
         format!("{{\"version\":\"{version}\",\"fence\":{fence},\"state\":{state}}}\n{tail}\n")
     }
 
-    /// The record that [`to_text`](Self::to_text) wrote.
+    /// Reads the record that [`to_text`](Self::to_text) wrote.
     pub fn from_text(text: &str) -> Result<Self, UnreadableRecord> {
         let (head, tail) = text.split_once('\n').unwrap_or((text, ""));
         let mut record = Self::from_first_line(head)?;
@@ -103,7 +101,7 @@ impl Record {
         Ok(record)
     }
 
-    /// The same from the first line alone: without the run and skip records.
+    /// Reads the first line alone, without the run and skip records.
     pub fn from_first_line(line: impl AsRef<[u8]>) -> Result<Self, UnreadableRecord> {
         #[derive(Deserialize)]
         struct Head<'a> {

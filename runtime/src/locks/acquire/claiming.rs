@@ -158,7 +158,7 @@ impl<'a> Claiming<'a> {
     }
 
     fn failed(&mut self, error: StoreError) -> Next {
-        if self.patience.is_over() || self.ear.is_none() || !error.kind().may_pass_soon() {
+        if self.patience.is_over() || self.ear.is_none() || !error.kind().is_retryable() {
             return Next::Fail(LockError::Store { key: self.key.to_owned(), error });
         }
         Next::Wait(Instant::now() + self.backoff.next())

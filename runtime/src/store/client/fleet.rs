@@ -1,4 +1,4 @@
-//! What is known of jobs, locks and servers.
+//! Reads the history of jobs, the held locks, and the servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::history::History;
 use crate::store::{Note, StoreError, Topic, decide};
 
 impl StoreClient<'_> {
-    /// What is known of a job, and the store's time.
+    /// Returns the history of a job, and the store's time.
     pub(crate) async fn history(&self, key: &str) -> Result<(History, Timestamp), StoreError> {
         let look = self.look("history", key).await?;
         let records = self.ask("history", self.store.records(key)).await?;
@@ -21,7 +21,7 @@ impl StoreClient<'_> {
         Ok((decide::history(&look, records), look.now))
     }
 
-    /// The locks and slots that are held.
+    /// Returns the locks and slots that are held.
     pub(crate) async fn locks(&self) -> Result<Vec<HeldLock>, StoreError> {
         // A key may be on more than one page.
         let (mut held, mut next) = (BTreeMap::new(), None);
@@ -42,7 +42,7 @@ impl StoreClient<'_> {
         Ok(held)
     }
 
-    /// Announces a server for so long, and returns which runs were requested: the job's key, and the request's id.
+    /// Writes the heartbeat of a server, and returns the manual runs that were requested: the job's key, and the request's id.
     pub(crate) async fn announce(
         &self,
         server: &str,
@@ -58,14 +58,13 @@ impl StoreClient<'_> {
         Ok(requests)
     }
 
-    /// This server is gone.
+    /// Removes the heartbeat of a server that shuts down.
     pub(crate) async fn leave(&self, server: &str) -> Result<(), StoreError> {
         let note = Note { name: server.to_owned(), text: "".into() };
         self.ask("leave", self.store.put_note(Topic::Servers, &note, Duration::ZERO)).await.map(drop)
     }
 
-    /// The servers whose announcements have not expired. What a newer version announces may not be readable; the others
-    /// still are.
+    /// Returns the servers whose heartbeats have not expired. Leaves out those that this version cannot read.
     pub(crate) async fn servers(&self) -> Result<Vec<ServerInfo>, StoreError> {
         let notes = self.ask("servers", self.store.notes(Topic::Servers)).await?.notes;
         self.observer.answered("servers");

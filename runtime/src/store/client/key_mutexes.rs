@@ -1,4 +1,4 @@
-//! The turns of one process at a key.
+//! A mutex for each key, within this process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,19 +10,19 @@ use super::StoreClient;
 use crate::fleet::LeaseKind;
 use crate::util::lock;
 
-/// Steps of this process on one key take turns: only one of them at a time competes with other processes.
+/// Mutexes by key. One request of this process at a time competes with other processes for a key.
 #[derive(Default)]
 pub(crate) struct KeyMutexes(Mutex<MutexMap>);
 
 #[derive(Default)]
 struct MutexMap {
     turns: HashMap<String, Arc<Turn<()>>>,
-    /// When there are so many, those that no step needs are removed.
+    /// At this number of mutexes, those that no request uses are removed.
     room: usize,
 }
 
 impl KeyMutexes {
-    /// Waits for the turn, in the order of arrival.
+    /// Locks the mutex of a key, in the order of arrival.
     pub(in crate::store) async fn take(&self, key: &str) -> OwnedMutexGuard<()> {
         let turn = {
             let MutexMap { turns, room } = &mut *lock(&self.0);
@@ -37,8 +37,7 @@ impl KeyMutexes {
 }
 
 impl StoreClient<'_> {
-    /// This process's turn, if the lease is one of a semaphore. Who has waited long goes on without it: turns only make swaps
-    /// succeed sooner.
+    /// Locks the mutex of a semaphore's key. Continues without it after a timeout: the mutex only makes swaps succeed sooner.
     pub(super) async fn turn(&self, key: &str, kind: LeaseKind) -> Option<OwnedMutexGuard<()>> {
         let LeaseKind::Slot { .. } = kind else { return None };
         timeout(self.within, self.turns.take(key)).await.ok()

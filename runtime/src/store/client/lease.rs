@@ -11,7 +11,7 @@ use crate::store::{
     SharedLock, StoreError, Swapped, decide,
 };
 
-/// A record as this process wrote it last: the next swap needs no look, if nothing has changed since.
+/// A record as this process wrote it last. The next swap needs no look if nothing has changed since.
 #[derive(Clone, Debug)]
 pub(crate) struct CachedRecord {
     look: Look,
@@ -26,14 +26,15 @@ impl CachedRecord {
         Some(Self { look, received: Instant::now() })
     }
 
-    /// The look that the store would show if nothing has changed since, with a lower bound of its clock.
+    /// Returns the look that the store would show if nothing has changed since, with a lower bound of its clock.
     fn look(&self) -> Look {
         Look { now: self.look.now.plus(self.received.elapsed()), ..self.look.clone() }
     }
 }
 
 impl StoreClient<'_> {
-    /// Claims a key. `is_new` if this is the claim's first question, and the key probably free: then it is the swap itself.
+    /// Claims a key. If this is the first request of a claim (`is_new`) for a manual lock, it is the swap itself: the key is
+    /// probably free.
     pub(crate) async fn claim(
         &self,
         key: &str,
@@ -57,8 +58,8 @@ impl StoreClient<'_> {
         Ok(answer)
     }
 
-    /// Releases whatever an unanswered claim has won so far. Returns when to ask again, because a late
-    /// request may still win; `None` if it holds nothing, and never will.
+    /// Releases what an unanswered claim has won so far. Returns the time after which to ask again, because a late swap may
+    /// still win; `None` if the claim can no longer win anything.
     pub(crate) async fn give_back(
         &self,
         key: &str,
@@ -98,7 +99,7 @@ impl StoreClient<'_> {
     ) -> Result<TimedReply<ReleaseReply>, StoreError> {
         let key = &*record_key(key, lease.kind);
         let _turn = self.turn(key, lease.kind).await;
-        // How long work counts as done is counted from the store's own time.
+        // The time for which work counts as done begins at the store's own time.
         let expected = cached.filter(|_| end.done_for.is_none()).map(CachedRecord::look);
         let is_released = |reply: &ReleaseReply| *reply == ReleaseReply::Released;
         let message = Message { step: "release", key, expected, unanswered: None };

@@ -1,4 +1,4 @@
-//! Look, decide, swap: how every message reaches the store.
+//! Sends every message to the store: look, decide, swap.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -27,7 +27,7 @@ pub(crate) use key_mutexes::KeyMutexes;
 pub(crate) use lease::CachedRecord;
 pub(crate) use unanswered::UnansweredSwaps;
 
-/// Hears how requests fare.
+/// Observes the results of requests, for the health of the server.
 pub(crate) trait RequestObserver: Send + Sync {
     /// The store has answered a request of this step.
     fn answered(&self, step: &'static str);
@@ -35,22 +35,22 @@ pub(crate) trait RequestObserver: Send + Sync {
     fn failed(&self, step: &'static str, error: &StoreError);
 }
 
-/// What requests to one store share.
+/// Sends messages to one store.
 pub(crate) struct StoreClient<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) time: &'a StoreTime,
     pub(crate) turns: &'a KeyMutexes,
     pub(crate) observer: &'a dyn RequestObserver,
-    /// How long the store may take to answer.
+    /// Response timeout of the store.
     pub(crate) within: Duration,
 }
 
 /// A message about one key.
 struct Message<'a> {
-    /// What it asks for, in errors and logs.
+    /// Its name in errors and logs.
     step: &'static str,
     key: &'a str,
-    /// What the store shows, if that is known: then the first question is the swap.
+    /// The look that the store would show, if that is known: then the first request is the swap.
     expected: Option<Look>,
     /// For a claim: its swaps that were not answered.
     unanswered: Option<&'a mut UnansweredSwaps>,
@@ -68,14 +68,14 @@ pub(crate) struct TimedReply<T> {
     pub(crate) written: Option<CachedRecord>,
 }
 
-/// The record of a semaphore's slots is not that of a lock with the same key. No key of a user's contains a `#`.
+/// The key of the record of a semaphore's slots, apart from a lock with the same key. No key of a user contains a `#`.
 fn slots_key(key: &str) -> String {
     format!("{key}{SLOTS}")
 }
 
 const SLOTS: &str = "#slots";
 
-/// The key of the record that a lease of this kind is in.
+/// Returns the key of the record that holds leases of this kind.
 pub(crate) fn record_key(key: &str, kind: LeaseKind) -> Cow<'_, str> {
     match kind {
         LeaseKind::Slot { .. } => slots_key(key).into(),
@@ -84,7 +84,7 @@ pub(crate) fn record_key(key: &str, kind: LeaseKind) -> Cow<'_, str> {
 }
 
 impl StoreClient<'_> {
-    /// The store's time.
+    /// Returns the store's time.
     pub(crate) async fn ping(&self) -> Result<Timestamp, StoreError> {
         // A key that no job, lock or semaphore can have.
         let now = self.look("ping", "#ping").await?.now;
@@ -182,7 +182,7 @@ impl StoreClient<'_> {
         Ok(look)
     }
 
-    /// One request to the store, in time.
+    /// Waits for the answer to one request, up to the response timeout.
     pub(crate) async fn ask<T>(
         &self,
         step: &'static str,

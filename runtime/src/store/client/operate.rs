@@ -1,4 +1,4 @@
-//! What operators do to a key.
+//! Sends the messages of operators.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl StoreClient<'_> {
         self.change("cancel", key, decide).await
     }
 
-    /// Removes all that is known of a job, and of a semaphore with the same key.
+    /// Removes the records of a job, and of a semaphore with the same key.
     pub(crate) async fn forget(&self, key: &str, quiet: Duration) -> Result<Forgotten, StoreError> {
         for record in [&*slots_key(key), key] {
             let reply = self.change("forget", record, |look| decide::forget(look, quiet)).await?;
@@ -52,8 +52,8 @@ impl StoreClient<'_> {
         Ok(broken)
     }
 
-    /// Asks for a manual run on a server that has the job. Servers hear of it at their next heartbeat, so the note follows
-    /// the request: a server that reads the note finds the request.
+    /// Asks for a manual run on a server that has the job. Servers read the note at their next heartbeat. The note is written
+    /// after the request, so that a server that reads the note finds the request.
     pub(crate) async fn request(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! What a claim has sent without an answer.
+//! The swaps of a claim that were sent and not answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::store::{Look, Swap, Version};
 
-/// Swaps of a claim that were sent and not answered: they may have been applied, and may yet be.
+/// Swaps of a claim that were sent and not answered: they may have been applied, or may be applied later.
 #[derive(Debug, Default)]
 pub(crate) struct UnansweredSwaps {
     token: Arc<str>,
@@ -15,16 +15,16 @@ pub(crate) struct UnansweredSwaps {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentSwaps {
-    /// The version that the newest one expects: it was shown, so those that expect another one come too late. `None` if one
-    /// expects no record.
+    /// The version that the newest one expects. The store has shown it, so swaps that expect another one are too late. `None`
+    /// if one expects no record.
     expected: Option<Version>,
-    /// The last instant at which the store lets one of them in.
+    /// The last instant at which the store applies one of them.
     not_after: Timestamp,
     is_one_of_several: bool,
 }
 
 impl UnansweredSwaps {
-    /// Nothing was sent with this token yet.
+    /// Creates the list of a claim that has sent nothing yet.
     pub(crate) fn of(token: Arc<str>) -> Self {
         Self { token, sent: None }
     }
@@ -47,8 +47,8 @@ impl UnansweredSwaps {
         earlier
     }
 
-    /// What the store shows may rule out that one has won, or may still win. A version never comes back, but "no record"
-    /// may. A store that checks the time and then has to wait may commit a little later: within a request's time.
+    /// Empties the list if the look shows that no swap has won or can still win. A version never comes back, but "no record"
+    /// may. A store that waits after it has checked the time may commit later, by up to the response timeout.
     pub(super) fn compare(&mut self, look: &Look, within: Duration) {
         let state = &look.state;
         let newest = state.claimant.as_ref().filter(|_| !state.released);
@@ -59,14 +59,14 @@ impl UnansweredSwaps {
         });
     }
 
-    /// One of them had won, and what it won was released. The record has another version since, or is gone: others that
+    /// Called after a release of what one of them had won. The record has another version since, or is gone: others that
     /// expect no record can still win.
     pub(super) fn released(&mut self) {
         self.sent.take_if(|sent| sent.expected.is_some() || !sent.is_one_of_several);
     }
 
-    /// How long until it has to be asked what they won: as soon as their time is over, and once more when no commit can be on
-    /// its way. `None` if nothing is outstanding.
+    /// Returns the time after which to look for what they won: when their limit has passed, and once more when no commit can be
+    /// in progress. `None` if all were answered.
     pub(super) fn ask_again_after(&self, now: Timestamp, within: Duration) -> Option<Duration> {
         let SentSwaps { not_after, .. } = self.sent?;
         let over = if now > not_after { not_after.plus(within) } else { not_after };

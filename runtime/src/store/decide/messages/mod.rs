@@ -11,5 +11,5 @@ pub use lease::{Ending, ExtendReply, FailedTry, Lease, LeaseKind, Progress, Rele
 pub use operator::{Forgotten, HeldLock, JobInfo, RequestAnswer, RunRequest, RunningInfo, ServerInfo};
 pub use record::{CurrentRun, History, RunOutcome, RunRecord, Skip, SkipRecord, Stats};
 
-/// How many runs, and how many skips, a store keeps on record unless it is told otherwise.
+/// Default number of run records, and of skip records, that a store keeps for each job.
 pub const REMEMBERED: usize = 100;

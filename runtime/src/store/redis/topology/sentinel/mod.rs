@@ -34,7 +34,7 @@ impl Sentinels {
         });
         let refusal = match agree(asked.collect(), TieBreak::Refuse).await {
             Some(Ok(Some(node))) => return Ok(node),
-            Some(Err(error)) if errors::kind_of(&error).may_pass() => return Err(error),
+            Some(Err(error)) if errors::kind_of(&error).is_outage() => return Err(error),
             Some(Err(error)) => {
                 let why = errors::describe(&error);
                 format!("a sentinel refuses: {why}; its own password is `sentinel_password`")
