@@ -147,8 +147,8 @@ async fn a_redis_and_a_server_that_do_not_trust_each_other_say_why() {
     let (root, other_root) = (&pki.root, &pki.other_root);
     let shown = |own: &Paths| format!("{root}&sslcert={}&sslkey={}", own.certificate, own.key);
     check(&[
-        (url(&redis, other_root), Untrusted, &["vouches for the store's certificate", "sslrootcert="]),
-        (url(&redis, "system"), Untrusted, &["vouches for the store's certificate", "sslrootcert="]),
+        (url(&redis, other_root), Untrusted, &["has signed the store's certificate", "sslrootcert="]),
+        (url(&redis, "system"), Untrusted, &["has signed the store's certificate", "sslrootcert="]),
         (url(&misnamed, root), Untrusted, &["not for this host name, but for cache.internal:", "use a name"]),
         (url(&expired, root), Untrusted, &["not valid at this time", "renew it", "clock"]),
         (url(&lazy, root), Untrusted, &["is that of a CA", "one of its own"]),
@@ -209,13 +209,13 @@ async fn a_postgres_that_does_not_let_us_in_says_why() {
         (
             on(jobs, &format!("?sslrootcert={}", pki.other_root)),
             Untrusted,
-            &["vouches for the store's certificate", "sslrootcert="],
+            &["has signed the store's certificate", "sslrootcert="],
         ),
-        (on(jobs, "?sslmode=require"), Untrusted, &["vouches for the store's", "sslrootcert="]),
+        (on(jobs, "?sslmode=require"), Untrusted, &["has signed the store's", "sslrootcert="]),
         (
             on(jobs, &format!("?sslmode=verify-ca&sslrootcert={}", pki.other_root)),
             Untrusted,
-            &["vouches for the store's", "sslrootcert="],
+            &["has signed the store's", "sslrootcert="],
         ),
         (by_address(jobs, &root), Untrusted, &["not for this host name, but for localhost:"]),
         (by_address(jobs, &format!("{root}&sslmode=require")), Untrusted, &["not for this host name"]),
@@ -258,7 +258,7 @@ async fn a_server_that_is_not_there_or_says_nothing_is_named() {
     for scheme in ["redis", "rediss", "postgres"] {
         let url = |host: &str| format!("{scheme}://jobs:s3cr3t@{host}");
         check(&[
-            (url(&format!("127.0.0.1:{closed}")), Unreachable, &["refused", "nothing listens there"]),
+            (url(&format!("127.0.0.1:{closed}")), Unreachable, &["refused", "no server listens there"]),
             (url("no-such-host.invalid:1234"), Unreachable, &["no such host is known here", "its name"]),
             (url(&format!("127.0.0.1:{}", silent.0)), TimedOut, &["no connection", "check host and port"]),
         ])

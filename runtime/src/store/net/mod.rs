@@ -1,4 +1,4 @@
-//! What the stores on a network share: connections, reconnects, subscriptions, TLS.
+//! Shared by the stores on a network: connections, reconnects, subscriptions, timeouts, TLS.
 
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) mod connection;

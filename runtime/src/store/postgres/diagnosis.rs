@@ -1,4 +1,4 @@
-//! Settings of a PostgreSQL server that could hurt, and records that this version cannot read.
+//! Finds dangerous settings of a PostgreSQL server, and records that this version cannot read.
 
 use tokio_postgres::SimpleQueryRow as Row;
 
@@ -11,7 +11,7 @@ use super::statements::reply;
 use crate::observe::finding;
 use crate::observe::finding::{Finding, FindingKind, LOOKED_AT};
 
-/// As this session has them: settings may differ by user and database.
+/// The settings of this session: they may differ by user and database.
 const SETTINGS: &str = "SELECT
     current_setting('server_version_num')::integer,
     current_setting('server_version'),
@@ -61,7 +61,7 @@ fn about_server(row: &Row) -> Result<Vec<Finding>> {
     if is(2)? {
         return Ok(vec![Finding::error(
             FindingKind::NotPrimary,
-            "the PostgreSQL server is a standby, or read-only, and cannot decide who runs a job; point the URL to the primary",
+            "the PostgreSQL server is a standby, or read-only, and cannot grant leases; point the URL to the primary",
         )]);
     }
     let faults = [

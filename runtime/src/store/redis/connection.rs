@@ -28,7 +28,7 @@ impl RedisConnection {
         Self { server, shared: SharedConnection::new() }
     }
 
-    /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
+    /// Runs one exchange over the shared connection, and drops the connection if it is faulty.
     pub(super) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         talk: impl FnOnce(MultiplexedConnection) -> F,

@@ -136,10 +136,10 @@ impl RedisStore {
         step: &'static str,
         work: impl Future<Output = RedisResult<T>> + Send + 'a,
     ) -> StoreFuture<'a, T> {
-        Box::pin(async move { work.await.map_err(|error| self.trouble(step, &error)) })
+        Box::pin(async move { work.await.map_err(|error| self.error(step, &error)) })
     }
 
-    fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
+    fn error(&self, step: &'static str, error: &RedisError) -> StoreError {
         let (mut kind, mut cause) = (errors::kind_of(error), errors::describe(error));
         // Only a cluster's client follows it to the other node.
         if matches!(self.route, Router::One(_)) && matches!(error.code(), Some("MOVED" | "ASK")) {
@@ -166,7 +166,7 @@ impl Store for RedisStore {
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
         // Most steps are looks: `step` would copy the future once more.
-        Box::pin(async move { self.look_at(key).await.map_err(|error| self.trouble("look", &error)) })
+        Box::pin(async move { self.look_at(key).await.map_err(|error| self.error("look", &error)) })
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {

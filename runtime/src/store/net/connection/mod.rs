@@ -1,4 +1,4 @@
-//! One connection for all callers of a store: opened when it is first needed, and anew after trouble and a pause.
+//! One connection for all callers of a store: opened when it is first needed, and again after an error and a pause.
 
 use std::pin::pin;
 use std::sync::Mutex;
@@ -12,53 +12,53 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::reconnect::ReconnectBackoff;
 use crate::util::lock;
 
-/// A set-up that takes longer may have fallen silent, and a second one begins. Most connections are open by then, and a
-/// lease of two seconds has not ended.
+/// If an attempt takes longer, a second, hedged attempt begins. Most connections are open by then, and a lease of two
+/// seconds has not expired.
 const LONG: Duration = Duration::from_millis(300);
 
-/// How a client opens a connection, and which errors speak against one.
+/// Opens connections, and classifies the errors that they return.
 pub(crate) trait Connect: Clone + Send + 'static {
     type Connection: Clone + Send + Sync + 'static;
     type Error: Clone + Send + Sync + 'static;
 
     fn connect(self) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
 
-    /// The runtime that opened the connection went away before it was open.
+    /// The error if the runtime ended before the connection was open.
     fn abandoned() -> Self::Error;
 
     fn fault(error: &Self::Error) -> Fault;
 
-    /// What it says about a connection that somebody no longer waits for its answer.
+    /// The fault of a connection if a caller stops waiting for its answer.
     const FAULT_IF_DROPPED: Fault = Fault::Silent;
 
-    /// Whether a connection is known to be over before anybody tries it.
+    /// Whether a connection is known to be closed before it is used.
     fn is_closed(_connection: &Self::Connection) -> bool {
         false
     }
 }
 
-/// What an error says about the connection it came over.
+/// What an error shows about its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Another one would fare no better.
+    /// The connection works.
     None,
-    /// It was silent: that speaks against it unless it answered somebody else meanwhile.
+    /// It did not answer. It is replaced unless it answered another caller meanwhile.
     Silent,
-    /// It is broken, or leads to a server that is no longer, or not yet, the right one.
+    /// It is broken, or leads to the wrong server.
     Broken,
 }
 
-/// Opens the connection when it is needed, once for all callers who wait for it.
+/// A connection that is opened when it is needed, once for all callers that wait for it.
 pub(crate) struct SharedConnection<C: Connect> {
     slot: Mutex<ConnectionSlot<C>>,
-    /// Tells those who sit out a pause that a connection is being opened.
+    /// Notifies callers that wait for the end of a pause when a connection is being opened.
     attempted: Notify,
-    /// How often the server has answered.
+    /// Number of answers from the server.
     answers: AtomicU64,
 }
 
 struct ConnectionSlot<C: Connect> {
-    /// The connection, and since when it is being opened.
+    /// The connection, and the instant at which its opening began.
     current: Option<(ConnectionState<C>, Instant)>,
     backoff: ReconnectBackoff,
 }
@@ -72,7 +72,7 @@ impl<C: Connect> SharedConnection<C> {
         Self { slot: Mutex::new(slot), attempted: Notify::new(), answers: AtomicU64::new(0) }
     }
 
-    /// Runs one exchange over the shared connection, and gives the connection up if it is to fault.
+    /// Runs one exchange over the shared connection, and drops the connection if it is faulty.
     pub(crate) async fn exchange<T, F>(
         &self,
         connector: &C,
@@ -83,8 +83,8 @@ impl<C: Connect> SharedConnection<C> {
     {
         let mut opening = self.opening(connector).await;
         let opened = opening.wait_for(Option::is_some).await.ok().and_then(|opened| opened.clone());
-        // Whoever leaves without an answer, by an error or by no longer waiting, has no reason to trust
-        // the connection, unless it answered somebody else meanwhile.
+        // A caller that gets no answer, or stops waiting for it, does not trust the connection, unless it answered another
+        // caller meanwhile.
         let answers = self.answers.load(Ordering::Relaxed);
         let mut guard = ExchangeGuard { of: &opening, on: self, answers, fault: C::FAULT_IF_DROPPED };
         let opened = opened.unwrap_or_else(|| Err(C::abandoned()));
@@ -97,13 +97,13 @@ impl<C: Connect> SharedConnection<C> {
         result
     }
 
-    /// Opens another connection when the next one is needed, and without a pause: nothing speaks against it.
+    /// Drops the connection. The next one is opened without a pause.
     #[cfg(feature = "redis")]
     pub(crate) fn forget(&self) {
         lock(&self.slot).current = None;
     }
 
-    /// The connection that there is, or else a new one, when it is time for it.
+    /// Returns the current connection, or a new one after the pause.
     async fn opening(&self, connector: &C) -> ConnectionState<C> {
         loop {
             let (until, attempted) = match self.opening_or_pause(connector) {
@@ -119,7 +119,7 @@ impl<C: Connect> SharedConnection<C> {
         }
     }
 
-    /// `Err` while it is too early for another attempt: until when, unless one is made before.
+    /// Returns the end of the pause as `Err` if it is too early for another attempt, unless one is made before.
     fn opening_or_pause(&self, connector: &C) -> Result<ConnectionState<C>, (Instant, Notified<'_>)> {
         let mut slot = lock(&self.slot);
         slot.drop_if(
@@ -133,7 +133,7 @@ impl<C: Connect> SharedConnection<C> {
         }
         let (opened, opening) = watch::channel(None);
         let connector = connector.clone();
-        // In a task of its own, so that it survives a caller who gives up.
+        // In a task of its own, so that it survives a caller that stops waiting.
         tokio::spawn(async move {
             let result = first_of_two(move || connector.clone().connect()).await;
             let _nobody_waits_any_longer = opened.send(Some(result));
@@ -153,7 +153,7 @@ impl<C: Connect> ConnectionSlot<C> {
     }
 }
 
-/// A caller who sits out a pause; dropped if that takes longer than the caller has time.
+/// Guards a caller that waits for the end of a pause. Dropped if the caller stops waiting.
 struct PauseGuard<'a, C: Connect>(&'a SharedConnection<C>);
 
 impl<C: Connect> Drop for PauseGuard<'_, C> {
@@ -178,7 +178,8 @@ impl<C: Connect> Drop for ExchangeGuard<'_, C> {
     }
 }
 
-/// The attempt that succeeds first; the second is made when the first takes long. If both fail, the first one's error.
+/// Returns the result of the attempt that succeeds first. The second begins if the first takes long. If both fail,
+/// returns the error of the first.
 async fn first_of_two<T, E, F>(attempt: impl Fn() -> F) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>>,

@@ -1,4 +1,4 @@
-//! How long a store may take to answer, the same for every store that is reached over a network.
+//! Timeouts, the same for every store that is reached over a network.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use singleton_jobs_policy::parse_duration;
 
 use super::url::UrlParameters;
 
-/// Below, no server answers in time; above, every caller has given up long before.
+/// Below, no server answers in time. Above, every caller has stopped waiting.
 const SENSIBLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
-/// How long to wait for a connection, and for the answer to a step.
+/// Timeouts of a connection, and of the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,

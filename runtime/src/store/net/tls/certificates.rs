@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::store::net::url::UrlParameters;
 
-/// Certificates for a store that is reached over TLS, where they are not in files that its URL names.
+/// Certificates for a store that is reached over TLS, if they are not in files that its URL names.
 ///
-/// Without a root certificate of your own, those of the system count.
+/// Without a root certificate of your own, the system's are used.
 ///
 /// ```
 /// # #[cfg(feature = "redis")] fn open(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<(), jobs::store::StoreError> {

@@ -11,22 +11,22 @@ use rustls::{Error, InconsistentKeys, RootCertStore};
 use super::certificates::{Certificates, Pem};
 use super::verifier::AnyHostVerifier;
 
-/// How much a server at the other end has to prove.
+/// What the store's certificate has to prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "Redis always proves all"))]
 pub(crate) enum Trust {
-    /// That a trusted certificate names the host it was looked for at.
+    /// A trusted authority signed it, and it names the host.
     Host,
-    /// That a trusted authority knows it, under whatever name.
+    /// A trusted authority signed it, for any name.
     Authority,
-    /// Nothing: listeners are kept out, impostors are not.
+    /// Nothing: this protects against listeners, not against impostors.
     Nothing,
 }
 
 impl Certificates {
-    /// Checks all of them, and that certificate and key belong together.
+    /// Returns the configuration. Checks that all certificates can be read, and that certificate and key belong together.
     pub(crate) fn client_config(&self, trust: Trust) -> Result<ClientConfig, String> {
-        // The application's choice, if it has made one.
+        // The application's provider, if it has chosen one.
         let chosen = CryptoProvider::get_default().cloned();
         let provider = chosen.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
         let algorithms = provider.signature_verification_algorithms;
@@ -36,8 +36,8 @@ impl Certificates {
         let builder = match trust {
             Trust::Host => builder.with_root_certificates(self.roots()?),
             Trust::Authority if self.roots.is_none() => {
-                return Err("sslmode=verify-ca needs sslrootcert=/path/to/ca.pem: with the system's roots anybody could \
-                            have a certificate; write sslmode=verify-full, or name the CA"
+                return Err("sslmode=verify-ca needs sslrootcert=/path/to/ca.pem: any host has a certificate of one of the \
+                system's authorities; write sslmode=verify-full, or name the CA"
                     .to_owned());
             }
             Trust::Authority => {
@@ -76,15 +76,15 @@ impl Certificates {
         Ok(roots)
     }
 
-    /// The same in the words of the Redis client, which makes its configuration for each connection.
+    /// Returns the certificates for the Redis client, which makes a configuration for each connection.
     #[cfg(feature = "redis")]
     pub(crate) fn for_redis(&self) -> Result<redis::TlsCertificates, String> {
         self.client_config(Trust::Host)?;
-        // It reads all of the system's root certificates each time, also if it is given others.
+        // The client reads the system's root certificates each time, even if it is given others.
         if let Some(error) = rustls_native_certs::load_native_certs().errors.first() {
             return Err(format!("this machine's root certificates cannot be read: {error}"));
         }
-        // It takes the process's provider, and panics if there is none and the build has several.
+        // The client uses the process's provider, and panics if there is none and the build has several.
         if CryptoProvider::get_default().is_none() {
             let _somebody_was_faster = rustls::crypto::ring::default_provider().install_default();
         }

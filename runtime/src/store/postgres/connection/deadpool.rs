@@ -1,4 +1,4 @@
-//! Connections out of a `deadpool-postgres` pool.
+//! Connections of a `deadpool-postgres` pool.
 
 use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
 use tokio::runtime::Handle;
@@ -20,15 +20,14 @@ impl ConnectionSource for DeadpoolSource {
 
     fn connect(&self) -> BorrowFuture<'_> {
         let pool = self.pool.clone();
-        // Whoever gives up no longer stands in the pool's queue.
+        // A caller that stops waiting leaves the pool's queue.
         let getting = AbortOnDropHandle::new(self.app.spawn(async move { pool.get().await }));
         Box::pin(async {
             match getting.await {
                 Ok(Ok(object)) => Ok(Box::new(object) as Box<dyn BorrowedConnection>),
                 Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {
                     let size = self.pool.status().max_size;
-                    Err(format!("all {size} connections of the pool are in use; make it larger, or give the jobs one of \
-                                 their own").into())
+                    Err(format!("all {size} connections of the pool are in use; make it larger, or give the jobs their own pool").into())
                 }
                 Ok(Err(PoolError::Closed)) => Err("the pool has been closed".into()),
                 Ok(Err(error)) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! What `sslmode` asks for, and what that takes.
+//! The encryption that `sslmode` asks for.
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -14,7 +14,7 @@ pub(crate) use tokio_postgres::NoTls as Encryption;
 
 const MODES: &str = "expected one of disable, prefer, require, verify-ca, verify-full";
 
-/// Reads the mode, and prepares what it takes. Stronger than PostgreSQL's own clients are in one case and nowhere weaker:
+/// Reads the mode, and prepares the encryption. Never weaker than PostgreSQL's own clients, and stronger in one case:
 /// `require` verifies the certificate and the host name, as `verify-full` does.
 pub(crate) fn prepare(
     mode: Option<&str>,
@@ -24,7 +24,7 @@ pub(crate) fn prepare(
     let is_local = |host: &Host| !matches!(host, Host::Tcp(_));
     let named = !certificates.is_empty();
     let ssl_mode = match mode {
-        // There is no TLS over a socket in the file system, and nobody between to keep out.
+        // A Unix socket needs no TLS.
         _ if config.get_hosts().iter().all(is_local) => SslMode::Disable,
         Some(mode @ ("disable" | "prefer")) if named => {
             return Err(format!(
@@ -50,7 +50,7 @@ fn encryption(
     let config = match (ssl_mode, mode) {
         (SslMode::Require, Some("verify-ca")) => certificates.client_config(Trust::Authority)?,
         (SslMode::Require, _) => certificates.client_config(Trust::Host)?,
-        // Verified never: whoever can answer in the server's place could offer no encryption as well.
+        // Nothing is verified: an impostor could also offer no encryption.
         _ => Certificates::default().client_config(Trust::Nothing)?,
     };
     Ok(Encryption(config.into()))

@@ -1,7 +1,7 @@
-//! How messages reach the server: over one connection of the store's own, or over those that it is lent.
+//! Connections to the server: one of the store's own, or borrowed ones.
 //!
-//! One message at a time is on its way over a connection. A pooler may hand the answers that a client did not wait for to
-//! another client, if that client had sent several messages: PgBouncer 1.18 does.
+//! A connection sends one message at a time. A pooler may hand the answers that a client did not wait for to another
+//! client, if the first one had sent several messages: PgBouncer 1.18 does.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,7 @@ enum Transport {
     Own {
         server: PostgresConnector,
         shared: Arc<SharedConnection<PostgresConnector>>,
-        /// All subscriptions share another one, which is opened by the first of them.
+        /// The connection of all subscriptions. The first of them opens it.
         listening: Arc<SharedConnection<PostgresConnector>>,
     },
     Lent(Arc<dyn ConnectionSource>),
@@ -71,7 +71,7 @@ impl PostgresConnection {
         matches!(self.way, Transport::Own { .. })
     }
 
-    /// Sends one message, and returns the rows of its answer. The server has this long from when it is sent.
+    /// Sends one message, and returns the rows of its answer. The timeout begins when the message is sent.
     pub(super) async fn send(&self, text: &str, patience: Duration) -> Result<Vec<SimpleQueryRow>> {
         match &self.way {
             Transport::Own { server, shared, .. } => loop {
@@ -79,7 +79,7 @@ impl PostgresConnection {
                 match sent.await {
                     Ok(Some(rows)) => return Ok(rows),
                     Ok(None) => {}
-                    Err(trouble) => return Err(trouble),
+                    Err(error) => return Err(error),
                 }
             },
             Transport::Lent(source) => {
@@ -88,7 +88,7 @@ impl PostgresConnection {
                     Some(session) => query(session.client(), text, patience).await,
                     None => Ok(Vec::new()),
                 };
-                if result.as_ref().err().is_none_or(|trouble| trouble.fault() == Fault::None) {
+                if result.as_ref().err().is_none_or(|error| error.fault() == Fault::None) {
                     drop(lent.0.take());
                 }
                 result
@@ -96,15 +96,15 @@ impl PostgresConnection {
         }
     }
 
-    /// Subscribes to a payload, from now on.
+    /// Subscribes to a payload.
     ///
-    /// `None` if the store has no connection of its own: one that is lent has to be given back.
+    /// Returns `None` if the store borrows its connections: they have to be returned.
     pub(super) async fn listen(&self, payload: String) -> Result<Option<Subscription>> {
         let Transport::Own { server, listening, .. } = &self.way else { return Ok(None) };
         loop {
             let (payload, patience) = (payload.clone(), self.timeouts.response);
             let talk = |line: Arc<OpenConnection>| async move {
-                // It can be repeated, and shows that the server still answers.
+                // It may be repeated, and shows that the server still answers.
                 let Some(_confirmed) = line.send(LISTEN, patience).await? else { return Ok(None) };
                 let ended = || {
                     PostgresError::new(StoreErrorKind::Unreachable, "the connection that listens has ended")
@@ -119,7 +119,7 @@ impl PostgresConnection {
 }
 
 async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<SimpleQueryRow>> {
-    // What is not answered may have been applied, or be applied later.
+    // A message without an answer may have been applied, or be applied later.
     let late = |_| PostgresError::timed_out("no answer", patience);
     let answer = timeout(patience, client.simple_query(text)).await.map_err(late)??;
     let row = |message| match message {
@@ -132,14 +132,13 @@ async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<Si
 async fn borrow(source: &dyn ConnectionSource, patience: Duration) -> Result<Box<dyn BorrowedConnection>> {
     match timeout(patience, source.connect()).await {
         Ok(lent) => lent.map_err(PostgresError::from),
-        Err(_) => Err(PostgresError::timed_out("no connection was lent", patience).advising(
-            "all of them are in use, or no new one can be opened; make the pool larger, or give the jobs one of their \
-             own",
+        Err(_) => Err(PostgresError::timed_out("no connection was lent", patience).with_advice(
+            "all of them are in use, or no new one can be opened; make the pool larger, or give the jobs their own pool",
         )),
     }
 }
 
-/// A session that is discarded unless it was taken out before: a statement may still be under way on it.
+/// Discards a borrowed connection unless it was taken out before: a statement may still be in progress on it.
 struct BorrowGuard(Option<Box<dyn BorrowedConnection>>);
 
 impl Drop for BorrowGuard {
@@ -150,31 +149,31 @@ impl Drop for BorrowGuard {
     }
 }
 
-/// A connection of the store's own that is open.
+/// An open connection of the store's own.
 pub(super) struct OpenConnection {
     client: Client,
-    /// Those to notify of what comes over it.
+    /// The subscriptions that it notifies.
     subscriptions: Weak<Subscriptions>,
     turn: Mutex<()>,
-    /// A message was left without an answer: nothing may be sent behind it.
+    /// Whether a message was left without an answer. No other may be sent after it.
     is_abandoned: AtomicBool,
 }
 
 impl OpenConnection {
-    /// `None` if the connection was abandoned before it was this message's turn: nothing was sent.
+    /// Returns `None`, and sends nothing, if the connection was abandoned while this message waited for its turn.
     async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<SimpleQueryRow>>> {
         let _turn = self.turn.lock().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
             return Ok(None);
         }
         let result = query(&self.client, text, patience).await;
-        let is_answered = result.as_ref().err().is_none_or(|trouble| trouble.fault() == Fault::None);
+        let is_answered = result.as_ref().err().is_none_or(|error| error.fault() == Fault::None);
         self.is_abandoned.store(!is_answered, Ordering::SeqCst);
         result.map(Some)
     }
 }
 
-/// A server, and how to connect to it.
+/// Opens connections to a server.
 #[derive(Clone)]
 pub(super) struct PostgresConnector {
     config: Arc<Config>,
@@ -189,7 +188,7 @@ impl Connect for PostgresConnector {
     async fn connect(self) -> Result<Arc<OpenConnection>> {
         let Ok(connected) = timeout(self.patience, self.config.connect(self.encryption.clone())).await else {
             return Err(PostgresError::timed_out("no connection", self.patience)
-                .advising("check host and port, and that no firewall is between"));
+                .with_advice("check host and port, and that no firewall is between"));
         };
         let (client, mut connection) = connected?;
         let subscriptions = Arc::<Subscriptions>::default();
@@ -199,7 +198,7 @@ impl Connect for PostgresConnector {
             turn: Mutex::default(),
             is_abandoned: AtomicBool::new(false),
         };
-        // Whoever waits for an answer, and whoever listens, is told of the connection's end.
+        // The end of the task ends all exchanges and subscriptions.
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notification) = message {
@@ -214,12 +213,12 @@ impl Connect for PostgresConnector {
         PostgresError::new(StoreErrorKind::Unreachable, "the connection was given up before it was open")
     }
 
-    fn fault(trouble: &PostgresError) -> Fault {
-        trouble.fault()
+    fn fault(error: &PostgresError) -> Fault {
+        error.fault()
     }
 
     fn is_closed(line: &Arc<OpenConnection>) -> bool {
-        // While a message is on its way the turn is taken, and it is not known yet whether it is answered.
+        // While a message waits for its answer the mutex is locked, and it is not known yet whether it is answered.
         line.client.is_closed() || (line.is_abandoned.load(Ordering::SeqCst) && line.turn.try_lock().is_ok())
     }
 }

@@ -152,10 +152,10 @@ pub(super) fn script(schema: &str, user: Option<&str>) -> String {
     format!("BEGIN;\n{}{}COMMIT;\n", definitions(schema), grants.unwrap_or_default())
 }
 
-/// The words that stand for a longer expression in the texts above and in the files.
+/// The message that stand for a longer expression in the texts above and in the files.
 fn fill(template: &str, schema: &str) -> String {
     let schema = format!("\"{schema}\"");
-    let words = [
+    let message = [
         ("$schema", schema.as_str()),
         ("$clock", "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
         // `FenceChange`: $7 is 1 if it is the next one, else $8 is the least.
@@ -166,7 +166,9 @@ fn fill(template: &str, schema: &str) -> String {
     ];
     let without_comments: Vec<_> =
         template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
-    words.iter().fold(without_comments.join("\n"), |text, (word, expression)| text.replace(word, expression))
+    message
+        .iter()
+        .fold(without_comments.join("\n"), |text, (word, expression)| text.replace(word, expression))
 }
 
 #[cfg(test)]

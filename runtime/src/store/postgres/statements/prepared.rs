@@ -76,14 +76,14 @@ impl Query<'_> {
         let mut before = String::new();
         for _ in 1..SESSIONS {
             let result = connection.send(&format!("{settings}; {before}{execute}"), patience).await;
-            let Err(trouble) = &result else { return result };
+            let Err(error) = &result else { return result };
             // In all of these cases nothing was executed.
-            before = if trouble.is(&SqlState::INVALID_SQL_STATEMENT_NAME) {
+            before = if error.is(&SqlState::INVALID_SQL_STATEMENT_NAME) {
                 self.preparation(name)
-            } else if trouble.is(&SqlState::FEATURE_NOT_SUPPORTED) {
+            } else if error.is(&SqlState::FEATURE_NOT_SUPPORTED) {
                 // The type of a column has changed since.
                 format!("DEALLOCATE {name}; {}", self.preparation(name))
-            } else if trouble.is(&SqlState::DUPLICATE_PSTATEMENT) {
+            } else if error.is(&SqlState::DUPLICATE_PSTATEMENT) {
                 String::new()
             } else {
                 return result;

@@ -16,7 +16,7 @@ pub(crate) fn look(row: &Row) -> Result<Look> {
     if is_true(row, 0)? {
         return Err(PostgresError::new(
             StoreErrorKind::Refused,
-            "the server is a standby, and cannot decide who runs a job: point the URL to the primary",
+            "the server is a standby, and cannot grant leases: point the URL to the primary",
         ));
     }
     let now = clock(row, 1)?;
@@ -40,8 +40,8 @@ pub(crate) fn page(rows: &[Row]) -> Result<Page> {
     for row in rows {
         match look(row) {
             Ok(look) => page.keys.push((column(row, 5)?, look)),
-            Err(trouble) if trouble.kind == StoreErrorKind::Unreadable => {}
-            Err(trouble) => return Err(trouble),
+            Err(error) if error.kind == StoreErrorKind::Unreadable => {}
+            Err(error) => return Err(error),
         }
     }
     let is_full = i64::try_from(rows.len()) == Ok(PAGE);
@@ -124,7 +124,7 @@ pub(crate) fn text(row: &Row, index: usize) -> Result<Option<&str>> {
 }
 
 fn other_tables(index: usize) -> PostgresError {
-    unreadable(format!("column {} has another type", index + 1)).advising(OTHER_TABLES)
+    unreadable(format!("column {} has another type", index + 1)).with_advice(OTHER_TABLES)
 }
 
 fn unreadable(problem: String) -> PostgresError {

@@ -30,14 +30,14 @@ impl PostgresStore {
             let conflict = match self.send_swap(key, swap).await {
                 Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),
                 Ok(None) => None,
-                Err(trouble) if trouble.is_conflict() => Some(trouble),
-                Err(trouble) => return Err(trouble),
+                Err(error) if error.is_conflict() => Some(error),
+                Err(error) => return Err(error),
             };
             let look = self.look_at(key).await?;
             match conflict {
-                Some(trouble) if applies(swap, &look) => {
+                Some(error) if applies(swap, &look) => {
                     if !self.tables.pause(begun).await {
-                        return Err(trouble);
+                        return Err(error);
                     }
                 }
                 _ => return Ok(SwapReply::Changed(look)),

@@ -36,7 +36,7 @@ impl Tables {
         let begun = Instant::now();
         loop {
             match self.send(query).await {
-                Err(trouble) if trouble.is_conflict() && self.pause(begun).await => {}
+                Err(error) if error.is_conflict() && self.pause(begun).await => {}
                 result => return read(&result?),
             }
         }
@@ -70,7 +70,7 @@ impl Tables {
             result = query.rows(&self.connection).await;
             if is_missing(&result) {
                 let made = self.connection.send(&statements::definitions(&self.schema), MAKING).await;
-                made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))?;
+                made.map_err(|error| error.during("the tables are missing, and cannot be made"))?;
                 result = query.rows(&self.connection).await;
             }
         }

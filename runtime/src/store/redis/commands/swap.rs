@@ -27,7 +27,7 @@ impl RedisStore {
         };
         let answer = route.exchange(&keys[0], talk).await;
         let answer = answer.and_then(|(value, replicas)| Ok((self.read_reply(key, value)?, replicas)));
-        match answer.map_err(|error| self.trouble("swap", &error))? {
+        match answer.map_err(|error| self.error("swap", &error))? {
             (SwapReply::Swapped(_), replicas) if wait.is_some() && replicas < self.wait_replicas => {
                 let cause = format!("only {replicas} of {} replicas have the lease", self.wait_replicas);
                 Err(StoreError::new(StoreErrorKind::NotReplicated, "swap", &self.location, cause))

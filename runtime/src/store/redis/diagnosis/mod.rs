@@ -149,12 +149,12 @@ impl<'a> RedisInfo<'a> {
         self.get(name).parse().ok()
     }
 
-    /// Why this server cannot decide who runs a job.
+    /// Why this server cannot grant leases.
     fn not_primary(&self) -> Option<String> {
         match *self.0.get("role")? {
             "master" => None,
             "slave" => Some(format!(
-                "the Redis server is a replica of {}:{}, and a replica cannot decide who runs a job; point the URL to the primary",
+                "the Redis server is a replica of {}:{}, and a replica cannot grant leases; point the URL to the primary",
                 self.get("master_host"),
                 self.get("master_port")
             )),

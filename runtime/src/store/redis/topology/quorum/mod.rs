@@ -23,7 +23,7 @@ where
     let all = asked.len();
     let mut answers: JoinSet<_> = asked.into_iter().collect();
     let mut votes = HashMap::<T, usize>::new();
-    let mut trouble = None;
+    let mut last_error = None;
     while let Some(answer) = answers.join_next().await {
         match answer {
             Ok(Ok(answer)) => {
@@ -33,11 +33,11 @@ where
                     return Some(Ok(answer));
                 }
             }
-            Ok(Err(error)) => trouble = Some(error),
+            Ok(Err(error)) => last_error = Some(error),
             Err(_) => {}
         }
     }
-    let Some(most) = votes.values().max().copied() else { return trouble.map(Err) };
+    let Some(most) = votes.values().max().copied() else { return last_error.map(Err) };
     let mut most_named = votes.into_iter().filter(|(_, count)| *count == most).map(|(answer, _)| answer);
     match (most_named.next(), most_named.next(), tie) {
         (_, Some(_), TieBreak::Refuse) => {
