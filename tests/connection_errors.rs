@@ -157,7 +157,7 @@ async fn a_redis_and_a_server_that_do_not_trust_each_other_say_why() {
         (
             format!("rediss://:s3cr3t@127.0.0.1:{}?sslrootcert={root}", redis.port()),
             TimedOut,
-            &["no connection in time", "that TLS is spoken there", "redis://"],
+            &["no connection in time", "that the server speaks TLS", "redis://"],
         ),
         (
             format!("redis://:s3cr3t@127.0.0.1:{}", redis.tls_port()),

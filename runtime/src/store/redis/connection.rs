@@ -1,4 +1,4 @@
-//! A connection to one server: shared by all steps, and opened anew after trouble.
+//! The connection to one server.
 
 use std::sync::Arc;
 
@@ -37,17 +37,17 @@ impl RedisConnection {
     }
 }
 
-/// How to connect to one server.
+/// Opens connections to one server.
 #[derive(Clone)]
 pub(super) struct RedisConnector {
     pub(super) client: Client,
-    /// Those who name the address whenever a connection is opened, if it may change.
+    /// The sentinels that return the address for each new connection, if it may change.
     pub(super) sentinels: Option<Arc<Sentinels>>,
     pub(super) timeouts: Timeouts,
 }
 
 impl RedisConnector {
-    /// What connects to the server where it is now.
+    /// Returns a client for the server's current address.
     pub(super) async fn client(&self) -> RedisResult<Client> {
         match &self.sentinels {
             None => Ok(self.client.clone()),

@@ -1,4 +1,4 @@
-//! The names of the keys. Those in braces are in the cluster slot of what the braces enclose.
+//! The names of the keys. The part in braces decides the cluster's hash slot.
 
 use super::super::Topic;
 
@@ -26,29 +26,29 @@ impl RedisKeys {
         self.beside_lock(key, "state")
     }
 
-    /// What swap.lua touches: the lock, the record, its runs and skips, and a key that is there while a caller listens.
+    /// The keys of swap.lua: the lock, the record, its runs and skips, and a key that exists while there are subscribers.
     pub(super) fn of_job(&self, key: &str) -> [String; 5] {
         let beside_lock = |part| self.beside_lock(key, part);
         [self.lock(key), self.record(key), beside_lock("runs"), beside_lock("skips"), beside_lock("awaited")]
     }
 
-    /// Where swap.lua publishes that the key may have come free.
+    /// The channel on which swap.lua publishes that the key may have become free.
     pub(super) fn channel(&self, key: &str) -> String {
         [&self.lock_prefix, key, ":freed"].concat()
     }
 
-    /// Matches all locks and records, and some other keys.
+    /// A pattern that matches all locks and records, and some other keys.
     pub(super) fn pattern(&self) -> String {
         format!("*{}*", self.lock_prefix)
     }
 
-    /// The key that a lock or a record belongs to.
+    /// Returns the key to which a lock or a record belongs.
     pub(super) fn key_of<'n>(&self, name: &'n str) -> Option<&'n str> {
         let record = name.strip_prefix('{').and_then(|name| name.strip_suffix("}:state"));
         record.unwrap_or(name).strip_prefix(&self.lock_prefix)
     }
 
-    /// What `put_note.lua` touches: the expiries of a topic's notes, and their texts.
+    /// The keys of `put_note.lua`: the expiries of a topic's notes, and their texts.
     pub(super) fn of_notes(&self, topic: Topic) -> [String; 2] {
         ["expiries", "texts"].map(|part| [&self.notes_prefix, topic.as_str(), ":", part].concat())
     }

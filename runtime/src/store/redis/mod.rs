@@ -31,29 +31,29 @@ mod topology;
 #[cfg(test)]
 mod tests;
 
-/// A store on a Redis server, reached over one shared connection that is opened when it is first needed; on a
-/// cluster, over one per node.
+/// A store on a Redis server, over one shared connection that is opened when it is first needed; on a cluster, over one
+/// per node.
 pub struct RedisStore {
     location: String,
     keys: RedisKeys,
     timeouts: Timeouts,
     wait_replicas: usize,
     route: Router,
-    /// For swaps that wait for replicas: a connection that waits answers nothing else.
+    /// For swaps that wait for replicas: such a connection answers nothing else meanwhile.
     waiting: Router,
     subscriptions: SharedPubSub,
 }
 
 impl RedisStore {
-    /// Reads a URL such as `redis://user:password@host:6379/0`; connects to nothing yet. The [module](self) lists all
-    /// kinds of URLs.
+    /// Opens the store at a URL such as `redis://user:password@host:6379/0`. Does not connect yet. The [module](self) lists
+    /// all kinds of URLs.
     ///
-    /// Two fleets on one server stay apart by different namespaces.
+    /// Fleets that share a server need different namespaces.
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
         Self::open_as(url, namespace, Certificates::default())
     }
 
-    /// The same with certificates that are not in files, for a `rediss://` URL.
+    /// Opens the store with certificates that are not in files, for a `rediss://` URL.
     #[cfg(feature = "tls")]
     pub fn open_with(
         url: &str,
@@ -70,10 +70,10 @@ impl RedisStore {
         let RedisAddress { topology, location, wait_replicas, timeouts, certificates: in_url } = target;
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
-            // Its locks would be named like those of keys that begin with `lock:`, in no namespace.
+            // Its locks would have the names of keys that begin with `lock:` without a namespace.
             if name == "lock" {
                 return Err(refuse(
-                    "namespace: `lock` is taken by the names of the keys; choose another".to_owned(),
+                    "namespace: `lock` is part of the names of all keys; choose another".to_owned(),
                 ));
             }
         }
@@ -84,7 +84,7 @@ impl RedisStore {
         Ok(Self { location, keys, timeouts, wait_replicas, route, waiting, subscriptions })
     }
 
-    /// How long to wait for a connection, and for the answer to a request. By default 2 s and 1 s, or what the URL says:
+    /// Sets the timeouts of a connection (by default 2 s) and of a response (1 s). In the URL:
     /// `redis://host?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
@@ -94,7 +94,7 @@ impl RedisStore {
         self
     }
 
-    /// Waits until so many replicas have a lease that is won or extended; `wait_replicas=1` in the URL does the same.
+    /// Waits until this number of replicas has a lease that is won or extended. In the URL: `wait_replicas=1`.
     ///
     /// A claim is repeated until they have it, or the tick's grace or the lease is over: then it is released, and the tick
     /// is skipped as [not replicated](crate::events::SkipReason::NotReplicated).
@@ -130,7 +130,7 @@ impl RedisStore {
         Ok(JobRecords { runs: read_entries(&runs, next())?, skips: read_entries(&skips, next())? })
     }
 
-    /// Runs a step, and reports its error.
+    /// Runs a method of the trait, and names the method in its error.
     fn step<'a, T>(
         &'a self,
         step: &'static str,
@@ -141,7 +141,7 @@ impl RedisStore {
 
     fn error(&self, step: &'static str, error: &RedisError) -> StoreError {
         let (mut kind, mut cause) = (errors::kind_of(error), errors::describe(error));
-        // Only a cluster's client follows it to the other node.
+        // Only a cluster's client follows a redirection.
         if matches!(self.route, Router::One(_)) && matches!(error.code(), Some("MOVED" | "ASK")) {
             kind = StoreErrorKind::Misconfigured;
             cause.push_str(
@@ -165,7 +165,7 @@ impl Store for RedisStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        // Most steps are looks: `step` would copy the future once more.
+        // Most requests are looks: `step` would copy the future once more.
         Box::pin(async move { self.look_at(key).await.map_err(|error| self.error("look", &error)) })
     }
 

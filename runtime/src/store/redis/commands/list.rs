@@ -75,7 +75,7 @@ impl RedisStore {
     }
 }
 
-/// Where a page begins: on this server, at this cursor of its `SCAN`. As text it is JSON.
+/// The beginning of a page: a server, and the cursor of its `SCAN`. As text it is JSON.
 type Cursor = (Node, u64);
 
 fn parse(page: Option<&str>) -> Option<Cursor> {

@@ -1,4 +1,4 @@
-//! Subscriptions to keys that may come free, over one connection that all listeners share.
+//! Subscriptions to keys that may become free, over one connection.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,14 +21,14 @@ use crate::store::redis::topology::router::Router;
 use crate::store::redis::{RedisStore, errors};
 use crate::store::{StoreErrorKind, Subscription};
 
-/// How long a swap notifies those who listen to its key.
+/// Time for which swaps notify the subscribers of a key.
 const LISTENING: Duration = Duration::from_secs(60);
 
-/// The connection of all subscriptions: opened by the first, and after an error by the next.
+/// The connection of all subscriptions. The first opens it, and after an error the next.
 pub(crate) type SharedPubSub = SharedConnection<PubSubConnector>;
 
 impl RedisStore {
-    /// Subscribes, and marks the key as awaited meanwhile: then swaps publish.
+    /// Subscribes, and marks the key as awaited, so that swaps publish.
     pub(crate) async fn subscribe(&self, key: &str) -> RedisResult<Option<Subscription>> {
         let [.., awaited] = self.keys.of_job(key);
         let mut mark = redis::cmd("SET");
@@ -46,14 +46,14 @@ impl RedisStore {
         );
         match subscribed {
             Ok((listener, _)) => Ok(Some(listener)),
-            // This user may not: the caller polls.
+            // The user may not subscribe: the caller polls.
             Err(error) if errors::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// How to open the connection.
+/// Opens the connection.
 #[derive(Clone)]
 pub(crate) struct PubSubConnector {
     route: Router,
@@ -93,9 +93,9 @@ impl Connect for PubSubConnector {
     }
 }
 
-/// The connection, and the listeners of each channel.
+/// The connection, and the subscriptions of each channel.
 pub(crate) struct PubSubConnection {
-    /// One at a time: a channel without listeners must not be left while the next one subscribes to it.
+    /// One command at a time: a channel must not be unsubscribed while the next subscriber subscribes to it.
     commands: Mutex<PubSubSink>,
     subscriptions: Weak<Subscriptions>,
     /// The connection stays open for as long as this task reads from it.

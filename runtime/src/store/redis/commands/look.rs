@@ -1,4 +1,4 @@
-//! Looks: four plain commands in one pipeline, and no script, because most looks are those of servers that lose.
+//! Looks: four plain commands in one pipeline. Servers that lose a race only look, so this has to be cheap.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value, from_redis_value};
@@ -9,10 +9,10 @@ use crate::store::redis::errors;
 use crate::store::redis::keys::RedisKeys;
 use crate::store::{FORMAT, Look, Record, SharedLock};
 
-/// How many commands [`add_look`] adds.
+/// Number of commands that [`add_look`] adds.
 pub(crate) const COMMANDS: usize = 4;
 
-/// Adds the commands that read a key. The clock is read last: then a lock never seems to expire too early.
+/// Adds the commands that read a key. The clock is read last, so that a lock never seems to expire too early.
 pub(crate) fn add_look(pipeline: &mut Pipeline, keys: &RedisKeys, key: &str) {
     let (lock, record) = (keys.lock(key), keys.record(key));
     for words in [&["GET", &record][..], &["GET", &lock], &["PTTL", &lock], &["TIME"]] {
@@ -22,7 +22,7 @@ pub(crate) fn add_look(pipeline: &mut Pipeline, keys: &RedisKeys, key: &str) {
     }
 }
 
-/// Sends commands that only read, and returns one answer for each; errors are among them.
+/// Sends commands that only read, and returns one answer for each, which may be an error.
 ///
 /// While a slot moves to another node of a cluster, that node does not yet know all of its keys: what it answers after an
 /// `ASK` may be a false "absent". So a read is never sent there, and the caller repeats it.
@@ -73,7 +73,7 @@ pub(crate) fn read(
     Ok(Record::look(record.as_ref(), lock.as_ref(), now))
 }
 
-/// Keeps the answer that a value is not a string.
+/// Returns an error of the server as an error, except that a value is not a string.
 fn refuse_error(answer: Value) -> RedisResult<Value> {
     match answer {
         Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(error.into()),
@@ -81,7 +81,7 @@ fn refuse_error(answer: Value) -> RedisResult<Value> {
     }
 }
 
-/// The lock by its value and `PTTL`. What is not a string is another program's lock, too.
+/// Reads the lock from its value and `PTTL`. A value of another type is another program's lock, too.
 fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Option<SharedLock> {
     let token = match value {
         Value::Nil => return None,
@@ -101,7 +101,7 @@ fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Option<SharedLock> {
     Some(SharedLock { token, until })
 }
 
-/// The answer to `TIME`.
+/// Reads the answer to `TIME`.
 pub(crate) fn time_of(answer: Value) -> RedisResult<Timestamp> {
     let (seconds, micros): (i64, i64) = from_redis_value(answer)?;
     Ok(Timestamp::from_micros(seconds.saturating_mul(1_000_000).saturating_add(micros)))

@@ -36,12 +36,12 @@ impl RedisStore {
         }
     }
 
-    /// The command that waits for the replicas, if the swap is worth it.
+    /// Returns the command that waits for the replicas, if the swap grants a lease.
     fn wait_for(&self, swap: &Swap) -> Option<Cmd> {
         if self.wait_replicas == 0 || !swap.change.grants_lease {
             return None;
         }
-        // Several such waits must fit into the time that the caller has for a request.
+        // Several waits must fit into the response timeout of the caller.
         let claimant = swap.change.state.as_ref().and_then(|state| state.claimant.as_ref());
         let ttl = claimant.map_or(Duration::MAX, |claimant| claimant.ttl);
         let within = (self.timeouts.response / 4).min(ttl / 12);
@@ -58,7 +58,7 @@ impl RedisStore {
         let mut next = || parts.next().unwrap_or(Value::Nil);
         let now = look::time_of(next())?;
         let version = look::text_of(&next()).and_then(|version| version.parse().ok());
-        let version = version.ok_or_else(|| errors::unreadable("the answer makes no sense"))?;
+        let version = version.ok_or_else(|| errors::unreadable("the answer to a swap has no version"))?;
         Ok(SwapReply::Swapped(Swapped { now, version, fence: from_redis_value(next())? }))
     }
 }
@@ -84,7 +84,7 @@ fn add_arguments(command: &mut Cmd, keys: &[String; 5], swap: &Swap) {
     match &change.lock {
         LockChange::Leave => command.arg("").arg(""),
         LockChange::Delete => command.arg("-").arg(""),
-        // Redis keeps a key up to and including the millisecond it is told, and takes only positive ones.
+        // Redis keeps a key up to and including this millisecond, and accepts only positive ones.
         LockChange::Set { token, until } => {
             command.arg(["=", token].concat()).arg((until.as_micros() / 1000 - 1).max(1))
         }

@@ -30,7 +30,7 @@ pub(crate) struct Cluster {
 struct ClusterNodes {
     /// The nodes that the URL names.
     named: BTreeSet<Node>,
-    /// What connects to one of them; the others take the same user, password and certificates.
+    /// A client for one of them. The others have the same user, password and certificates.
     client: Client,
     timeouts: Timeouts,
     open: Mutex<HashMap<Node, Arc<RedisConnection>>>,
@@ -62,7 +62,7 @@ impl Cluster {
         Self::new(self.nodes.named.clone(), self.nodes.client.clone(), timeouts)
     }
 
-    /// Runs one exchange with the node that has the key. The exchange is told whether it must send `ASKING` first.
+    /// Runs one exchange with the node that has the key. The second argument of `talk` is whether to send `ASKING` first.
     pub(crate) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         key: &str,
@@ -100,7 +100,7 @@ impl Cluster {
         slots.nodes().into_iter().map(master).collect()
     }
 
-    /// What connects to some node; to another one the next time, since this one may hang.
+    /// Returns a client for a node; for another one each time, since a node may hang.
     pub(crate) async fn client_of_any(&self) -> RedisResult<Client> {
         let slots = self.nodes.clone().connect().await?;
         let nodes = slots.nodes();
@@ -140,11 +140,11 @@ impl Connect for Arc<ClusterNodes> {
     type Connection = Arc<SlotMap>;
     type Error = RedisError;
 
-    /// Whoever gave up may have been sent to a node that is gone, whatever the others answer.
+    /// A caller that stopped waiting may have been sent to a node that is gone, whatever other nodes answer.
     const FAULT_IF_DROPPED: Fault = Fault::Broken;
 
     async fn connect(self) -> RedisResult<Arc<SlotMap>> {
-        // Those that the URL names may have been replaced since, and any of them may hang: what most say counts.
+        // Nodes of the URL may have been replaced since, and any of them may hang: the majority's answer counts.
         let known: BTreeSet<_> = self.open().keys().chain(&self.named).cloned().collect();
         let asked = known.into_iter().map(|node| self.clone().ask(node)).collect();
         // A node that does not have a slot any more names the one that has.
@@ -167,7 +167,7 @@ impl Connect for Arc<ClusterNodes> {
     }
 }
 
-/// Where else the key is, and whether that is only for this once.
+/// The node to which a redirection leads, and whether it is for this request only.
 fn redirection(error: &RedisError, asked: &Node) -> Option<(Node, bool)> {
     let node = redirected(error.redirect_node()?.0, asked)?;
     Some((node, error.kind() == ErrorKind::Server(ServerErrorKind::Ask)))

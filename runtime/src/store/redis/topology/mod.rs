@@ -1,4 +1,4 @@
-//! What a URL leads to: one server, the master that sentinels name, or a cluster.
+//! Reads Redis URLs: one server, a master named by sentinels, or a cluster.
 
 use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
@@ -8,7 +8,7 @@ use crate::store::net::tls::Certificates;
 use crate::store::net::url;
 use crate::store::net::url::COMMON;
 
-/// How the store is deployed, and how to reach it.
+/// The deployment of the store, and its addresses.
 pub(super) enum Topology {
     Server(Box<ConnectionInfo>),
     Sentinel {
@@ -27,7 +27,7 @@ pub(super) struct RedisAddress {
     pub(super) topology: Topology,
     /// The URL again, without its passwords.
     pub(super) location: String,
-    /// So many replicas must have a claim before its run starts.
+    /// Number of replicas that must have a claim before its run starts.
     pub(super) wait_replicas: usize,
     pub(super) timeouts: Timeouts,
     pub(super) certificates: Certificates,
@@ -118,7 +118,7 @@ fn cluster(scheme: &str, rest: &str) -> Result<RedisAddress, String> {
 
 /// A URL with several hosts, taken apart.
 struct UrlParts<'a> {
-    /// What to say of a URL that is not like this.
+    /// The expected form, for errors.
     expected: &'a str,
     /// Of one of its hosts.
     scheme: &'a str,

@@ -54,7 +54,7 @@ impl Router {
         }
     }
 
-    /// Runs one exchange with the server that has the key. The exchange is told whether it must send `ASKING` first.
+    /// Runs one exchange with the server that has the key. The second argument of `talk` is whether to send `ASKING` first.
     pub(crate) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         key: &str,
@@ -76,8 +76,8 @@ impl Router {
         }
     }
 
-    /// What opens a connection beside those that the route has. On a cluster it leads to any node: all of them hear what
-    /// is published.
+    /// Returns a client for another connection. On a cluster it leads to any node: each of them gets all messages that are
+    /// published.
     pub(crate) async fn client(&self) -> RedisResult<Client> {
         match self {
             Self::One(connection) => connection.server.client().await,

@@ -1,4 +1,4 @@
-//! One question to several servers, of which some may be gone or not know the newest.
+//! Asks several servers, of which some may be unreachable or outdated, and counts their answers.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::hash::Hash;
 use redis::RedisResult;
 use tokio::task::JoinSet;
 
-/// What to do if two answers are given equally often.
+/// The decision if two answers are equally frequent.
 pub(crate) enum TieBreak {
     /// Either is as good.
     TakeEither,
@@ -14,7 +14,7 @@ pub(crate) enum TieBreak {
     Refuse,
 }
 
-/// What most of them say, as soon as more than half say the same; else what is said most often once all have spoken.
+/// Returns the answer of more than half of the servers as soon as there is one, or else the most frequent answer.
 pub(crate) async fn agree<T, F>(asked: Vec<F>, tie: TieBreak) -> Option<RedisResult<T>>
 where
     T: Clone + Eq + Hash + Send + 'static,

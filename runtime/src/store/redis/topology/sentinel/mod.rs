@@ -1,9 +1,9 @@
-//! The master of a replicated server, as its sentinels name it. They are asked anew for every connection.
+//! Asks the sentinels for the address of the master, for every new connection.
 //!
-//! What most of them name counts, for safety. A sentinel that was cut off, or has just started, still names the former
-//! master; and a former master that was cut off as well reports that it is the master until it learns of its successor. A
-//! claim there is forgotten when the partition heals, and its tick starts a second time. redis-rs's own sentinel client
-//! takes the first answer, whichever it is; a server that reaches most sentinels must not be led there by the minority.
+//! The answer of the majority counts, for safety. A sentinel that was cut off, or has just started, still names the former
+//! master, and a former master that was cut off as well reports that it is the master until it learns of its successor.
+//! A claim there is lost when the partition heals, and its tick starts a second time. redis-rs's own sentinel client
+//! takes the first answer.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ConnectionAddr, ErrorKind, RedisResult, Role};
@@ -21,7 +21,7 @@ pub(crate) struct Sentinels {
 }
 
 impl Sentinels {
-    /// The address that most sentinels name.
+    /// Returns the address that most sentinels name.
     pub(crate) async fn find(&self, timeouts: Timeouts) -> RedisResult<Node> {
         let mut question = redis::cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
@@ -45,7 +45,7 @@ impl Sentinels {
     }
 }
 
-/// The connection again, if what the sentinels named reports that it is the master.
+/// Returns the connection if its server reports that it is the master.
 pub(crate) async fn if_master(
     mut connection: MultiplexedConnection,
     address: &ConnectionAddr,
@@ -53,7 +53,8 @@ pub(crate) async fn if_master(
     match redis::cmd("ROLE").query_async(&mut connection).await? {
         Role::Primary { .. } => Ok(connection),
         _ => {
-            let why = format!("{address}, which the sentinels name, is not the master; a failover goes on");
+            let why =
+                format!("{address}, which the sentinels name, is not the master; a failover is in progress");
             Err(std::io::Error::other(why).into())
         }
     }
