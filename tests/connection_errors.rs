@@ -152,7 +152,7 @@ async fn a_redis_and_a_server_that_do_not_trust_each_other_say_why() {
         (url(&misnamed, root), Untrusted, &["not for this host name, but for cache.internal:", "use a name"]),
         (url(&expired, root), Untrusted, &["not valid at this time", "renew it", "clock"]),
         (url(&lazy, root), Untrusted, &["is that of a CA", "one of its own"]),
-        (url(&demanding, root), Untrusted, &["certificate of this server", "sslcert=", "sslkey="]),
+        (url(&demanding, root), Untrusted, &["client certificate", "sslcert=", "sslkey="]),
         (url(&demanding, &shown(&pki.stranger)), Untrusted, &["does not accept", "UnknownCA", "sslcert"]),
         (
             format!("rediss://:s3cr3t@127.0.0.1:{}?sslrootcert={root}", redis.port()),
@@ -244,7 +244,7 @@ async fn a_user_without_rights_is_told_what_to_run() {
     check(&[(
         format!("{}?schema=jobs", server.url_of("limited:s3cr3t")),
         Refused,
-        &["permission denied", "cannot be made", "PostgresStore::setup_sql"],
+        &["permission denied", "cannot be created", "PostgresStore::setup_sql"],
     )])
     .await;
     works(&format!("{}?schema=jobs", server.url())).await;

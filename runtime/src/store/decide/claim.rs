@@ -1,4 +1,4 @@
-//! Who becomes the holder of a key.
+//! Decides claims.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use super::super::{
 use super::transition::Transition;
 use super::{Decision, expiry, slots};
 
-/// A schedule with which no tick was won for so long is followed by no server.
+/// A schedule with which no tick was won for this time is no longer followed by any server.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// So many successful runs show how long one usually takes.
+/// Number of successful runs from which a usual duration is derived.
 const ENOUGH_RUNS: u64 = 3;
 
-/// A server claims the key. The order of the steps is the contract.
+/// Decides a claim. The order of the checks is part of the contract.
 ///
-/// The fence of a lease that is won is the store's to compute: the caller takes it from the answer to the swap.
+/// The store computes the fence of a lease that is won: the caller takes it from the answer to the swap.
 pub fn claim(look: &Look, claim: &Claim) -> Decision<ClaimAnswer> {
     let mut transition = Transition::new(look);
     if let ClaimPurpose::Slot(of) = claim.what {
@@ -50,14 +50,14 @@ pub fn claim(look: &Look, claim: &Claim) -> Decision<ClaimAnswer> {
 }
 
 impl Transition<'_> {
-    /// How long until the tick is due, also if it was claimed before the clock went back.
+    /// Returns the time until the tick is due, even if it was claimed before the clock went back.
     fn not_due_for(&self, claim: &Claim) -> Option<Duration> {
         let ClaimPurpose::Tick(ask) = &claim.what else { return None };
         let due = ask.tick.plus(ask.delay);
         (due > self.now).then(|| due.since(self.now))
     }
 
-    /// A tick that is due, by a claim that is new.
+    /// Decides a new claim of a tick that is due.
     fn decide_tick(&mut self, claim: &Claim, ask: &TickClaim) -> ClaimReply {
         if let Some(attempt) = self.attempts_to_take_over(ask) {
             return self.win(claim, Some(ask), attempt + 1, None);
@@ -66,7 +66,7 @@ impl Transition<'_> {
             return decided;
         }
         if ask.only_takes_over {
-            // The store has lost it: it must not begin anew.
+            // The store has lost the tick: it must not be started again.
             return ClaimReply::Late(self.now.since(ask.tick.plus(ask.delay)));
         }
         let counts = |registered: &&RegisteredSchedule| {
@@ -87,12 +87,12 @@ impl Transition<'_> {
         let due = ask.tick.plus(ask.delay);
         let in_time = due.plus(ask.grace);
         let late = self.now > in_time;
-        // Only what the store itself remembers shows that no server ran it meanwhile: after a wipe it shows nothing.
+        // Only a registration in the store proves that no server ran the tick: after a wipe there is none.
         if late && !runs_if_missed {
             return ClaimReply::Late(self.now.since(due));
         }
         if let Some(holder) = self.key_holder() {
-            // A missed tick waits for its one chance.
+            // A missed tick is not skipped: it is run once, later.
             if ask.overlap == Overlap::Skip && !late {
                 self.skip(claim, ask, Skip::Held);
             }
@@ -101,7 +101,7 @@ impl Transition<'_> {
         self.win(claim, Some(ask), 1, (!late).then_some(in_time))
     }
 
-    /// A run that another server requested. The first claim answers the request, in the same step.
+    /// Decides the claim of a requested run. The first claim answers the request, in the same swap.
     fn claim_requested(&mut self, claim: &Claim, id: &str) -> ClaimReply {
         if self.open_request().is_none_or(|request| request.id != id) {
             return ClaimReply::NotRequested;
@@ -118,7 +118,7 @@ impl Transition<'_> {
         reply
     }
 
-    /// For no tick: only a holder is in the way; of work that is done once also the mark that it was done.
+    /// Decides a claim without a tick: refused only if the key is held, or the work is marked as done.
     fn claim_now(&mut self, claim: &Claim) -> ClaimReply {
         match (self.done.filter(|done| done.until > self.now), self.key_holder()) {
             (Some(done), _) if matches!(claim.what, ClaimPurpose::Once) => ClaimReply::Done(done.at),
@@ -127,8 +127,8 @@ impl Transition<'_> {
         }
     }
 
-    /// The claimant repeats its claim because an answer was lost. Only a swap confirms that it still holds the key: a look
-    /// may come from a primary that has been demoted, or show a write that is not durable yet.
+    /// Decides a repeated claim, whose first answer was lost. Only a swap confirms that it still holds the key: a look may come
+    /// from a primary that has been demoted, or show a write that is not durable yet.
     fn claimed_again(&mut self, claim: &Claim) -> ClaimReply {
         match self.held_lease() {
             Some(lease) if self.foreign_lock().is_none() => {
@@ -212,7 +212,7 @@ impl Transition<'_> {
         self.limit_to(claim.ttl, None);
     }
 
-    /// The tick is decided. Those between the mark and this one were missed, if the schedule has any.
+    /// Records that the tick is decided, and that the ticks between the mark and this one were missed.
     fn decide_up_to(&mut self, ask: &TickClaim) {
         let claimable_until = Some(ask.tick.plus(ask.delay).plus(ask.grace)).max(self.claimable_until);
         self.edit().claimable_until = claimable_until;
@@ -223,14 +223,14 @@ impl Transition<'_> {
         }
     }
 
-    /// How many servers have started this tick, if it is unfinished and free for another.
+    /// Returns the number of servers that have started this tick, if it is unfinished and may be taken over now.
     fn attempts_to_take_over(&self, ask: &TickClaim) -> Option<u32> {
         let unfinished = self.unfinished(ask.takeovers).filter(|unfinished| unfinished.tick == ask.tick)?;
         let free = unfinished.remaining == Some(Duration::ZERO);
         self.started.filter(|_| free).map(|started| started.attempt)
     }
 
-    /// The last started tick, if it may have to be taken over, by the policy that it was started under. A pause only
+    /// Returns the last started tick, if it may have to be taken over by the policy under which it was started. A pause only
     /// delays that.
     fn unfinished(&self, takeovers: u32) -> Option<UnfinishedTick> {
         let may_be_taken_over =
@@ -268,7 +268,7 @@ impl Transition<'_> {
         let now = self.now;
         let begun = now.minus(ask.known_for);
         let runs_missed_since = (ask.missed == Missed::RunOnce).then_some(now);
-        // If the clock has gone back, no tick may count as unknown for it, and no server as old.
+        // A clock that has gone back must not make ticks unknown, or servers old.
         let known = self.registered.as_ref().map(|known| RegisteredSchedule {
             at: known.at.min(now),
             begun: known.begun.min(now),

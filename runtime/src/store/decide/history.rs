@@ -1,10 +1,10 @@
-//! What a look shows to people.
+//! The history and the holders of a key, for people.
 
 use super::super::{CurrentRun, Ending, HeldLock, History, JobRecords, Lease, LeaseKind, Look, RunOutcome};
 use super::transition::Transition;
 
-/// What is known of a job, from a look and the records that were read after it. A run whose lease is over without a word
-/// has crashed, though no server has recorded it yet.
+/// Returns the history of a job, from a look and the records that were read after it. A run whose lease has expired without
+/// a release has crashed, even if no server has recorded that yet.
 pub fn history(look: &Look, records: JobRecords) -> History {
     let mut transition = Transition::new(look);
     let JobRecords { mut runs, skips } = records;
@@ -25,7 +25,7 @@ pub fn history(look: &Look, records: JobRecords) -> History {
     }
 }
 
-/// Who holds the key, or slots of it.
+/// Returns the leases that hold the key or slots of it.
 pub fn held(look: &Look, key: &str) -> Vec<HeldLock> {
     let transition = Transition::new(look);
     let (now, key) = (transition.now, key.to_owned());

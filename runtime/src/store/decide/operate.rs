@@ -1,4 +1,4 @@
-//! What operators do to a key.
+//! Decides what operators ask for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use super::super::{
 use super::transition::Transition;
 use super::{Decision, history::held};
 
-/// Pauses the job, or resumes it. A tick of a pause is skipped by the claim that finds it; those for which no server asked are
-/// missed, and reported by the next winner. None of them runs after the resumption.
+/// Pauses or resumes a job. Claims skip the ticks of a pause. Ticks that no server claimed are missed, and the next winner
+/// reports them. None of them runs after the resumption.
 pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
     let mut transition = Transition::new(look);
     if transition.paused != paused {
@@ -33,7 +33,7 @@ pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
     transition.finish(())
 }
 
-/// Takes back a mark that lies in the future: ticks up to now stay decided, later ones become free.
+/// Lowers a mark that is in the future to now: later ticks become free.
 pub fn reset(look: &Look) -> Decision<()> {
     let mut transition = Transition::new(look);
     let (now, fence) = (transition.now, transition.fence);
@@ -42,16 +42,16 @@ pub fn reset(look: &Look) -> Decision<()> {
         if let Some(mark) = &mut state.mark {
             mark.tick = now;
         }
-        // The end of a run that is in progress must not raise it again.
+        // The release of a run in progress must not raise it again.
         state.reset_fence = Some(fence);
     }
     transition.finish(())
 }
 
-/// Removes a job that no server schedules any more.
+/// Removes the record of a job that no server schedules any more.
 ///
-/// Without its mark a server that comes late would run a tick again, so the job must have been unused for `quiet`, and the
-/// grace of every tick up to the mark be over. Without its fence the next one is the time, so the time must be past it.
+/// Without the mark a late server would run a tick again, so the job must have been unused for `quiet`, and the grace of
+/// every tick up to the mark must be over. Without the fence the next one is the clock, so the clock must be past it.
 pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
     let transition = Transition::new(look);
     let slot = || transition.held_slots(transition.now).next().map(|slot| slot.holder(transition.now));
@@ -63,7 +63,7 @@ pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
     }
     let mark = transition.mark.as_ref().map(|mark| mark.tick).unwrap_or_default();
     let used = mark.max(Timestamp::from_micros(transition.fence));
-    // Without its record a lease that was broken could come back.
+    // Without the record the holder of a broken lease could restore it.
     let was_broken = transition.broken_until.is_some_and(|until| until > transition.now);
     let is_claimable = transition.claimable_until.is_some_and(|until| until >= transition.now);
     if used.plus(quiet) >= transition.now || is_claimable || was_broken {
@@ -75,7 +75,7 @@ pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
     }
 }
 
-/// A server that does not have the job's function asks for a run; the reply is the request that counts now.
+/// Requests a manual run, by a server that does not have the job. Returns the open request, which may be an earlier one.
 pub fn request(look: &Look, id: &str, by: &str, ttl: Duration) -> Decision<RunRequest> {
     let mut transition = Transition::new(look);
     if let Some(open) = transition.open_request().cloned() {
@@ -89,8 +89,8 @@ pub fn request(look: &Look, id: &str, by: &str, ttl: Duration) -> Decision<RunRe
     transition.finish(counts)
 }
 
-/// Frees the key, or all its slots, of the holders that the operator has seen, and not of those who came after them. They learn
-/// of it at their next extension.
+/// Breaks the leases of the key, or of its slots, that the operator has seen, but no newer ones. Their holders learn of it
+/// at their next extension.
 ///
 /// Breaking is an operator's decision: the tick of a broken run is over, and no other server takes it up.
 pub fn break_lock(
@@ -120,7 +120,7 @@ pub fn break_lock(
         let last = transition.slots.iter().map(|slot| slot.until).max().unwrap_or(now);
         let state = transition.edit();
         state.slots.retain(|slot| slot.fence > seen.fence);
-        // Whatever is older was not lost by the store, but broken.
+        // Older slots were not lost by the store, but broken.
         state.slots_since = Timestamp::from_micros(0);
         transition.keep_broken(last.since(now), last);
     }
@@ -134,8 +134,8 @@ pub fn break_lock(
     transition.finish(broken)
 }
 
-/// Asks the server that runs the job to cancel the run that was seen, which it learns at its next extension. Its tick is over.
-/// The reply is that run, if there is one.
+/// Cancels the run that the operator has seen: its server learns of it at its next extension, and its tick is over. Returns
+/// the run, if there is one.
 pub fn cancel(look: &Look, seen: &Look, by: &Arc<str>) -> Decision<Option<CurrentRun>> {
     let mut transition = Transition::new(look);
     let was_seen = |run: &Lease| run.kind == LeaseKind::Run && run.fence <= seen.fence;
@@ -148,7 +148,7 @@ pub fn cancel(look: &Look, seen: &Look, by: &Arc<str>) -> Decision<Option<Curren
 }
 
 impl Transition<'_> {
-    /// As long as a late extension of a broken lease could restore it, the record has to stay.
+    /// Keeps the record for as long as a late extension could restore a broken lease.
     fn keep_broken(&mut self, ttl: Duration, until: Timestamp) {
         let late = request_timeout(ttl);
         let broken_until =

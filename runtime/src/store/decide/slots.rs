@@ -1,13 +1,13 @@
 //! The slots of a semaphore: several may be held at once, each by a lease of its own.
 //!
-//! They have a record of their own, apart from that of a job or lock with the same key, and leave no run records. Every
-//! holder counts, also when the number of slots was lowered since.
+//! They have a record of their own, apart from that of a job or lock with the same key, and no run records. Every holder
+//! counts, even if the number of slots was lowered since.
 
 use super::super::{Claim, ClaimAnswer, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply};
 use super::transition::Transition;
 use super::{Decision, UNKNOWN_FENCE, expiry};
 
-/// A server claims a slot. A repeated claim that had won is confirmed, while its slot lasts.
+/// Decides the claim of a slot. Confirms a repeated claim that had won, while its slot lasts.
 pub(super) fn claim(mut transition: Transition<'_>, claim: &Claim, of: u32) -> Decision<ClaimAnswer> {
     let now = transition.now;
     let own = transition.held_slots(now).find(|slot| slot.token == claim.token).cloned();
@@ -29,7 +29,7 @@ pub(super) fn claim(mut transition: Transition<'_>, claim: &Claim, of: u32) -> D
     transition.finish(won.into())
 }
 
-/// A holder asks for more time. A slot that the store has lost is restored, if there is room.
+/// Decides the extension of a slot. Restores a slot that the store has lost, if there is room.
 pub(super) fn extend(mut transition: Transition<'_>, lease: &Lease, of: u32) -> Decision<ExtendReply> {
     let now = transition.now;
     let ours = |slot: &&Lease| slot.token == lease.token && slot.fence == lease.fence;
@@ -54,7 +54,7 @@ pub(super) fn extend(mut transition: Transition<'_>, lease: &Lease, of: u32) -> 
     })
 }
 
-/// A holder gives its slot back.
+/// Decides the release of a slot.
 pub(super) fn release(mut transition: Transition<'_>, lease: &Lease) -> Decision<ReleaseReply> {
     let ours = |slot: &Lease| slot.token == lease.token && [slot.fence, UNKNOWN_FENCE].contains(&lease.fence);
     if !transition.slots.iter().any(ours) {
@@ -66,7 +66,7 @@ pub(super) fn release(mut transition: Transition<'_>, lease: &Lease) -> Decision
 }
 
 impl Transition<'_> {
-    /// Puts a slot in place of what its holder had, and of those that have expired.
+    /// Adds a slot, and removes the holder's previous slot and expired ones.
     fn hold_slot(&mut self, slot: Lease) {
         let now = self.now;
         let is_new = self.slots.is_empty() && self.fence == 0;

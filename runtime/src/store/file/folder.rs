@@ -1,4 +1,4 @@
-//! The steps of the store on its folder. Everything here blocks, but never on a lock.
+//! The requests of the store on its folder. Everything here blocks, but never on a lock.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use super::notes::NoteFolder;
 use crate::Timestamp;
 use crate::store::{JobRecords, Look, Page, Record, Swap, SwapReply, Topic};
 
-/// Keys on a page of the list.
+/// Number of keys on a page.
 const PAGE: usize = 1_000;
 
 pub(super) struct Folder {
     pub(super) path: PathBuf,
-    /// By topic.
+    /// The notes, by topic.
     notes: [NoteFolder; 2],
     sweep: FolderSweep,
 }
@@ -25,13 +25,13 @@ impl Folder {
         Self { path, notes, sweep: FolderSweep::default() }
     }
 
-    /// Creates the folder if it is missing, and finds out now, not at the first tick, whether it can be used.
+    /// Creates the folder if it is missing, and checks that it can be used.
     pub(super) fn prepare(&self) -> Result<(), FileError> {
         let path = &self.path;
         let missing: Vec<_> = path.ancestors().take_while(|path| !path.exists()).collect();
         fs::create_dir_all(path).map_err(|error| FileError::io("create the folder", path, &error))?;
         for parent in missing.iter().filter_map(|made| made.parent()) {
-            // Only a folder that may be listed can be flushed, and a parent need not be.
+            // A parent that may not be listed cannot be flushed.
             let _ = sync_folder(parent);
         }
         let probe = temporary(&path.join("probe"));
@@ -60,14 +60,14 @@ impl Folder {
         Ok(Record::look(found.as_ref().map(|(_, record)| record), None, Timestamp::now()))
     }
 
-    /// `None` if another process has the lock. Each new key pays for the removal of expired ones.
+    /// Returns `None` if another process has the lock. Each new key also removes some expired ones.
     pub(super) fn swap(&self, key: &str, swap: &Swap) -> Result<Option<SwapReply>, FileError> {
         let reply = self.key(key).swap(swap)?;
         if swap.expected.is_none() && matches!(reply, Some(SwapReply::Swapped(_))) {
             for path in self.sweep.next_files(&self.path) {
                 let file = path.file_name().and_then(|file| file.to_str());
                 let name = file.and_then(|file| file.strip_suffix(RECORD).or(file.strip_suffix(LOCK)));
-                // What fails is left for the next round.
+                // An error is ignored: a later swap tries again.
                 let _ = name.map(|name| KeyFiles::named(&self.path, name).remove_if_expired());
             }
         }
@@ -78,7 +78,7 @@ impl Folder {
         Ok(self.key(key).whole()?.map(|record| record.records).unwrap_or_default())
     }
 
-    /// A page begins after the file name that the previous one ended with.
+    /// Lists a page, which begins after the last file name of the previous one.
     pub(super) fn list(&self, page: Option<&str>) -> Result<Page, FileError> {
         let entries = fs::read_dir(&self.path).map_err(|error| FileError::io("open", &self.path, &error))?;
         let files = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -87,7 +87,7 @@ impl Folder {
         names.sort_unstable();
         let next = (names.len() > PAGE).then(|| names[PAGE - 1].clone());
         let files = names.iter().take(PAGE).map(|name| KeyFiles::named(&self.path, name));
-        // A record that cannot be read does not hide the others.
+        // Records that cannot be read are left out.
         let found = files.filter_map(|files| files.first_line().ok()?);
         let looks = found.map(|(key, record)| (key, Record::look(Some(&record), None, Timestamp::now())));
         Ok(Page { keys: looks.collect(), next })

@@ -1,6 +1,6 @@
 //! Notes that expire: a folder for each topic, and in it a small file for each note.
 //!
-//! Nothing here is locked or flushed: nothing is decided by notes, and what a power cut takes away is repeated.
+//! Nothing here is locked or flushed: no decision depends on notes, and notes that a power cut removes are repeated.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ use crate::store::{Note, Notes, Topic};
 
 const SUFFIX: &str = "json";
 
-/// Bounds the clean-up of one listing, so that what a thousand killed servers left does not delay it.
+/// Limits the clean-up of one listing, so that the notes of a thousand killed servers do not delay it.
 const MOST_REMOVED: usize = 100;
 
 /// The notes of one topic.
@@ -38,14 +38,14 @@ impl NoteFolder {
         Self { path: store.join(topic.as_str()), sweep: FolderSweep::default() }
     }
 
-    /// Puts a note, or removes it if `ttl` is zero; and removes a few others that have expired.
+    /// Writes a note, or removes it if `ttl` is zero. Also removes a few expired notes.
     pub(super) fn put(&self, note: Note, ttl: Duration) -> Result<Timestamp, FileError> {
         let now = Timestamp::now();
         let path = self.path.join(format!("{}.{SUFFIX}", name::encode(&note.name)));
         if ttl.is_zero() {
             disk::remove(&path)?;
         } else {
-            // Not its parents: a store whose folder is gone must not come back empty.
+            // Without its parents: a store whose folder is gone must not come back empty.
             if let Err(error) = fs::create_dir(&self.path)
                 && error.kind() != ErrorKind::AlreadyExists
             {
@@ -59,9 +59,9 @@ impl NoteFolder {
         Ok(now)
     }
 
-    /// The notes that have not expired, in the order of their names. Removes some of the others.
+    /// Returns the notes that have not expired, in the order of their names. Also removes some expired notes.
     ///
-    /// A file that cannot be read, as from a newer version, does not hide the others.
+    /// Leaves out files that cannot be read, as those of a newer version.
     pub(super) fn list(&self) -> Result<Notes, FileError> {
         let now = Timestamp::now();
         let entries = match fs::read_dir(&self.path) {
@@ -83,7 +83,7 @@ impl NoteFolder {
     }
 }
 
-/// Removes a note if it has expired. If that fails, a later call does it.
+/// Removes a note if it has expired. Ignores errors: a later call tries again.
 fn remove_expired(path: &Path, now: Timestamp) {
     let is_expired = |path: &Path| read(path).is_some_and(|file| file.until <= now);
     let aside = disk::temporary(path);

@@ -1,4 +1,4 @@
-//! Which step may use the disk.
+//! Limits the requests that use the disk at the same time.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::store::{FenceChange, KeyMutexes, Swap};
 
-/// Steps on the disk at once, per lane: enough for the file system to flush many with one write, and far
-/// from the limits on threads and open files.
+/// Requests of a queue at the same time: enough for the file system to flush many with one write, and far below the limits
+/// on threads and open files.
 const WIDTH: usize = 32;
 
-/// Lanes that never wait for each other: ten thousand claims at midnight must not delay a keep-alive.
+/// Queues that never wait for each other: ten thousand claims at midnight must not delay a keep-alive.
 #[derive(Default)]
 pub(super) struct DiskQueues {
-    /// Steps without a lock and without a flush.
+    /// Requests without a lock and without a flush.
     pub(super) looks: DiskQueue,
     /// Swaps that win a key.
     claims: DiskQueue,
@@ -28,7 +28,7 @@ impl DiskQueues {
 }
 
 pub(super) struct DiskQueue {
-    /// Of the swaps on each key; they wait for it without a thread.
+    /// Mutexes of the keys; swaps wait for them without a thread.
     pub(super) turns: KeyMutexes,
     room: Arc<Semaphore>,
 }
@@ -40,7 +40,7 @@ impl Default for DiskQueue {
 }
 
 impl DiskQueue {
-    /// Waits for room on the disk.
+    /// Waits until the queue has room.
     pub(super) async fn room(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.room).acquire_owned().await.expect("the semaphore is never closed")
     }

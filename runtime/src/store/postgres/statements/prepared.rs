@@ -1,11 +1,11 @@
-//! How a statement is written: as one message of the simple protocol, which is one transaction.
+//! Sends a statement as one message of the simple protocol, which is one transaction.
 //!
-//! The message begins by limiting how long it waits for a lock, of a row or of a table: a statement that waits for another
-//! session keeps those behind it waiting, too, and its own session long after its caller has given up.
+//! The message first limits the wait for row and table locks: a statement that waits for another session delays those
+//! behind it, and keeps its session busy long after its caller has stopped waiting.
 //!
-//! Looks and swaps are parsed and planned once by each session: that is most of what they cost. They are prepared in SQL, each
-//! under a name that no other text has, so that a pooler can never execute another one in its place. A session that does not
-//! know one yet refuses it, and is then sent both together: behind a pooler the next message may go to another session.
+//! Each session parses and plans looks and swaps once: that is most of their cost. They are prepared in SQL, each under a
+//! name that no other text has, so that a pooler can never execute another one in its place. A session that does not know
+//! one yet refuses it, and then gets both together: behind a pooler the next message may go to another session.
 
 use std::fmt::Write;
 
@@ -20,15 +20,15 @@ use crate::store::postgres::errors::{PostgresError, Result};
 /// Before every statement.
 pub(crate) const BRIEF_WAIT: &str = "SET LOCAL lock_timeout = '50ms'";
 
-/// Before swaps, too. PostgreSQL overestimates what their plan costs without the parameters, and would make another one for
-/// each execution: a third of what a swap costs.
+/// Before swaps. PostgreSQL overestimates the cost of their generic plan, and would make another one for each execution: a
+/// third of the cost of a swap.
 pub(crate) const BRIEF_WAIT_AND_ONE_PLAN: &str =
     "SET LOCAL lock_timeout = '50ms'; SET LOCAL plan_cache_mode = force_generic_plan";
 
-/// How often a statement is sent to sessions that refuse it as unknown, or its preparation as known.
+/// Number of attempts with sessions that refuse a statement as unknown, or its preparation as known.
 const SESSIONS: usize = 10;
 
-/// A parameter, which knows its type.
+/// A parameter with its type.
 #[derive(Clone, Copy)]
 pub(crate) enum Parameter<'a> {
     Text(Option<&'a str>),

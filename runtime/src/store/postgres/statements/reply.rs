@@ -1,4 +1,4 @@
-//! What the rows of an answer say.
+//! Reads the rows of answers.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::store::postgres::PAGE;
 use crate::store::postgres::errors::{OTHER_TABLES, PostgresError, Result};
 use crate::store::{JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind, Version};
 
-/// A row of recovery, clock, version, fence and state.
+/// Reads a row of recovery, clock, version, fence and state.
 pub(crate) fn look(row: &Row) -> Result<Look> {
     if is_true(row, 0)? {
         return Err(PostgresError::new(
@@ -27,14 +27,14 @@ pub(crate) fn look(row: &Row) -> Result<Look> {
     Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None })
 }
 
-/// The same with the key that was asked for in a sixth column: a pooler may mix up answers.
+/// Reads the same row, and checks the key in its sixth column: a pooler may mix up answers.
 pub(crate) fn look_at(rows: &[Row], key: &str) -> Result<Look> {
     let row = first(rows)?;
     check_echo(row, 5, key)?;
     look(row)
 }
 
-/// The same for every key, without those that cannot be read.
+/// Reads a page of such rows, without those that cannot be read.
 pub(crate) fn page(rows: &[Row]) -> Result<Page> {
     let mut page = Page::default();
     for row in rows {
@@ -49,12 +49,12 @@ pub(crate) fn page(rows: &[Row]) -> Result<Page> {
     Ok(page)
 }
 
-/// The row that an answer has at least.
+/// Returns the first row of an answer, which must exist.
 pub(crate) fn first(rows: &[Row]) -> Result<&Row> {
     rows.first().ok_or_else(mixed_up)
 }
 
-/// An answer to another statement than the one that was sent.
+/// The error for an answer to another statement than the one that was sent.
 pub(crate) fn mixed_up() -> PostgresError {
     PostgresError::new(
         StoreErrorKind::Unreachable,
@@ -62,7 +62,7 @@ pub(crate) fn mixed_up() -> PostgresError {
     )
 }
 
-/// Rows of kind and record, newest first.
+/// Reads rows of kind and record, newest first.
 pub(crate) fn records(rows: &[Row]) -> Result<JobRecords> {
     let mut records = JobRecords::default();
     for row in rows {
@@ -77,7 +77,7 @@ pub(crate) fn records(rows: &[Row]) -> Result<JobRecords> {
     Ok(records)
 }
 
-/// Rows of clock, name and content; a single one without a name if there are no notes.
+/// Reads rows of clock, name and content; a single one without a name if there are no notes.
 pub(crate) fn notes(rows: &[Row]) -> Result<Notes> {
     let mut notes = Notes::default();
     for row in rows {
@@ -91,12 +91,12 @@ pub(crate) fn notes(rows: &[Row]) -> Result<Notes> {
     Ok(notes)
 }
 
-/// The clock, in a column of the first row.
+/// Reads the clock in the first row.
 pub(crate) fn now(rows: &[Row]) -> Result<Timestamp> {
     clock(first(rows)?, 0)
 }
 
-/// In microseconds.
+/// Reads a clock in microseconds.
 fn clock(row: &Row, index: usize) -> Result<Timestamp> {
     column(row, index).map(Timestamp::from_micros)
 }
@@ -114,7 +114,7 @@ pub(crate) fn column<T: FromStr>(row: &Row, index: usize) -> Result<T> {
     optional(row, index)?.ok_or_else(|| other_tables(index))
 }
 
-/// `None` for NULL.
+/// Reads a column; `None` for NULL.
 pub(crate) fn optional<T: FromStr>(row: &Row, index: usize) -> Result<Option<T>> {
     text(row, index)?.map(|text| text.parse().map_err(|_| other_tables(index))).transpose()
 }

@@ -1,14 +1,14 @@
-//! Columns that a person can read. They must never fail a statement: nothing is decided by them.
+//! Columns for people. They must never fail a statement: no decision depends on them.
 
 use serde::Serialize;
 
 use crate::Timestamp;
 use crate::store::{JobRecord, KeyState, Lease, names, to_ascii_json};
 
-/// The year 9999. Shown as infinity: not every system's calendar goes further.
+/// The year 9999, shown as infinity: not every system's calendar goes further.
 const END: i64 = 253_370_764_800_000_000;
 
-/// An instant as the text of a `timestamptz`.
+/// Returns an instant as the text of a `timestamptz`.
 pub(crate) fn time(at: Timestamp) -> String {
     match at.as_micros() {
         ..0 => "-infinity".to_owned(),
@@ -17,12 +17,12 @@ pub(crate) fn time(at: Timestamp) -> String {
     }
 }
 
-/// A text in ASCII: a database of any encoding can keep it.
+/// Returns a text in ASCII, which a database of any encoding can keep.
 pub(crate) fn readable(text: &str) -> String {
     text.chars().map(|c| if matches!(c, ' '..='~' | '\n' | '\t') { c } else { '?' }).collect()
 }
 
-/// Who holds a key, since when and until when, whether its lease is still valid or not; nobody once it was released.
+/// Returns the holder of a key, and the instants since and until which it holds it, expired or not. Empty after a release.
 pub(crate) fn holder(state: &KeyState) -> [Option<String>; 3] {
     if let (Some(Lease { server, since, until, .. }), false) = (&state.claimant, state.released) {
         return [Some(readable(server)), Some(time(*since)), Some(time(*until))];
@@ -36,16 +36,16 @@ pub(crate) fn holder(state: &KeyState) -> [Option<String>; 3] {
     ]
 }
 
-/// Records to append, and how many older ones of each kind stay beside them.
+/// Records to append, and the number of older ones of each kind to keep.
 pub(crate) struct AppendedRecords {
-    /// An array in JSON, oldest first.
+    /// A JSON array, oldest first.
     pub(crate) rows: String,
     pub(crate) runs_kept: i64,
     pub(crate) skips_kept: i64,
 }
 
 impl AppendedRecords {
-    /// The newest `keep` of each kind: what would be removed at once is not appended.
+    /// Takes the newest `keep` of each kind: records that would be removed at once are not appended.
     pub(crate) fn of(records: &[JobRecord], keep: usize) -> Self {
         let is_run = |record: &JobRecord| matches!(record, JobRecord::Run(_));
         // A kind that is not appended to is not trimmed.
