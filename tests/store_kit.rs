@@ -124,9 +124,9 @@ async fn missing_needs_must_be_named() {
         complaint(contract(async || bare(), &[Capability::Namespaces])).await.expect("a complaint");
     let lines: Vec<_> = complaint.lines().collect();
     let [wipe, lock] = lines.as_slice() else { panic!("two complaints: {complaint}") };
-    assert!(wipe.contains("Subject::wiped_by") && wipe.contains("Capability::Wipe"), "{wipe}");
+    assert!(wipe.contains("Subject::with_wipe") && wipe.contains("Capability::Wipe"), "{wipe}");
     assert!(wipe.contains("wiped_key_is_like_a_new_one"), "{wipe}");
-    assert!(lock.contains("Subject::tampered_by") && lock.contains("Capability::Lock"), "{lock}");
+    assert!(lock.contains("Subject::with_external_access") && lock.contains("Capability::Lock"), "{lock}");
     assert!(lock.contains("foreign_lock_is_shown_with_its_expiry"), "{lock}");
 
     contract(async || bare(), &[Capability::Wipe, Capability::Lock, Capability::Namespaces]).await;

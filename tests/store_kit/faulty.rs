@@ -59,7 +59,7 @@ struct Faulty {
 pub fn subject(fault: Fault) -> Subject {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let faulty = Faulty { store: store.clone(), fault, looks: Arc::default(), deleted: Arc::default() };
-    Subject::new(faulty.clone()).tampered_by(store).namespaced_by(move |name| match fault {
+    Subject::new(faulty.clone()).with_external_access(store).with_namespaces(move |name| match fault {
         Fault::SharesNamespaces => faulty.clone(),
         _ => Faulty { store: faulty.store.clone().with_namespace(name), ..faulty.clone() },
     })

@@ -21,8 +21,8 @@ pub fn at(url: String, clients: Vec<MultiplexedConnection>, server: Option<Arc<R
     };
     let prefix = namespace.clone();
     Subject::new(open(&namespace))
-        .tampered_by(Outside { clients, namespace, _server: server })
-        .namespaced_by(move |name| open(&format!("{prefix}.{name}")))
+        .with_external_access(Outside { clients, namespace, _server: server })
+        .with_namespaces(move |name| open(&format!("{prefix}.{name}")))
 }
 
 struct Outside {

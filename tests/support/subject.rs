@@ -15,8 +15,8 @@ pub fn memory() -> std::future::Ready<Subject> {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let same = store.clone();
     let subject = Subject::new(store.clone())
-        .tampered_by(store)
-        .namespaced_by(move |name| same.clone().with_namespace(name));
+        .with_external_access(store)
+        .with_namespaces(move |name| same.clone().with_namespace(name));
     std::future::ready(subject)
 }
 

@@ -9,17 +9,17 @@ use crate::store::{StoreError, StoreErrorKind};
 /// One server's connection to the store of its fleet.
 pub(super) type NetworkedStore = Intercept<SimulatedNetwork>;
 
-/// What a connection suffers.
+/// The simulated faults of a connection.
 #[derive(Default)]
 pub(super) struct SimulatedNetwork(Mutex<Conditions>);
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct Conditions {
-    /// No request arrives.
+    /// Whether requests do not arrive.
     pub(super) cut: bool,
-    /// Writes arrive and are carried out; their replies do not come back.
+    /// Whether the replies to writes are lost.
     pub(super) replies_lost: bool,
-    /// How long a request takes to arrive.
+    /// Latency of each request.
     pub(super) latency: Duration,
 }
 

@@ -52,7 +52,7 @@ impl TestServer {
             max_concurrent,
             remember: REMEMBERED,
         }));
-        // A store that is away is no reason not to start: `start_degraded`.
+        // An unreachable store does not prevent the start, as with `start_degraded`.
         let _answer = server.requests(Duration::from_secs(3)).ping().await;
         let (closing, closed) = watch::channel(None);
         let serving = server.clone();
@@ -64,8 +64,8 @@ impl TestServer {
         Self { jobs, stage, application, link, clock }
     }
 
-    /// Kills the server like a process by SIGKILL: its runs end at the `await` they are at, and nobody releases their
-    /// leases. Tasks that a job has spawned by itself go on.
+    /// Kills the server like a process by SIGKILL: its runs end at their current `await`, and their leases are not released.
+    /// Tasks that a job has spawned itself continue.
     pub fn crash(&self) {
         self.stage.kill();
         self.application.kill();
@@ -76,20 +76,20 @@ impl TestServer {
         self.stage.is_killed()
     }
 
-    /// Stops the server like a process by SIGSTOP: nothing on it goes on, and time passes.
+    /// Stops the server like a process by SIGSTOP: its tasks are not polled, and time passes.
     pub fn freeze(&self) {
         self.stage.stop();
         self.application.stop();
     }
 
-    /// Lets a frozen server go on.
+    /// Continues a frozen server.
     pub fn thaw(&self) {
         self.application.go_on();
         self.stage.go_on();
     }
 
-    /// Blocks the application's runtime, or lets it go on: while it is blocked no job of the server is polled, and its
-    /// scheduler goes on.
+    /// Blocks or unblocks the application's runtime. While it is blocked no job of the server is polled, but its scheduler
+    /// continues.
     pub fn block_application(&self, blocked: bool) {
         if blocked { self.application.stop() } else { self.application.go_on() }
     }
@@ -99,13 +99,13 @@ impl TestServer {
         self.link.hook().change(|conditions| conditions.cut = cut);
     }
 
-    /// Lets its writes arrive and be carried out, but no reply to them come back. Looks are answered: without an answer to
-    /// them a server writes nothing.
+    /// Loses the replies to its writes, which the store still applies. Looks are answered: without an answer to them a server
+    /// writes nothing.
     pub fn lose_replies(&self, lost: bool) {
         self.link.hook().change(|conditions| conditions.replies_lost = lost);
     }
 
-    /// How long each of its requests is on its way to the store. Nothing, unless set.
+    /// Sets the latency of each of its requests; zero by default.
     pub fn set_latency(&self, latency: Duration) {
         self.link.hook().change(|conditions| conditions.latency = latency);
     }

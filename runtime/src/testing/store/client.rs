@@ -13,7 +13,7 @@ use crate::store::{
 };
 use crate::util::clock::SystemClock;
 
-/// A reply, and the store's time at which it was decided.
+/// A reply, and the store's time of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamped<T> {
     /// The store's clock.
@@ -33,7 +33,7 @@ struct ClientParts {
     within: Duration,
 }
 
-/// Nothing is learned of the store's health.
+/// Ignores the health of the store.
 struct NoObserver;
 
 impl RequestObserver for NoObserver {
@@ -44,23 +44,23 @@ impl RequestObserver for NoObserver {
 type ClientResult<T> = Result<Timestamped<T>, StoreError>;
 
 impl Client {
-    /// A client that waits up to 5 s for each answer.
+    /// Creates a client with a response timeout of 5 s.
     pub fn new(store: impl Store) -> Self {
         Self::of(Arc::new(store))
     }
 
-    /// The same for a store that is shared.
+    /// Creates a client of a shared store.
     pub fn of(store: Arc<dyn Store>) -> Self {
         Self::within(store, Duration::from_secs(5))
     }
 
-    /// The same with another response timeout.
+    /// Creates a client with this response timeout.
     pub(super) fn within(store: Arc<dyn Store>, within: Duration) -> Self {
         let time = StoreTime::new(Arc::new(SystemClock));
         Self(Arc::new(ClientParts { store, time, turns: KeyMutexes::default(), within }))
     }
 
-    /// The store itself.
+    /// Returns the store.
     pub fn store(&self) -> &dyn Store {
         &*self.0.store
     }
@@ -70,12 +70,12 @@ impl Client {
         StoreClient { store: &**store, time, turns, observer: &NoObserver, within: *within }
     }
 
-    /// What the estimate of the store's time is after an answer.
+    /// Adds the estimate of the store's time after an answer.
     fn stamped<T>(&self, reply: T) -> Timestamped<T> {
         Timestamped { at: self.0.time.now(), reply }
     }
 
-    /// The store's time.
+    /// Returns the store's time.
     pub async fn ping(&self) -> ClientResult<()> {
         Ok(Timestamped { at: self.requests().ping().await?, reply: () })
     }
@@ -87,14 +87,14 @@ impl Client {
         Ok(Timestamped { at: answer.now, reply: answer.reply })
     }
 
-    /// Claims a key as a server does with a claim's first question: of a manual lock, without a look.
+    /// Claims a key as a server does with the first request of a claim: a manual lock without a look.
     pub async fn claim_first(&self, key: &str, claim: &Claim) -> ClientResult<ClaimAnswer> {
         let answer =
             self.requests().claim(key, claim, true, &mut UnansweredSwaps::of(claim.token.clone())).await?;
         Ok(Timestamped { at: answer.now, reply: answer.reply })
     }
 
-    /// Claims a key and keeps what was written, so that extension and release need no look; `None` if it was refused.
+    /// Claims a key and caches the record, so that extension and release need no look; `None` if it was refused.
     pub async fn acquire(&self, key: &str, claim: &Claim) -> Result<Option<AcquiredLease>, StoreError> {
         let answer =
             self.requests().claim(key, claim, true, &mut UnansweredSwaps::of(claim.token.clone())).await?;
@@ -115,7 +115,7 @@ impl Client {
         Ok(Timestamped { at: answer.now, reply: answer.reply })
     }
 
-    /// Frees a key and its slots.
+    /// Breaks the lock of a key and its slots.
     pub async fn break_lock(&self, key: &str, remember: usize) -> ClientResult<Vec<HeldLock>> {
         let reply = self.requests().break_lock(key, &"client".into(), remember).await?;
         Ok(self.stamped(reply))
@@ -127,7 +127,7 @@ impl Client {
         Ok(self.stamped(reply))
     }
 
-    /// The locks and slots that are held.
+    /// Returns the locks and slots that are held.
     pub async fn locks(&self) -> ClientResult<Vec<HeldLock>> {
         let reply = self.requests().locks().await?;
         Ok(self.stamped(reply))
@@ -139,7 +139,7 @@ impl Client {
         Ok(self.stamped(()))
     }
 
-    /// Takes back a mark from the future.
+    /// Lowers a mark that is in the future.
     pub async fn reset(&self, key: &str) -> ClientResult<()> {
         self.requests().reset(key).await?;
         Ok(self.stamped(()))
@@ -151,31 +151,31 @@ impl Client {
         Ok(self.stamped(reply))
     }
 
-    /// Asks for a manual run.
+    /// Requests a manual run.
     pub async fn request(&self, key: &str, id: &str, by: &str, ttl: Duration) -> ClientResult<RunRequest> {
         let reply = self.requests().request(key, id, by, ttl).await?;
         Ok(self.stamped(reply))
     }
 
-    /// What is known of a job.
+    /// Returns the history of a job.
     pub async fn history(&self, key: &str) -> ClientResult<History> {
         let (reply, at) = self.requests().history(key).await?;
         Ok(Timestamped { at, reply })
     }
 
-    /// Announces a server.
+    /// Writes the heartbeat of a server.
     pub async fn announce(&self, server: &str, about: &str, ttl: Duration) -> ClientResult<Vec<Note>> {
         let reply = self.requests().announce(server, about.into(), ttl).await?;
         Ok(self.stamped(reply))
     }
 
-    /// A server is gone.
+    /// Removes the heartbeat of a server.
     pub async fn leave(&self, server: &str) -> ClientResult<()> {
         self.requests().leave(server).await?;
         Ok(self.stamped(()))
     }
 
-    /// The servers that are alive.
+    /// Returns the servers with a heartbeat.
     pub async fn servers(&self) -> ClientResult<Vec<ServerInfo>> {
         let reply = self.requests().servers().await?;
         Ok(self.stamped(reply))

@@ -1,4 +1,4 @@
-//! Proves a store of your own: every promise of the two verbs by name, and random operations that are replayed.
+//! Tests for a store of your own: every promise of the trait by name, and random operations that are replayed.
 //!
 //! Needs the feature `store-testing`, which includes `testing`, under `[dev-dependencies]`:
 //! `jobs = { package = "singleton-jobs", version = "…", features = ["store-testing"] }`. The stores of this crate pass the
@@ -12,7 +12,7 @@
 //!
 //! async fn open() -> Subject {
 //!     let store = my_store(); // that holds nothing yet
-//!     Subject::new(store.clone()).wiped_by(move |key| {
+//!     Subject::new(store.clone()).with_wipe(move |key| {
 //!         store.wipe(&key); // your `DELETE FROM job WHERE key = …`
 //!         async {}
 //!     })

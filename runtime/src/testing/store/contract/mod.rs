@@ -1,4 +1,4 @@
-//! Puts every promise to a store.
+//! Tests every promise on a store.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ macro_rules! table {
 
 static PROMISES: &[Promise] = crate::__every_promise! { [table] };
 
-/// Puts every promise to a store, each to one that `open` opens for it.
+/// Tests every promise, each on a store that `open` opens for it.
 ///
 /// `without` names what the subject does not have. The promises that need it are left out, and listed in the test's
 /// output.
@@ -61,7 +61,7 @@ pub async fn contract(open: impl AsyncFn() -> Subject, without: &[Capability]) {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Puts one promise to a store, in a runtime of its own. What [`store_contract`](crate::store_contract) calls.
+/// Tests one promise, in a runtime of its own. [`store_contract`](crate::store_contract) calls it.
 #[doc(hidden)]
 pub fn prove(promise: &str, open: impl AsyncFn() -> Subject) {
     let promise = PROMISES.iter().find(|known| known.name == promise).expect("a promise of the list");
@@ -87,7 +87,7 @@ impl Promise {
     }
 }
 
-/// What came of the promises.
+/// The results of the promises.
 #[derive(Default)]
 struct Report {
     kept: usize,
@@ -117,7 +117,7 @@ impl Report {
             match proof.await {
                 Ok(None) => report.kept += 1,
                 Ok(Some(need)) => report.left_out.entry(need).or_default().push(name),
-                Err(error) => report.broken.push((name, said(error.into_panic().as_ref()))),
+                Err(error) => report.broken.push((name, message_of(error.into_panic().as_ref()))),
             }
         }
         report
@@ -147,8 +147,8 @@ impl Report {
     }
 }
 
-/// The words of a panic.
-fn said(panic: &(dyn Any + Send)) -> String {
+/// Returns the message of a panic.
+fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())
 }

@@ -96,7 +96,7 @@ async fn is_notified(listener: &mut Subscription, within: Duration) -> bool {
 
 async fn listen(key: &TestKey) -> Subscription {
     let listener = key.store.listen(&key.name).await.expect("listen");
-    listener.expect("a store without notifications is a `Subject::polled`")
+    listener.expect("a store without notifications is a `Subject::without_notifications`")
 }
 
 pub(super) async fn swap_that_notifies_wakes_those_who_listen_to_its_key(subject: &Subject) {
