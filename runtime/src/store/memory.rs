@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use super::net::subscriptions::Subscriptions;
 use super::{
-    JobRecords, KeyState, Look, Note, Notes, Page, Record, SharedLock, Store, StoreFuture, Subscription,
-    Swap, SwapReply, Topic, Version,
+    JobRecords, Look, Note, Notes, Page, Record, SharedLock, Store, StoreFuture, Subscription, Swap,
+    SwapReply, Topic,
 };
 use crate::Timestamp;
+use crate::util;
 use crate::util::clock::{Clock, SystemClock};
-use crate::util::{self, random};
 
 /// A store inside the process, shared by all callers that open it by the same name.
 #[derive(Clone)]
 pub struct MemoryStore {
     name: String,
     prefix: String,
-    clock: Arc<dyn Clock>,
-    contents: Arc<Mutex<Contents>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) contents: Arc<Mutex<Contents>>,
 }
 
 #[derive(Default)]
-struct Contents {
+pub(crate) struct Contents {
     /// In the order in which a server that has thousands of jobs due together asks for them.
-    keys: BTreeMap<String, KeyEntry>,
+    pub(crate) keys: BTreeMap<String, KeyEntry>,
     /// At this number of keys, those that have expired are removed.
     room: usize,
     /// The newest fence of a deleted record.
@@ -38,10 +38,10 @@ struct Contents {
 
 /// The record and the lock of one key.
 #[derive(Default)]
-struct KeyEntry {
-    record: Option<Record>,
+pub(crate) struct KeyEntry {
+    pub(crate) record: Option<Record>,
     /// Like the string that Redis shares with other programs, so that tests can play one.
-    lock: Option<SharedLock>,
+    pub(crate) lock: Option<SharedLock>,
 }
 
 impl KeyEntry {
@@ -90,33 +90,7 @@ impl MemoryStore {
         self
     }
 
-    /// Removes everything about a key, as a restart without persistence does.
-    pub fn wipe(&self, key: &str) {
-        util::lock(&self.contents).keys.remove(self.full_key(key).as_ref());
-    }
-
-    /// Changes the state of a record behind the servers' backs, as a failover to an older replica does.
-    pub fn edit<T>(&self, key: &str, edit: impl FnOnce(&mut KeyState) -> T) -> T {
-        let now = self.clock.now();
-        let mut contents = util::lock(&self.contents);
-        let entry = contents.keys.entry(self.full_key(key).into_owned()).or_default();
-        let version = Version { at: now, nonce: random() };
-        let record = entry.record.get_or_insert_with(|| Record {
-            version,
-            fence: 0,
-            state: Arc::default(),
-            records: JobRecords::default(),
-        });
-        record.version = version;
-        edit(Arc::make_mut(&mut record.state))
-    }
-
-    /// Sets the lock that other programs share, as another program does, or removes it.
-    pub fn set_lock(&self, key: &str, lock: Option<SharedLock>) {
-        util::lock(&self.contents).keys.entry(self.full_key(key).into_owned()).or_default().lock = lock;
-    }
-
-    fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
+    pub(crate) fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
         if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
 }

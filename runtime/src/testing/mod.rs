@@ -41,6 +41,7 @@
 mod clock;
 mod fleet;
 mod intercept;
+mod memory;
 mod network;
 mod server;
 #[cfg(any(test, feature = "store-testing"))]

@@ -70,11 +70,11 @@ pub(crate) fn missed(server: &Server, job: &Job, gaps: &[Gap]) {
 /// Another server follows another schedule; told once for each.
 pub(crate) fn other_schedule(server: &Server, job: &Job, other: &RegisteredSchedule) {
     let mut told = job.here.other_schedule.lock().unwrap_or_else(PoisonError::into_inner);
-    if *told != other.schedule {
-        told.clone_from(&other.schedule);
+    if **told != *other.schedule {
+        (*other.schedule).clone_into(&mut told);
         drop(told);
         let here = job.policy.schedule.as_ref().map(ToString::to_string).unwrap_or_default();
-        let (there, by) = (other.schedule.clone(), other.server.clone());
+        let (there, by) = (other.schedule.to_string(), other.server.to_string());
         server.tell(Some(job), EventKind::SchedulesDiffer { here, there, server: by });
     }
 }

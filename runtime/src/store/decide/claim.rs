@@ -70,7 +70,7 @@ impl Transition<'_> {
             return ClaimReply::Late(self.now.since(ask.tick.plus(ask.delay)));
         }
         let counts = |registered: &&RegisteredSchedule| {
-            *registered.schedule == *ask.schedule && registered.at < ask.tick
+            registered.schedule == ask.schedule && registered.at < ask.tick
         };
         let registered = self.registered.as_ref().filter(counts);
         let runs_since = registered.and_then(|registered| registered.runs_missed_since);
@@ -193,7 +193,7 @@ impl Transition<'_> {
             state.mark = Some(TickMark { tick, skip: None, server: claim.server.clone(), at: now });
         }
         if let Some(registered) = &mut state.registered
-            && *registered.schedule == *ask.schedule
+            && registered.schedule == ask.schedule
         {
             registered.used = now;
         }
@@ -277,7 +277,7 @@ impl Transition<'_> {
         });
         let is_newer = |known: &RegisteredSchedule| begun > known.begun || known.used.plus(ABANDONED) < now;
         let (registered, other) = match known {
-            Some(mut known) if *known.schedule == *ask.schedule => {
+            Some(mut known) if known.schedule == ask.schedule => {
                 if is_newer(&known) && runs_missed_since.is_some() != known.runs_missed_since.is_some() {
                     (known.runs_missed_since, known.begun) = (runs_missed_since, begun);
                 }
@@ -286,7 +286,7 @@ impl Transition<'_> {
             Some(known) if !is_newer(&known) => return Some(known),
             other => {
                 self.close_registration();
-                let (schedule, server) = (ask.schedule.to_string(), claim.server.to_string());
+                let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
                 (RegisteredSchedule { schedule, at: now, server, begun, used: now, runs_missed_since }, other)
             }
         };

@@ -169,7 +169,7 @@ impl<'a> Transition<'a> {
     }
 
     /// Records that the ticks after `after` and before `before` were missed.
-    pub(super) fn add_gap(&mut self, after: Timestamp, before: Timestamp, schedule: Option<String>) {
+    pub(super) fn add_gap(&mut self, after: Timestamp, before: Timestamp, schedule: Option<Arc<str>>) {
         let missed = &mut self.edit().missed;
         missed.push(Gap { after, before, schedule });
         if missed.len() > KEPT_GAPS {

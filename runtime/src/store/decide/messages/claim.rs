@@ -109,11 +109,11 @@ pub struct UnfinishedTick {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredSchedule {
     /// The schedule as text.
-    pub schedule: String,
+    pub schedule: Arc<str>,
     /// Instant of the registration, or of the last resumption, by the store's clock. No earlier tick is run late.
     pub at: Timestamp,
     /// The server whose claim registered it.
-    pub server: String,
+    pub server: Arc<str>,
     /// Instant at which that server began to schedule it, by the store's clock: newer servers replace it.
     pub begun: Timestamp,
     /// Instant at which a tick was last won with it. Any server replaces a schedule that no server follows any more.
@@ -132,7 +132,7 @@ pub struct Gap {
     pub before: Timestamp,
     /// The schedule at that time, as text, if it may have changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<String>,
+    pub schedule: Option<Arc<str>>,
 }
 
 /// The decision about a claim.

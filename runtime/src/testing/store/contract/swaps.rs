@@ -257,9 +257,9 @@ fn full_state(text: &str) -> KeyState {
         mark: Some(TickMark { tick: late, skip: Some(Skip::Paused), server: text().into(), at: early }),
         paused: true,
         registered: Some(RegisteredSchedule {
-            schedule: text(),
+            schedule: text().into(),
             at: early,
-            server: text(),
+            server: text().into(),
             begun: early,
             used: late,
             runs_missed_since: Some(late),
@@ -270,7 +270,7 @@ fn full_state(text: &str) -> KeyState {
             until: late,
             answer: Some(RequestAnswer::Held { server: Some(text()) }),
         }),
-        missed: vec![Gap { after: early, before: late, schedule: Some(text()) }; 16],
+        missed: vec![Gap { after: early, before: late, schedule: Some(text().into()) }; 16],
         reset_fence: Some(i64::MIN),
         stats: Stats {
             runs: u64::MAX,

@@ -128,7 +128,7 @@ async fn changed_schedule_keeps_what_was_missed_under_the_old_one() {
     let deployed = TickClaim { schedule: "every 7s".into(), known_for: Duration::from_secs(60), ..ask(tick) };
     let won = bench.won(&claim_with("b", LONG, TickClaim { previous: None, ..deployed })).await;
     let [Gap { after, schedule: Some(schedule), .. }] = &won.missed[..] else { panic!("{won:?}") };
-    assert_eq!((*after, schedule.as_str()), (registered, SCHEDULE));
+    assert_eq!((*after, schedule.as_ref()), (registered, SCHEDULE));
 }
 
 #[tokio::test(start_paused = true)]
