@@ -27,6 +27,10 @@ pub(crate) struct PendingClaim {
 }
 
 /// What the store has decided.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it lives shortly, and a box would be an allocation for every claim"
+)]
 pub(crate) enum Asked {
     /// The key is held, and this is how.
     Won(HeldLease, WonClaim),

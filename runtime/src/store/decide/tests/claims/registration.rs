@@ -1,4 +1,4 @@
-//! RegisteredSchedule: since when a job is known, and by which schedule. Nothing was missed before.
+//! Registration: since when a job is known, and by which schedule. Nothing was missed before.
 
 use std::time::Duration;
 
