@@ -188,7 +188,7 @@ async fn record_expires_after_its_instant_and_not_at_once() {
 fn namespace_called_lock_is_refused() {
     let error = RedisStore::open("redis://host", Some("lock")).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-    assert!(error.to_string().contains("`lock` is taken"), "{error}");
+    assert!(error.to_string().contains("`lock` is part of the names"), "{error}");
 }
 
 #[tokio::test]
