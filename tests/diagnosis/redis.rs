@@ -50,7 +50,9 @@ async fn eviction_is_told_by_what_it_takes() {
     let server = durable();
     let store = open(&server.url());
     let mut plain = server.client().await;
-    for (policy, harm) in [("volatile-lru", "a second holder gets in"), ("allkeys-lru", "start a second time")] {
+    for (policy, harm) in
+        [("volatile-lru", "a second holder gets in"), ("allkeys-lru", "start a second time")]
+    {
         let () = raw(&mut plain, &format!("CONFIG SET maxmemory-policy {policy}")).await;
         let findings = found_by(&store, &[]).await;
         only(&findings, FindingKind::Evicts, Severity::Warning, &[policy, harm, "set it to noeviction"]);
