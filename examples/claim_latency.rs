@@ -23,7 +23,7 @@ use jobs::schedule::{Missed, Overlap};
 use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimReply, Ending, REMEMBERED, Store, TickClaim, What};
+use jobs::store::{Claim, ClaimPurpose, ClaimReply, Ending, REMEMBERED, Store, TickClaim};
 use jobs::testing::store::Client;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -148,7 +148,7 @@ fn claim_of(start: Timestamp) -> Claim {
         token: format!("{process}-{}", start.as_micros()).into(),
         server: format!("worker-{process}").into(),
         ttl: MINUTE,
-        what: What::Tick(tick),
+        what: ClaimPurpose::Tick(tick),
         remember: REMEMBERED,
     }
 }

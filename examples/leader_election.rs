@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use jobs::fleet::Kind;
+use jobs::fleet::LeaseKind;
 use jobs::locks::LeaderStatus;
 use jobs::{Jobs, Timestamp};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -159,7 +159,8 @@ impl Group {
             ensure!(leading == 1, "another server leads, but {leader} has not ended");
         }
         let held = jobs.locks().await?;
-        let held = held.iter().find(|held| held.kind == Some(Kind::Leader)).context("no server leads")?;
+        let held =
+            held.iter().find(|held| held.kind == Some(LeaseKind::Leader)).context("no server leads")?;
         let (fence, since) = (held.fence.context("it has a fence")?, held.holder.since);
         let since = since.context("it has a beginning")?.to_string();
         ensure!(

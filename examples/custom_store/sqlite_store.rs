@@ -11,7 +11,7 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::store::{
     JobRecords, Look, Note, Notes, Page, Record, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
-    SwapReply, Topic, UnreadableState,
+    SwapReply, Topic, UnreadableRecord,
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
@@ -150,7 +150,7 @@ impl Store for SqliteStore {
 fn read(
     database: &Connection,
     key: &str,
-    parse: impl FnOnce(&str) -> Result<Record, UnreadableState>,
+    parse: impl FnOnce(&str) -> Result<Record, UnreadableRecord>,
 ) -> Result<Option<Record>, Failure> {
     let row = database.query_row("SELECT record FROM job WHERE key = ?1", [key], |row| row.get(0));
     let record = row.optional()?.map(|text: String| parse(&text)).transpose();
@@ -166,7 +166,7 @@ fn write(database: &Connection, key: &str, record: Option<&Record>) -> Result<()
 }
 
 /// All that a look needs.
-fn first_line(text: &str) -> Result<Record, UnreadableState> {
+fn first_line(text: &str) -> Result<Record, UnreadableRecord> {
     Record::from_first_line(text.lines().next().unwrap_or_default())
 }
 

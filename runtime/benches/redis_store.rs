@@ -14,7 +14,7 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::schedule::{Missed, Overlap};
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimReply, Ending, Record, State, Store, TickClaim, What};
+use jobs::store::{Claim, ClaimPurpose, ClaimReply, Ending, KeyState, Record, Store, TickClaim};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
@@ -185,7 +185,7 @@ impl Bench {
             server: "bench-1-abcdef".into(),
             ttl: TTL,
             remember: 100,
-            what: What::Tick(TickClaim {
+            what: ClaimPurpose::Tick(TickClaim {
                 tick: Timestamp::from_micros(tick),
                 // Ticks follow each other here: none is missed between two.
                 previous: None,
@@ -214,7 +214,7 @@ impl Bench {
     }
 
     /// The version and the state of a record, by the commands of a look.
-    async fn look(&self, lock: &str) -> Option<(String, Arc<State>)> {
+    async fn look(&self, lock: &str) -> Option<(String, Arc<KeyState>)> {
         let record = format!("{{{lock}}}:state");
         let mut pipeline = redis::pipe();
         pipeline.cmd("GET").arg(&record).cmd("GET").arg(lock).cmd("PTTL").arg(lock).cmd("TIME");
@@ -257,7 +257,7 @@ impl Bench {
                 self.look(&format!("{}:lock:lost-0", self.namespace)).await.expect("decided").1,
             ),
         };
-        let mut state = State::clone(&state);
+        let mut state = KeyState::clone(&state);
         if let Some(claimant) = &mut state.claimant {
             claimant.token = token.as_str().into();
         }
@@ -267,7 +267,14 @@ impl Bench {
         self.bare_swap(&lock, &claimed, &format!("={token}"), &state, "").await;
     }
 
-    async fn bare_swap(&self, lock: &str, version: &str, held: &str, state: &State, token: &str) -> String {
+    async fn bare_swap(
+        &self,
+        lock: &str,
+        version: &str,
+        held: &str,
+        state: &KeyState,
+        token: &str,
+    ) -> String {
         let claims = !token.is_empty();
         let until = Timestamp::now().as_micros() / 1000 + 60_000;
         let mut call = self.swap.prepare_invoke();

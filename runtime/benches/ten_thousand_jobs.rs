@@ -13,7 +13,8 @@ use jobs::schedule::{Missed, Overlap};
 use jobs::store::decide::{self, Decision};
 use jobs::store::memory::MemoryStore;
 use jobs::store::{
-    Claim, ClaimReply, Ending, Lease, Look, REMEMBERED, Store, Swap, SwapReply, Swapped, TickClaim, What,
+    Claim, ClaimPurpose, ClaimReply, Ending, Lease, Look, REMEMBERED, Store, Swap, SwapReply, Swapped,
+    TickClaim,
 };
 use jobs::{Job, Timestamp};
 
@@ -180,7 +181,7 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
         token: uuid::Uuid::new_v4().to_string().into(),
         server: "bare".into(),
         ttl,
-        what: What::Tick(ask),
+        what: ClaimPurpose::Tick(ask),
         remember: REMEMBERED,
     };
     let look = store.look(key).await.expect("a look");

@@ -60,10 +60,10 @@
 //! # Following a tick through the source
 //!
 //! [`singleton_job`] → `job/registry.rs` → `tick/timetable.rs` → `tick/scheduler.rs` → `tick/mod.rs`, the page that shows a
-//! whole tick → `tick/claim.rs` → `lease/pending.rs` → `store/requests/mod.rs` (look, decide, swap; the rules are pure
+//! whole tick → `tick/claim.rs` → `lease/pending.rs` → `store/client/mod.rs` (look, decide, swap; the rules are pure
 //! functions in [`store::decide`]) → `tick/execute.rs` → `tick/try_task.rs`, which polls the function, while
 //! `lease/mod.rs` keeps the lease alive and at the end releases it and records the run, again by
-//! `store/requests/mod.rs` → `tick/report.rs` → `observe/log.rs`.
+//! `store/client/mod.rs` → `tick/report.rs` → `observe/log.rs`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -77,6 +77,7 @@ pub mod locks;
 mod observe;
 mod server;
 pub mod store;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tick;
 mod util;
@@ -119,7 +120,7 @@ pub mod history {
 /// The servers, and what they hold: see [`Jobs::servers`](crate::Jobs::servers) and [`Jobs::locks`](crate::Jobs::locks).
 pub mod fleet {
     pub use crate::store::decide::messages::{
-        Forgotten, HeldLock, Holder, JobInfo, Kind, RunningInfo, ServerInfo,
+        Forgotten, HeldLock, Holder, JobInfo, LeaseKind, RunningInfo, ServerInfo,
     };
 }
 

@@ -1,7 +1,7 @@
 //! Listing what is held, and breaking it.
 
 use jobs::events::EventKind;
-use jobs::fleet::Kind;
+use jobs::fleet::LeaseKind;
 
 use super::kit::{fleet, secs};
 
@@ -22,10 +22,10 @@ async fn locks_lists_everything_that_is_held() {
     assert_eq!(
         kinds,
         [
-            ("leader", Some(Kind::Leader)),
-            ("lock", Some(Kind::Lock)),
-            ("once", Some(Kind::Once)),
-            ("slots", Some(Kind::Slot { of: 3 }))
+            ("leader", Some(LeaseKind::Leader)),
+            ("lock", Some(LeaseKind::Lock)),
+            ("once", Some(LeaseKind::Once)),
+            ("slots", Some(LeaseKind::Slot { of: 3 }))
         ]
     );
     assert_eq!(listed[1].fence, Some(lock.fence()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use jobs::fleet::Kind;
+use jobs::fleet::LeaseKind;
 use jobs::locks::{LockError, OnceOutcome};
 use jobs::store::file::FileStore;
 use jobs::store::memory::MemoryStore;
@@ -245,7 +245,10 @@ async fn held_lock_is_listed_and_can_be_broken(ground: &impl Ground) {
     let (holder, operator) = (ground.start().await, ground.start().await);
     let guard = holder.lock("payment:123").ttl("1s").acquire().await.unwrap();
     let listed = operator.locks().await.unwrap();
-    assert_eq!((listed.len(), listed[0].kind, listed[0].fence), (1, Some(Kind::Lock), Some(guard.fence())));
+    assert_eq!(
+        (listed.len(), listed[0].kind, listed[0].fence),
+        (1, Some(LeaseKind::Lock), Some(guard.fence()))
+    );
     assert_eq!(listed[0].holder.server.as_deref(), Some(holder.server_id()));
     let broken = operator.break_lock("payment:123").await.unwrap();
     assert_eq!(broken[0].fence, Some(guard.fence()));

@@ -145,17 +145,17 @@ async fn error_of_a_redis_without_mutual_trust_has_reason_and_remedy() {
     let (root, other_root) = (&pki.root, &pki.other_root);
     let shown = |own: &Paths| format!("{root}&sslcert={}&sslkey={}", own.certificate, own.key);
     check(&[
-        (url(&redis, other_root), Untrusted, &["vouches for the store's certificate", "sslrootcert="]),
-        (url(&redis, "system"), Untrusted, &["vouches for the store's certificate", "sslrootcert="]),
+        (url(&redis, other_root), Untrusted, &["has signed the store's certificate", "sslrootcert="]),
+        (url(&redis, "system"), Untrusted, &["has signed the store's certificate", "sslrootcert="]),
         (url(&misnamed, root), Untrusted, &["not for this host name, but for cache.internal:", "use a name"]),
         (url(&expired, root), Untrusted, &["not valid at this time", "renew it", "clock"]),
         (url(&lazy, root), Untrusted, &["is that of a CA", "one of its own"]),
-        (url(&demanding, root), Untrusted, &["certificate of this server", "sslcert=", "sslkey="]),
+        (url(&demanding, root), Untrusted, &["client certificate", "sslcert=", "sslkey="]),
         (url(&demanding, &shown(&pki.stranger)), Untrusted, &["does not accept", "UnknownCA", "sslcert"]),
         (
             format!("rediss://:s3cr3t@127.0.0.1:{}?sslrootcert={root}", redis.port()),
             TimedOut,
-            &["no connection in time", "that TLS is spoken there", "redis://"],
+            &["no connection in time", "that the server speaks TLS", "redis://"],
         ),
         (
             format!("redis://:s3cr3t@127.0.0.1:{}", redis.tls_port()),
@@ -207,13 +207,13 @@ async fn error_of_a_postgres_that_refuses_the_connection_has_reason_and_remedy()
         (
             on(jobs, &format!("?sslrootcert={}", pki.other_root)),
             Untrusted,
-            &["vouches for the store's certificate", "sslrootcert="],
+            &["has signed the store's certificate", "sslrootcert="],
         ),
-        (on(jobs, "?sslmode=require"), Untrusted, &["vouches for the store's", "sslrootcert="]),
+        (on(jobs, "?sslmode=require"), Untrusted, &["has signed the store's", "sslrootcert="]),
         (
             on(jobs, &format!("?sslmode=verify-ca&sslrootcert={}", pki.other_root)),
             Untrusted,
-            &["vouches for the store's", "sslrootcert="],
+            &["has signed the store's", "sslrootcert="],
         ),
         (by_address(jobs, &root), Untrusted, &["not for this host name, but for localhost:"]),
         (by_address(jobs, &format!("{root}&sslmode=require")), Untrusted, &["not for this host name"]),
@@ -242,7 +242,7 @@ async fn error_for_a_user_without_permissions_names_the_remedy() {
     check(&[(
         format!("{}?schema=jobs", server.url_of("limited:s3cr3t")),
         Refused,
-        &["permission denied", "cannot be made", "PostgresStore::setup_sql"],
+        &["permission denied", "cannot be created", "PostgresStore::setup_sql"],
     )])
     .await;
     works(&format!("{}?schema=jobs", server.url())).await;
@@ -256,7 +256,7 @@ async fn unreachable_or_silent_server_is_named() {
     for scheme in ["redis", "rediss", "postgres"] {
         let url = |host: &str| format!("{scheme}://jobs:s3cr3t@{host}");
         check(&[
-            (url(&format!("127.0.0.1:{closed}")), Unreachable, &["refused", "nothing listens there"]),
+            (url(&format!("127.0.0.1:{closed}")), Unreachable, &["refused", "no server listens there"]),
             (url("no-such-host.invalid:1234"), Unreachable, &["no such host is known here", "its name"]),
             (url(&format!("127.0.0.1:{}", silent.0)), TimedOut, &["no connection", "check host and port"]),
         ])

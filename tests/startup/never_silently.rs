@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::store::memory::MemoryStore;
-use jobs::testing::{Hook, Hooked, Intercept, Request};
+use jobs::testing::{Hook, HookFuture, Intercept, Request};
 use jobs::{Builder, Closed, Health, Job, StartError};
 
 /// A defect in a store of somebody's own: it panics when the job is claimed.
 struct Defect;
 
 impl Hook for Defect {
-    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn before<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         assert!(!matches!(request, Request::Look("job")), "a defect in the store");
         Box::pin(std::future::ready(Ok(())))
     }

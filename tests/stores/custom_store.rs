@@ -13,7 +13,7 @@ fn open() -> Subject {
     let folder = Arc::new(TempFolder::in_memory());
     let database = folder.path().join("jobs.db");
     let store = SqliteStore::open(&database).expect("a database");
-    Subject::new(store).polled().wiped_by(move |key| {
+    Subject::new(store).without_notifications().with_wipe(move |key| {
         let _kept = &folder;
         let other_connection = rusqlite::Connection::open(&database).expect("the same database");
         other_connection.execute("DELETE FROM job WHERE key = ?1", [key]).expect("the record is deleted");

@@ -1,7 +1,7 @@
 //! Whoever waits for a key hears that it was freed, on every store that can tell.
 
 use jobs::history::RunOutcome;
-use jobs::store::What;
+use jobs::store::ClaimPurpose;
 use jobs::store::redis::RedisStore;
 use jobs::testing::store::Subject;
 use support::bench::{Bench, LONG, claim_what, holder};
@@ -10,12 +10,15 @@ use support::{file_subject, postgres_subject, subject, topology_subject};
 
 async fn hears_of_releases_and_breaks(subject: Subject) {
     let bench = Bench::of(&subject);
-    for what in [What::Lock, What::Slot(1)] {
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Slot(1)] {
         for breaks in [false, true] {
             let lease = bench.win(&claim_what("a", LONG, what.clone())).await;
             // The slots of a key have a record of their own.
-            let record =
-                if matches!(what, What::Slot(_)) { bench.on("import-products#slots") } else { bench.clone() };
+            let record = if matches!(what, ClaimPurpose::Slot(_)) {
+                bench.on("import-products#slots")
+            } else {
+                bench.clone()
+            };
             let mut listener = record.listen().await.expect("a store that can tell");
             holder(bench.claim(&claim_what("b", LONG, what.clone())).await);
             if breaks {
@@ -23,7 +26,7 @@ async fn hears_of_releases_and_breaks(subject: Subject) {
             } else {
                 bench.release(&lease, RunOutcome::Succeeded).await;
             }
-            let heard = tokio::time::timeout(LONG, listener.freed()).await;
+            let heard = tokio::time::timeout(LONG, listener.notified()).await;
             assert_eq!(heard, Ok(true), "{what:?}, breaks: {breaks}");
         }
     }
@@ -49,11 +52,11 @@ async fn redis_cluster_store_notifies_of_a_release_from_every_node() {
     let subject = topology_subject::cluster().await;
     for key in ["a", "b", "c", "d", "e", "f"] {
         let bench = Bench::with_key(&subject, key);
-        let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
+        let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
         let mut listener = bench.listen().await.expect("a store that can tell");
-        holder(bench.claim(&claim_what("b", LONG, What::Lock)).await);
+        holder(bench.claim(&claim_what("b", LONG, ClaimPurpose::Lock)).await);
         bench.release(&lease, RunOutcome::Succeeded).await;
-        assert_eq!(tokio::time::timeout(LONG, listener.freed()).await, Ok(true), "{key}");
+        assert_eq!(tokio::time::timeout(LONG, listener.notified()).await, Ok(true), "{key}");
     }
 }
 
@@ -84,10 +87,10 @@ async fn release_of_a_key_that_no_caller_listens_to_publishes_nothing() {
     let server = RedisServer::start();
     let subject = Subject::new(RedisStore::open(&server.url(), None).expect("a URL"));
     let bench = Bench::of(&subject);
-    let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
     bench.release(&lease, RunOutcome::Succeeded).await;
     assert_eq!(published(&server).await, 0);
-    let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
     let _listener = bench.listen().await.expect("a store that can tell");
     bench.release(&lease, RunOutcome::Succeeded).await;
     assert_eq!(published(&server).await, 1, "the control: with a listener it does");
@@ -104,7 +107,7 @@ async fn subscription_reports_its_lost_connection_and_a_new_one_is_notified_agai
     let killed: u32 =
         redis::cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub"]).query_async(&mut plain).await.expect("killed");
     assert_eq!(killed, 1);
-    assert_eq!(tokio::time::timeout(LONG, listener.freed()).await, Ok(false), "it hears nothing any more");
+    assert_eq!(tokio::time::timeout(LONG, listener.notified()).await, Ok(false), "it hears nothing any more");
     hears_of_releases_and_breaks(subject).await;
 }
 
@@ -119,8 +122,8 @@ async fn redis_user_without_permission_to_subscribe_polls_instead() {
     let subject = Subject::new(RedisStore::open(&url, None).expect("a URL"));
     let bench = Bench::of(&subject);
     assert!(bench.listen().await.is_none());
-    let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
-    let waiting = claim_what("b", LONG, What::Lock);
+    let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
+    let waiting = claim_what("b", LONG, ClaimPurpose::Lock);
     holder(bench.claim(&waiting).await);
     bench.release(&lease, RunOutcome::Succeeded).await; // does not fail for want of a permission
     bench.win(&waiting).await;

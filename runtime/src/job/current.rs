@@ -15,7 +15,7 @@ thread_local! {
 /// A run is polled only while its lease is valid (unless it has `on_lost = "continue"`), so no other server
 /// is past this line at the same time, as far as the [promise](crate#what-is-promised-and-what-is-not) goes;
 /// under a [semaphore](crate::locks::Semaphore) at most as many are as there are slots. In a unit test call
-/// [`testing::pretend_locked`](crate::testing::pretend_locked) first.
+/// `jobs::testing::pretend_locked` first.
 ///
 /// ```should_panic
 /// fn close_the_books() {
@@ -56,14 +56,17 @@ impl Drop for CurrentRunGuard {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
 /// See [`testing::pretend_locked`](crate::testing::pretend_locked).
 pub(crate) fn pretend() -> PretendedLock {
     PRETENDED.set(PRETENDED.get() + 1);
     PretendedLock(std::marker::PhantomData)
 }
 
+#[cfg(any(test, feature = "testing"))]
 pub(crate) struct PretendedLock(std::marker::PhantomData<*const ()>);
 
+#[cfg(any(test, feature = "testing"))]
 impl Drop for PretendedLock {
     fn drop(&mut self) {
         PRETENDED.set(PRETENDED.get() - 1);

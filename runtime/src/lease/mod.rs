@@ -11,7 +11,8 @@ use crate::history::{RunOutcome, RunRecord};
 use crate::observe::event::RunRef;
 use crate::server::{FailOnPanic, Server};
 use crate::store::{
-    Answer, Cached, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, Won,
+    CachedRecord, Ending, ExtendReply, Gap, Lease, ReleaseReply, StoreError, StoreErrorKind, TimedReply,
+    WonClaim,
 };
 use crate::util::backoff::Backoff;
 use crate::util::watched::Flag;
@@ -22,7 +23,7 @@ mod pending;
 pub(crate) mod store_clock;
 pub(crate) mod validity;
 
-pub(crate) use pending::{ClaimAnswer, PendingClaim};
+pub(crate) use pending::{ClaimResult, PendingClaim};
 
 /// A key that this server holds.
 pub(crate) struct HeldLease {
@@ -33,7 +34,7 @@ pub(crate) struct HeldLease {
     /// Raised when an operator asks to cancel the run.
     cancel_requested: Arc<Flag>,
     /// The record as it was written last: while nothing changes it, an extension needs no look.
-    cached: Option<Cached>,
+    cached: Option<CachedRecord>,
     missed: Vec<Gap>,
     usual_duration: Option<Duration>,
 }
@@ -46,8 +47,8 @@ const RELEASE_FOR: Duration = Duration::from_secs(600);
 
 impl HeldLease {
     /// The lease of a claim that was won with this answer.
-    fn new(server: &Server, key: Arc<str>, kept_alive: bool, answer: Answer<Won>) -> Self {
-        let Won { lease, missed, usual: usual_duration } = answer.reply;
+    fn new(server: &Server, key: Arc<str>, kept_alive: bool, answer: TimedReply<WonClaim>) -> Self {
+        let WonClaim { lease, missed, usual: usual_duration } = answer.reply;
         // A store whose clock went back would grant more.
         let remaining = lease.until.since(answer.now).min(lease.ttl);
         let validity =

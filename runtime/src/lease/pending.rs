@@ -8,7 +8,10 @@ use super::HeldLease;
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::server::{FailOnPanic, Server};
-use crate::store::{Answer, Claim, ClaimReply, Ending, Lease, Outstanding, Registered, StoreError, Verdict};
+use crate::store::{
+    Claim, ClaimAnswer, ClaimReply, Ending, Lease, RegisteredSchedule, StoreError, TimedReply,
+    UnansweredSwaps,
+};
 
 /// One claim through all its requests. Every request carries the same token, so a request whose answer was
 /// lost can be repeated: it wins again, or learns that it lost.
@@ -20,18 +23,18 @@ pub(crate) struct PendingClaim {
     kept_alive: bool,
     claim: Claim,
     is_new: bool,
-    outstanding: Outstanding,
-    other_schedule: Option<Registered>,
+    outstanding: UnansweredSwaps,
+    other_schedule: Option<RegisteredSchedule>,
 }
 
 /// The store's decision on a claim.
-pub(crate) enum ClaimAnswer {
+pub(crate) enum ClaimResult {
     /// The key is held.
     Won(HeldLease),
     /// The key was won, but the answer came too late to rely on it: the lease must be released.
     TooLate(HeldLease),
     /// The key was not won, at this instant of the store's clock.
-    Refused(Verdict, Timestamp),
+    Refused(ClaimAnswer, Timestamp),
 }
 
 impl PendingClaim {
@@ -42,7 +45,7 @@ impl PendingClaim {
         claim: Claim,
     ) -> Self {
         let (server, key) = (server.clone(), key.into());
-        let outstanding = Outstanding::of(claim.token.clone());
+        let outstanding = UnansweredSwaps::of(claim.token.clone());
         Self { server, key, kept_alive, claim, is_new: true, outstanding, other_schedule: None }
     }
 
@@ -52,26 +55,27 @@ impl PendingClaim {
     }
 
     /// Takes the schedule of another server that the last answer showed, if it differs from this server's.
-    pub(crate) fn take_other_schedule(&mut self) -> Option<Registered> {
+    pub(crate) fn take_other_schedule(&mut self) -> Option<RegisteredSchedule> {
         self.other_schedule.take()
     }
 
     /// Sends the claim to the store. After an error it can be sent again.
-    pub(crate) async fn ask(&mut self) -> Result<ClaimAnswer, StoreError> {
+    pub(crate) async fn ask(&mut self) -> Result<ClaimResult, StoreError> {
         let is_new = std::mem::replace(&mut self.is_new, false);
         let requests = self.server.requests(request_timeout(self.claim.ttl));
         let mut answer = requests.claim(&self.key, &self.claim, is_new, &mut self.outstanding).await?;
         self.other_schedule = answer.reply.other_schedule.take();
-        let Answer { reply: Verdict { decision: ClaimReply::Won(won), .. }, now, sent, written } = answer
+        let TimedReply { reply: ClaimAnswer { decision: ClaimReply::Won(won), .. }, now, sent, written } =
+            answer
         else {
-            return Ok(ClaimAnswer::Refused(answer.reply, answer.now));
+            return Ok(ClaimResult::Refused(answer.reply, answer.now));
         };
-        let answer = Answer { reply: won, now, sent, written };
+        let answer = TimedReply { reply: won, now, sent, written };
         let held = HeldLease::new(&self.server, self.key.clone(), self.kept_alive, answer);
         // Requests sent before expect another record. One that expects none can still be applied after a
         // quick release of a manual lock: it holds the key for a ttl and starts nothing.
-        self.outstanding = Outstanding::default();
-        Ok(if held.validity().is_lost() { ClaimAnswer::TooLate(held) } else { ClaimAnswer::Won(held) })
+        self.outstanding = UnansweredSwaps::default();
+        Ok(if held.validity().is_lost() { ClaimResult::TooLate(held) } else { ClaimResult::Won(held) })
     }
 }
 
@@ -92,7 +96,7 @@ impl Drop for PendingClaim {
 }
 
 /// Asks until nothing can be held any more. Every lease has expired after two ttls.
-async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: Outstanding) {
+async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: UnansweredSwaps) {
     let give_up = tokio::time::Instant::now() + 2 * lease.ttl;
     let ending = Ending::of(RunOutcome::NotStarted, server.history_limit);
     let requests = server.requests(request_timeout(lease.ttl));

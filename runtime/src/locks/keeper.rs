@@ -10,7 +10,7 @@ use super::acquire::{LockRequest, ReleasedBy};
 use super::guard::Guard;
 use super::held_keys::HeldKey;
 use super::{LockError, LockOperation};
-use crate::fleet::Kind;
+use crate::fleet::LeaseKind;
 use crate::history::RunOutcome;
 use crate::job::run::{Run, RunContext};
 use crate::lease::HeldLease;
@@ -41,7 +41,7 @@ pub(super) type CommandReply = oneshot::Sender<Result<(), LockError>>;
 pub(super) struct LockKeeper {
     server: Arc<Server>,
     key: String,
-    kind: Kind,
+    kind: LeaseKind,
     lease: HeldLease,
     run: Run,
     released_by: ReleasedBy,

@@ -9,7 +9,7 @@ use super::acquire::options::LockOptions;
 use super::guard::Guard;
 use super::run_locked::acquire_and_run;
 use crate::Run;
-use crate::store::What;
+use crate::store::ClaimPurpose;
 use crate::util::duration::IntoDuration;
 
 /// A manual lock, on the same store and with the same guarantees as the lock of a job: at most one holder at a time on all
@@ -89,14 +89,14 @@ impl Lock {
     /// ```
     pub async fn try_acquire(mut self) -> Result<Option<Guard>, LockError> {
         self.options.wait(Duration::ZERO);
-        self.options.request(What::Lock, ReleasedBy::Caller)?.try_acquire_guard().await
+        self.options.request(ClaimPurpose::Lock, ReleasedBy::Caller)?.try_acquire_guard().await
     }
 
     /// Waits until the lock is free, and acquires it.
     ///
     /// The future can be dropped at any point: a lock that it may have acquired is released.
     pub async fn acquire(self) -> Result<Guard, LockError> {
-        self.options.request(What::Lock, ReleasedBy::Caller)?.acquire_guard().await
+        self.options.request(ClaimPurpose::Lock, ReleasedBy::Caller)?.acquire_guard().await
     }
 
     /// Acquires the lock, runs the code on this task while the lock is held, and releases the lock.
@@ -109,6 +109,6 @@ impl Lock {
     where
         Fut: Future<Output = T>,
     {
-        acquire_and_run(self.options.request(What::Lock, ReleasedBy::Crate)?, code).await
+        acquire_and_run(self.options.request(ClaimPurpose::Lock, ReleasedBy::Crate)?, code).await
     }
 }

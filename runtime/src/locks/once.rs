@@ -13,7 +13,7 @@ use super::acquire::{AcquireOutcome, ReleasedBy};
 use super::run_locked::run_while_held;
 use crate::fleet::Holder;
 use crate::history::RunOutcome;
-use crate::store::{Ending, What};
+use crate::store::{ClaimPurpose, Ending};
 use crate::util::duration::IntoDuration;
 use crate::{Run, Timestamp};
 
@@ -121,7 +121,7 @@ impl Once {
         Fut: Future<Output = Result<T, E>>,
     {
         let done_for = check_duration(LockDuration::Within, self.within)?;
-        let request = self.options.request(What::Once, ReleasedBy::Crate)?;
+        let request = self.options.request(ClaimPurpose::Once, ReleasedBy::Crate)?;
         let guard = match request.acquire().await? {
             AcquireOutcome::Lock(guard) => guard,
             AcquireOutcome::AlreadyDone(at) => return Ok(OnceOutcome::AlreadyDone(at)),

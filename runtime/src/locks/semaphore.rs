@@ -9,9 +9,9 @@ use super::guard::Guard;
 use super::run_locked::acquire_and_run;
 use super::{LockError, LockOperation};
 use crate::Run;
-use crate::fleet::{HeldLock, Kind};
+use crate::fleet::{HeldLock, LeaseKind};
 use crate::server::error::OperateError;
-use crate::store::What;
+use crate::store::ClaimPurpose;
 use crate::util::duration::IntoDuration;
 
 /// A number of slots that all servers share: for example, for calls to a service that allows five at a time.
@@ -88,14 +88,14 @@ impl Semaphore {
     /// Lists the holders of slots on all servers, for people: the list may be out of date when it arrives, and on Redis
     /// it takes a scan of the database.
     pub async fn holders(&self) -> Result<Vec<HeldLock>, LockError> {
-        let what = What::Slot(self.permits);
+        let what = ClaimPurpose::Slot(self.permits);
         let LockRequest { server, key, .. } = self.options.request(what, ReleasedBy::Caller)?;
         let held = super::list(&server).await;
         let held = held.map_err(|error| match error {
             OperateError::Store(error) => LockError::store(LockOperation::List, &key, error),
             _ => LockError::shut_down(&key),
         })?;
-        let is_slot = |held: &HeldLock| held.key == key && matches!(held.kind, Some(Kind::Slot { .. }));
+        let is_slot = |held: &HeldLock| held.key == key && matches!(held.kind, Some(LeaseKind::Slot { .. }));
         Ok(held.into_iter().filter(is_slot).collect())
     }
 
@@ -104,6 +104,6 @@ impl Semaphore {
             let key = &self.options.key;
             return Err(invalid(format!("invalid semaphore \"{key}\": it has no slots; give it at least 1")));
         }
-        self.options.request(What::Slot(self.permits), released_by)
+        self.options.request(ClaimPurpose::Slot(self.permits), released_by)
     }
 }

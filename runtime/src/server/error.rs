@@ -115,7 +115,7 @@ impl fmt::Display for StartError {
             Self::Store { source, error } => {
                 write!(f, "the store from {source} cannot be used: {error}")?;
                 // Waiting does not correct a password.
-                if error.kind().may_pass() {
+                if error.kind().is_outage() {
                     f.write_str(
                         ". To start without it and keep trying, call `jobs::builder().allow_degraded_start()`",
                     )?;

@@ -11,10 +11,10 @@ use super::error::OperateError;
 use crate::fleet::Holder;
 use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
-use crate::lease::{ClaimAnswer, PendingClaim};
+use crate::lease::{ClaimResult, PendingClaim};
 use crate::observe::event::SkipReason;
 use crate::store::{
-    Claim, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind, Verdict, What,
+    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind,
 };
 use crate::tick::{TickOutcome, run_under_lease};
 use crate::util::backoff::Backoff;
@@ -46,7 +46,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs the job on this server, now.
 pub(crate) async fn run_here(server: &Arc<Server>, job: &Arc<Job>) -> Result<RunNow, OperateError> {
-    Ok(claim_and_run(server, job, What::Now).await?.unwrap_or(RunNow::NoServer))
+    Ok(claim_and_run(server, job, ClaimPurpose::Now).await?.unwrap_or(RunNow::NoServer))
 }
 
 /// Starts a run that another server has requested, if this one has the job.
@@ -54,7 +54,7 @@ pub(crate) fn take_up(server: &Arc<Server>, Note { name: key, text: id }: Note) 
     let Some(job) = server.jobs.get(&key).cloned() else { return };
     let server = server.clone();
     server.clone().spawn(async move {
-        match claim_and_run(&server, &job, What::Requested(id)).await {
+        match claim_and_run(&server, &job, ClaimPurpose::Requested(id)).await {
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(target: "jobs", key, %error, "[{key}] failed to start a requested run");
@@ -67,7 +67,7 @@ pub(crate) fn take_up(server: &Arc<Server>, Note { name: key, text: id }: Note) 
 async fn claim_and_run(
     server: &Arc<Server>,
     job: &Arc<Job>,
-    what: What,
+    what: ClaimPurpose,
 ) -> Result<Option<RunNow>, OperateError> {
     let slot = tokio::select! {
         slot = server.slot(Some(server.time.now().plus(TRY_FOR))) => slot,
@@ -96,20 +96,20 @@ async fn claim_and_run(
         }
         let (lease, late) = match pending.ask().await {
             // A run here has lost its lease while the claim was under way.
-            Ok(ClaimAnswer::Won(lease)) if job.activity.has_unleased_run() => {
+            Ok(ClaimResult::Won(lease)) if job.activity.has_unleased_run() => {
                 lease.release(server, None, &Ending::of(RunOutcome::NotStarted, server.history_limit)).await;
                 return Ok(Some(held_here(server)));
             }
-            Ok(ClaimAnswer::Won(lease)) if !server.no_new_runs.is_raised() => {
+            Ok(ClaimResult::Won(lease)) if !server.no_new_runs.is_raised() => {
                 return match run_under_lease(server, job, lease, slot).await {
                     TickOutcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
                     TickOutcome::Skipped(SkipReason::Stopping) => Err(OperateError::ShuttingDown),
                     TickOutcome::Skipped(_) | TickOutcome::NotDue => Err(NOT_POLLED),
                 };
             }
-            Ok(ClaimAnswer::Won(lease)) => (lease, false),
-            Ok(ClaimAnswer::TooLate(lease)) => (lease, true),
-            Ok(ClaimAnswer::Refused(Verdict { decision, .. }, _)) => {
+            Ok(ClaimResult::Won(lease)) => (lease, false),
+            Ok(ClaimResult::TooLate(lease)) => (lease, true),
+            Ok(ClaimResult::Refused(ClaimAnswer { decision, .. }, _)) => {
                 return match decision {
                     ClaimReply::Held(holder) => Ok(Some(RunNow::Held(holder))),
                     ClaimReply::NotRequested => Ok(None),
@@ -117,7 +117,7 @@ async fn claim_and_run(
                     _ => Err(unused.map_or(TOO_LATE, OperateError::Store)),
                 };
             }
-            Err(error) if Instant::now() < give_up && error.kind().may_pass_soon() => {
+            Err(error) if Instant::now() < give_up && error.kind().is_retryable() => {
                 if error.kind() == StoreErrorKind::NotReplicated {
                     unused = Some(error);
                 }
@@ -151,7 +151,7 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
         let (history, now) = match requests.history(key).await {
             Ok(seen) => seen,
             // The run does not need this server; the store may be reachable again soon.
-            Err(error) if error.kind().may_pass_soon() => continue,
+            Err(error) if error.kind().is_retryable() => continue,
             Err(error) => return Err(error.into()),
         };
         match history.request.filter(|request| request.id == counts.id).map(|request| request.answer) {

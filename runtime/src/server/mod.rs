@@ -17,7 +17,7 @@ use crate::locks::{HeldKeys, WaitQueues};
 use crate::observe::event::{Event, EventKind, EventSender};
 use crate::observe::health::HealthCell;
 use crate::observe::log;
-use crate::store::{Observe, Requests, Store, StoreError, StoreErrorKind, Turns};
+use crate::store::{KeyMutexes, RequestObserver, Store, StoreClient, StoreError, StoreErrorKind};
 use crate::util::clock::Clock;
 use crate::util::spawner::Spawner;
 use crate::util::watched::Flag;
@@ -55,7 +55,7 @@ pub(crate) struct Server {
     pub(crate) health: HealthCell,
     pub(crate) running: RunsInProgress,
     /// Queues of this server's requests, one per semaphore.
-    pub(crate) turns: Turns,
+    pub(crate) turns: KeyMutexes,
     /// The callers on this server that wait for locks.
     pub(crate) wait_queues: WaitQueues,
     /// The manual locks that this server holds.
@@ -108,7 +108,7 @@ impl Server {
             app: Application::new(config.app),
             slots: config.max_concurrent.map(Semaphore::new).map(Arc::new),
             running: RunsInProgress::default(),
-            turns: Turns::default(),
+            turns: KeyMutexes::default(),
             wait_queues: WaitQueues::default(),
             held: HeldKeys::default(),
             events: EventSender::new(),
@@ -139,8 +139,8 @@ impl Server {
     }
 
     /// Requests to the store, each with this time limit.
-    pub(crate) fn requests(&self, within: Duration) -> Requests<'_> {
-        Requests { store: &*self.store, time: &self.time, turns: &self.turns, observe: self, within }
+    pub(crate) fn requests(&self, within: Duration) -> StoreClient<'_> {
+        StoreClient { store: &*self.store, time: &self.time, turns: &self.turns, observer: self, within }
     }
 
     /// Begins the shutdown: no further run is started, and the runs in progress have the grace to finish.
@@ -179,7 +179,7 @@ impl Server {
 }
 
 /// Derives the store's health from the results of requests.
-impl Observe for Server {
+impl RequestObserver for Server {
     fn answered(&self, step: &'static str) {
         if self.health.store_answered(step) {
             self.tell(None, EventKind::StoreBack);

@@ -179,7 +179,7 @@ async fn reach_store(server: &Server) -> Result<(), crate::store::StoreError> {
         match server.requests(Duration::from_secs(3)).ping().await {
             Ok(_) => return Ok(()),
             // A refusal, such as a wrong password, lasts until an operator acts.
-            Err(error) if Instant::now() >= give_up || !error.kind().may_pass() => return Err(error),
+            Err(error) if Instant::now() >= give_up || !error.kind().is_outage() => return Err(error),
             Err(_) => tokio::time::sleep(backoff.next()).await,
         }
     }

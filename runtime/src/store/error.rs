@@ -1,7 +1,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// A step on the store whose result is unknown: it may or may not have been applied.
+/// A request to the store whose result is unknown: it may or may not have been applied.
 ///
 /// Losing a race is never an error; see [`ClaimReply`](super::ClaimReply).
 #[derive(Debug)]
@@ -12,11 +12,11 @@ pub struct StoreError {
     cause: Box<dyn Error + Send + Sync>,
 }
 
-/// What kind of trouble a [`StoreError`] is, and so what to do about it.
+/// The kind of a [`StoreError`], which decides what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// Nothing answers at the store's address, or the connection broke.
+    /// No server answers at the store's address, or the connection broke.
     Unreachable,
     /// The store did not answer in time.
     TimedOut,
@@ -26,33 +26,33 @@ pub enum StoreErrorKind {
     NotReplicated,
     /// The store answered, and refused: no permission, wrong password, a read-only replica.
     Refused,
-    /// One side does not trust the other: a certificate, or that there is TLS on one side only.
+    /// TLS failed: one side does not trust the other's certificate, or only one side uses TLS.
     Untrusted,
     /// The store holds something that this version cannot read.
     Unreadable,
-    /// The store's address or namespace cannot be used as it is written.
+    /// The store's address or namespace is invalid.
     Misconfigured,
 }
 
 impl StoreErrorKind {
-    /// Whether trying again at start may help without anybody doing anything.
-    pub(crate) fn may_pass(self) -> bool {
+    /// Whether the store may recover by itself, so that a start is worth repeating.
+    pub(crate) fn is_outage(self) -> bool {
         matches!(self, Self::Unreachable | Self::TimedOut | Self::Full)
     }
 
-    /// Whether a claim is worth repeating: a replica that refuses may be a primary in a second, but what
-    /// cannot be read stays so until somebody acts.
-    pub(crate) fn may_pass_soon(self) -> bool {
+    /// Whether a request is worth repeating: after an outage, and also after a refusal, since a replica that refuses may be
+    /// promoted within a second. What cannot be read stays so until an operator acts.
+    pub(crate) fn is_retryable(self) -> bool {
         !matches!(self, Self::Unreadable | Self::Misconfigured)
     }
 
     fn remedy(self) -> &'static str {
         match self {
-            Self::Unreachable => "check that it runs and that this server can reach it",
-            Self::TimedOut => "check its load and the network between",
-            Self::Full => "give it more room; nothing new can start before",
+            Self::Unreachable => "check that it is running and reachable from this server",
+            Self::TimedOut => "check its load and the network",
+            Self::Full => "give it more memory or disk space; no new run starts until then",
             Self::NotReplicated => {
-                "check the replicas and the way to them; nothing starts before enough of them have its claim"
+                "check the replicas and their connections; no run starts until enough of them have its claim"
             }
             Self::Refused => "check the user, its permissions, and that this is not a read-only replica",
             Self::Untrusted => "check the certificates and TLS settings of both sides",
@@ -66,7 +66,7 @@ impl StoreErrorKind {
 }
 
 impl StoreError {
-    /// For writing a store: `step` is the method that failed, `location` as in
+    /// Creates an error of a store: `step` is the method that failed, `location` as in
     /// [`Store::location`](super::Store::location).
     pub fn new(
         kind: StoreErrorKind,
@@ -77,12 +77,12 @@ impl StoreError {
         Self { kind, step, location: location.into(), cause: cause.into() }
     }
 
-    /// What kind of trouble it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// What the store, or the way to it, said. It is part of the message, so it is not a
+    /// Returns the error of the store or of the connection to it. It is part of the message, so it is not a
     /// [`source`](Error::source) as well: reporters that follow sources would print it twice.
     pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
         self.cause.as_ref()

@@ -1,4 +1,4 @@
-//! The two verbs of a store as data: what a look shows, and what a swap changes.
+//! The arguments and answers of the two verbs, look and swap, and of the store's other methods.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{RunRecord, SkipRecord, State};
+use super::format::records;
+use super::{KeyState, RunRecord, SkipRecord};
 
 /// A key as the store shows it at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,13 +20,13 @@ pub struct Look {
     /// The fence of the newest lease; 0 if there is no record.
     pub fence: i64,
     /// The record's state; the default if there is no record.
-    pub state: Arc<State>,
+    pub state: Arc<KeyState>,
     /// The lock that other programs see; always `None` on a store without one.
-    pub lock: Option<Lock>,
+    pub lock: Option<SharedLock>,
 }
 
 impl Look {
-    /// A key of which the store knows nothing.
+    /// Creates the look at a key without a record.
     pub fn nothing(now: Timestamp) -> Self {
         Self { now, version: None, fence: 0, state: Arc::default(), lock: None }
     }
@@ -41,7 +42,7 @@ pub struct Version {
     pub nonce: u64,
 }
 
-/// As stores keep it: `1800014400000000-0123456789abcdef`.
+/// The text that stores keep: `1800014400000000-0123456789abcdef`.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{:016x}", self.at.as_micros(), self.nonce)
@@ -63,14 +64,14 @@ impl FromStr for Version {
 
 /// The lock that other programs share: on Redis, the string `lock:<key>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lock {
-    /// The token of its holder: ours, or whatever another program wrote.
+pub struct SharedLock {
+    /// The token of its holder: one of this crate, or any text of another program.
     pub token: Arc<str>,
-    /// When it expires; `None` if never.
+    /// Instant at which it expires; `None` if never.
     pub until: Option<Timestamp>,
 }
 
-/// A conditional write of one key's record. All of it is applied in one atomic step, or nothing.
+/// A conditional write of one key's record. The store applies all of it in one atomic step, or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swap {
     /// The version that the record must have; `None`: there must be no record.
@@ -79,11 +80,11 @@ pub struct Swap {
     pub expected_lock: Option<Arc<str>>,
     /// Random; becomes part of the new [`Version`].
     pub nonce: u64,
-    /// What is written.
+    /// The change to write.
     pub change: Change,
 }
 
-/// What a [`Swap`] writes, and when it may.
+/// The change that a [`Swap`] writes, and its limits in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// The swap is refused while the store's clock is before this instant.
@@ -91,23 +92,23 @@ pub struct Change {
     /// The swap is refused once the store's clock is after this instant.
     pub not_after: Option<Timestamp>,
     /// The new state; `None` deletes the record, with the key's run and skip records.
-    pub state: Option<Arc<State>>,
-    /// What becomes of the fence.
+    pub state: Option<Arc<KeyState>>,
+    /// The change of the fence.
     pub fence: FenceChange,
-    /// What becomes of the lock that other programs see. A store without one ignores it.
+    /// The change of the lock that other programs see. A store without one ignores it.
     pub lock: LockChange,
-    /// Records to append. Of each kind that is appended to, the store keeps the newest `keep`.
+    /// Records to append. The store then trims each kind that was appended to to the newest `keep`.
     pub records: Vec<JobRecord>,
-    /// How many run records, and how many skip records, the store keeps.
+    /// Number of run records, and of skip records, that the store keeps.
     pub keep: usize,
-    /// The key may have come free: those who [listen](super::Store::listen) are notified.
+    /// Whether the key may have become free, and [subscribers](super::Store::listen) are notified.
     pub notify: bool,
-    /// The swap grants or extends a lease. A store that can lose acknowledged writes confirms it before it answers, as far
-    /// as it is configured to.
+    /// Whether the swap grants or extends a lease. A store that can lose acknowledged writes confirms such a swap before it
+    /// answers, if it is configured to.
     pub grants_lease: bool,
 }
 
-/// What a swap does to the fence of a record. No swap lowers it.
+/// The change of a record's fence. No swap lowers it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FenceChange {
     /// Leaves it as it is.
@@ -120,7 +121,7 @@ pub enum FenceChange {
 }
 
 impl FenceChange {
-    /// The fence that a store writes.
+    /// Returns the fence that a store writes.
     pub fn apply(self, stored: i64, now: Timestamp) -> i64 {
         match self {
             Self::Keep => stored,
@@ -130,7 +131,7 @@ impl FenceChange {
     }
 }
 
-/// What a swap does to the lock that other programs see.
+/// The change of the lock that other programs see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LockChange {
     /// Leaves it as it is.
@@ -140,20 +141,20 @@ pub enum LockChange {
     Delete,
     /// Sets it.
     Set {
-        /// Its value.
+        /// The value of the lock.
         token: Arc<str>,
-        /// When it expires: whole milliseconds.
+        /// Instant at which it expires, in whole milliseconds.
         until: Timestamp,
     },
 }
 
 impl LockChange {
-    /// The lock that a store writes.
-    pub fn apply(self, lock: Option<Lock>) -> Option<Lock> {
+    /// Returns the lock that a store writes.
+    pub fn apply(self, lock: Option<SharedLock>) -> Option<SharedLock> {
         match self {
             Self::Leave => lock,
             Self::Delete => None,
-            Self::Set { token, until } => Some(Lock { token, until: Some(until) }),
+            Self::Set { token, until } => Some(SharedLock { token, until: Some(until) }),
         }
     }
 }
@@ -172,12 +173,12 @@ pub enum JobRecord {
 pub enum SwapReply {
     /// All of it was applied.
     Swapped(Swapped),
-    /// Nothing was applied, and this is what the key is like now.
+    /// Nothing was applied. The look shows the key as it is now.
     Changed(Look),
 }
 
 impl SwapReply {
-    /// The store's clock at the answer.
+    /// Returns the store's clock at the answer.
     pub fn now(&self) -> Timestamp {
         match self {
             Self::Swapped(swapped) => swapped.now,
@@ -191,9 +192,9 @@ impl SwapReply {
 pub struct Swapped {
     /// The store's clock at the swap.
     pub now: Timestamp,
-    /// The record's version from now on. Of a deleted record, nothing has it.
+    /// The record's new version.
     pub version: Version,
-    /// The record's fence from now on.
+    /// The record's new fence.
     pub fence: i64,
 }
 
@@ -201,21 +202,23 @@ pub struct Swapped {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecords {
     /// Runs that ended.
+    #[serde(with = "records")]
     pub runs: Vec<RunRecord>,
     /// Ticks that were skipped for all servers.
+    #[serde(with = "records")]
     pub skips: Vec<SkipRecord>,
 }
 
-/// A page of the keys of which the store knows something.
+/// A page of the keys that have a record or a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// The keys, each with a look. A key may appear on more than one page.
     pub keys: Vec<(String, Look)>,
-    /// Where the next page begins, in the store's own notation; `None` after the last one.
+    /// The beginning of the next page, in the store's own notation; `None` after the last one.
     pub next: Option<String>,
 }
 
-/// What a [note](Note) is about.
+/// The topic of a [note](Note).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
     /// Servers that are alive, by their id.
@@ -225,7 +228,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// The topic in one word, as stores keep it.
+    /// Returns the topic as one word, as stores keep it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Servers => "servers",
@@ -234,12 +237,12 @@ impl Topic {
     }
 }
 
-/// A text that expires by itself. Nothing is decided by notes.
+/// A text that expires by itself. No decision depends on notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What names it within its topic. A later note of the same name replaces it.
+    /// Its name within the topic. A later note of the same name replaces it.
     pub name: String,
-    /// What it says.
+    /// The text.
     pub text: Arc<str>,
 }
 
@@ -248,7 +251,7 @@ pub struct Note {
 pub struct Notes {
     /// The store's clock.
     pub now: Timestamp,
-    /// Those that have not expired, in the order of their names.
+    /// The notes that have not expired, in the order of their names.
     pub notes: Vec<Note>,
 }
 

@@ -5,46 +5,46 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 
-use super::net::subscriptions::Bells;
+use super::net::subscriptions::Subscriptions;
 use super::{
-    JobRecords, Listener, Lock, Look, Note, Notes, Page, Record, State, Store, StoreFuture, Swap, SwapReply,
-    Topic, Version,
+    JobRecords, Look, Note, Notes, Page, Record, SharedLock, Store, StoreFuture, Subscription, Swap,
+    SwapReply, Topic,
 };
 use crate::Timestamp;
+use crate::util;
 use crate::util::clock::{Clock, SystemClock};
-use crate::util::{self, random};
 
-/// A store inside the process, shared by everyone who opens it by the same name.
+/// A store inside the process, shared by all callers that open it by the same name.
 #[derive(Clone)]
 pub struct MemoryStore {
     name: String,
     prefix: String,
-    clock: Arc<dyn Clock>,
-    contents: Arc<Mutex<Contents>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) contents: Arc<Mutex<Contents>>,
 }
 
 #[derive(Default)]
-struct Contents {
+pub(crate) struct Contents {
     /// In the order in which a server that has thousands of jobs due together asks for them.
-    keys: BTreeMap<String, Entry>,
-    /// When there are so many, those that have expired are removed.
+    pub(crate) keys: BTreeMap<String, KeyEntry>,
+    /// At this number of keys, those that have expired are removed.
     room: usize,
     /// The newest fence of a deleted record.
     deleted_fence: i64,
-    listeners: Bells,
+    listeners: Subscriptions,
     /// By namespace and topic, and there by name; each with its expiry.
     notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Note)>>,
 }
 
-/// What is kept of one key.
+/// The record and the lock of one key.
 #[derive(Default)]
-struct Entry {
-    record: Option<Record>,
+pub(crate) struct KeyEntry {
+    pub(crate) record: Option<Record>,
     /// Like the string that Redis shares with other programs, so that tests can play one.
-    lock: Option<Lock>,
+    pub(crate) lock: Option<SharedLock>,
 }
 
-impl Entry {
+impl KeyEntry {
     fn look(&self, now: Timestamp) -> Look {
         Record::look(self.record.as_ref(), self.lock.as_ref(), now)
     }
@@ -56,7 +56,8 @@ impl Entry {
 }
 
 impl Contents {
-    /// Keys that were made from data must not pile up. The room doubles with what is left, so that this stays rare.
+    /// Removes expired keys, since keys made from data would pile up. The limit doubles with what is left, so that this stays
+    /// rare.
     fn make_room(&mut self, now: Timestamp) {
         if self.keys.len() >= self.room {
             self.keys.retain(|_, entry| !entry.is_gone(now));
@@ -68,12 +69,12 @@ impl Contents {
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<Mutex<Contents>>>>> = LazyLock::new(Mutex::default);
 
 impl MemoryStore {
-    /// A store that only its clones share, on a clock of your choice.
+    /// Creates a store that only its clones share, on this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { name: "private".to_owned(), prefix: String::new(), clock, contents: Arc::default() }
     }
 
-    /// The store of this name: the same one for every caller in the process while one of them keeps it.
+    /// Opens the store of this name: the same one for every caller in the process while one of them keeps it.
     pub fn named(name: &str) -> Self {
         let mut named = util::lock(&NAMED);
         let contents = named.get(name).and_then(Weak::upgrade).unwrap_or_default();
@@ -81,7 +82,7 @@ impl MemoryStore {
         Self { name: name.to_owned(), prefix: String::new(), clock: Arc::new(SystemClock), contents }
     }
 
-    /// The same store with keys of their own.
+    /// Returns the same store with the keys of a namespace.
     #[must_use]
     pub fn with_namespace(mut self, namespace: &str) -> Self {
         // No key contains it.
@@ -89,33 +90,7 @@ impl MemoryStore {
         self
     }
 
-    /// Removes everything about a key, as a restart without persistence does.
-    pub fn wipe(&self, key: &str) {
-        util::lock(&self.contents).keys.remove(self.full_key(key).as_ref());
-    }
-
-    /// Changes the state of a record behind the servers' backs, as a failover to an older replica does.
-    pub fn edit<T>(&self, key: &str, edit: impl FnOnce(&mut State) -> T) -> T {
-        let now = self.clock.now();
-        let mut contents = util::lock(&self.contents);
-        let entry = contents.keys.entry(self.full_key(key).into_owned()).or_default();
-        let version = Version { at: now, nonce: random() };
-        let record = entry.record.get_or_insert_with(|| Record {
-            version,
-            fence: 0,
-            state: Arc::default(),
-            records: JobRecords::default(),
-        });
-        record.version = version;
-        edit(Arc::make_mut(&mut record.state))
-    }
-
-    /// Sets the lock that other programs share, as another program does, or removes it.
-    pub fn set_lock(&self, key: &str, lock: Option<Lock>) {
-        util::lock(&self.contents).keys.entry(self.full_key(key).into_owned()).or_default().lock = lock;
-    }
-
-    fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
+    pub(crate) fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
         if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
 }
@@ -143,7 +118,7 @@ impl Store for MemoryStore {
         if !contents.keys.contains_key(key.as_ref()) {
             contents.make_room(now);
         }
-        let Entry { record, lock } = contents.keys.entry(key.clone().into_owned()).or_default();
+        let KeyEntry { record, lock } = contents.keys.entry(key.clone().into_owned()).or_default();
         // A record is created after the deletion of an earlier one, also on a clock that stands still: fences of deleted
         // records rest on the clock alone.
         if record.is_none() && (0..1000).contains(&(contents.deleted_fence - now.as_micros())) {
@@ -155,7 +130,7 @@ impl Store for MemoryStore {
             contents.deleted_fence = contents.deleted_fence.max(fence);
         }
         if swap.change.notify && matches!(reply, SwapReply::Swapped(_)) {
-            contents.listeners.ring(&key);
+            contents.listeners.notify(&key);
         }
         ready(reply)
     }
@@ -193,7 +168,7 @@ impl Store for MemoryStore {
         ready(Notes { now, notes: living.collect() })
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
-        ready(Some(util::lock(&self.contents).listeners.hang(self.full_key(key).into_owned()).0))
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
+        ready(Some(util::lock(&self.contents).listeners.subscribe(self.full_key(key).into_owned()).0))
     }
 }

@@ -1,30 +1,29 @@
-//! A key's record as a plain value: the meaning of a swap, for stores that can hold a record in one piece.
+//! A key's record as one value, and the meaning of a swap.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use singleton_jobs_policy::Timestamp;
 
-use super::state::{UnreadableState, to_ascii_json};
-use super::{JobRecord, JobRecords, Lock, Look, State, Swap, SwapReply, Swapped, Version};
+use super::format::{UnreadableRecord, to_ascii_json};
+use super::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
 
-/// Everything a store keeps of one key. A store of your own can keep it as one value, and leave the meaning of a swap to
-/// [`Record::swap`].
+/// Everything that a store keeps for one key. A store of your own can keep it as one value, and call [`Record::swap`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Identifies the last write.
     pub version: Version,
     /// The fence of the newest lease.
     pub fence: i64,
-    /// What is known of the key.
-    pub state: Arc<State>,
+    /// The state of the key.
+    pub state: Arc<KeyState>,
     /// The run and skip records.
     pub records: JobRecords,
 }
 
 impl Record {
-    /// What a look at a record shows, and at the lock that other programs share, on a store that has one.
-    pub fn look(record: Option<&Self>, lock: Option<&Lock>, now: Timestamp) -> Look {
+    /// Returns the look at a record, and at the lock that other programs share, on a store that has one.
+    pub fn look(record: Option<&Self>, lock: Option<&SharedLock>, now: Timestamp) -> Look {
         let lock = lock.filter(|lock| lock.until.is_none_or(|until| until > now)).cloned();
         match record {
             None => Look { lock, ..Look::nothing(now) },
@@ -38,12 +37,11 @@ impl Record {
         }
     }
 
-    /// Applies a swap, or refuses it. The caller makes this one atomic step: it reads the record, calls this with the time of
-    /// that step, and writes the record back if the swap was applied. The same goes for the lock that other programs share;
-    /// `None` on a store without one.
+    /// Applies a swap, or refuses it. The caller makes this one atomic step: it reads the record, and the lock on a store that
+    /// has one, calls this with the time of the step, and writes both back if the swap was applied.
     pub fn swap(
         record: &mut Option<Self>,
-        lock: Option<&mut Option<Lock>>,
+        lock: Option<&mut Option<SharedLock>>,
         now: Timestamp,
         swap: &Swap,
     ) -> SwapReply {
@@ -83,7 +81,7 @@ impl Record {
         self.state.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// As text: the first line is all that a look needs, the second one has the run and skip records.
+    /// Returns the record as text: the first line is all that a look needs, the second one has the run and skip records.
     ///
     /// # Panics
     ///
@@ -94,27 +92,27 @@ impl Record {
         format!("{{\"version\":\"{version}\",\"fence\":{fence},\"state\":{state}}}\n{tail}\n")
     }
 
-    /// The record that [`to_text`](Self::to_text) wrote.
-    pub fn from_text(text: &str) -> Result<Self, UnreadableState> {
+    /// Reads the record that [`to_text`](Self::to_text) wrote.
+    pub fn from_text(text: &str) -> Result<Self, UnreadableRecord> {
         let (head, tail) = text.split_once('\n').unwrap_or((text, ""));
         let mut record = Self::from_first_line(head)?;
         record.records = serde_json::from_str(tail)
-            .map_err(|error| UnreadableState(format!("has damaged run records ({error})")))?;
+            .map_err(|error| UnreadableRecord(format!("has unreadable run or skip records: {error}")))?;
         Ok(record)
     }
 
-    /// The same from the first line alone: without the run and skip records.
-    pub fn from_first_line(line: impl AsRef<[u8]>) -> Result<Self, UnreadableState> {
+    /// Reads the first line alone, without the run and skip records.
+    pub fn from_first_line(line: impl AsRef<[u8]>) -> Result<Self, UnreadableRecord> {
         #[derive(Deserialize)]
         struct Head<'a> {
             version: &'a str,
             fence: i64,
-            state: State,
+            state: KeyState,
         }
         let line = line.as_ref();
         let Head { version, fence, state } =
-            serde_json::from_slice(line).map_err(|why| UnreadableState::of(line, "record", &why))?;
-        let version = version.parse().map_err(UnreadableState)?;
+            serde_json::from_slice(line).map_err(|why| UnreadableRecord::of(line, "record", &why))?;
+        let version = version.parse().map_err(UnreadableRecord)?;
         Ok(Self { version, fence, state: Arc::new(state), records: JobRecords::default() })
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::Timestamp;
 use crate::util::clock::Clock;
 
-/// A clock that goes with Tokio's, which can be paused, and that can be set. Clones are the same clock.
+/// A clock that follows Tokio's, which can be paused, and that can be set. Clones are the same clock.
 #[derive(Clone, Debug)]
 pub struct TestClock {
     begun: Instant,
@@ -14,19 +14,19 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    /// A clock that shows this time now.
+    /// Creates a clock that shows this time now.
     pub fn starting_at(time: Timestamp) -> Self {
         Self { begun: Instant::now(), shown: Arc::new(AtomicI64::new(time.as_micros())) }
     }
 
-    /// A clock of its own that is ahead of this one by so many milliseconds; behind it if negative.
+    /// Creates another clock that is ahead of this one by this number of milliseconds; behind it if negative.
     #[must_use]
     pub fn off_by(&self, millis: i64) -> Self {
         let shown = self.shown.load(Ordering::SeqCst).saturating_add(millis.saturating_mul(1000));
         Self { begun: self.begun, shown: Arc::new(AtomicI64::new(shown)) }
     }
 
-    /// Sets it forward by so many milliseconds; back if negative.
+    /// Moves the clock forward by this number of milliseconds; back if negative.
     pub fn step(&self, millis: i64) {
         self.shown.fetch_add(millis.saturating_mul(1000), Ordering::SeqCst);
     }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::TestClock;
-use super::link::{Link, Network};
-use super::server::{Part, TestServer};
+use super::network::{NetworkedStore, SimulatedNetwork};
+use super::server::{TestServer, TestServerConfig};
 use crate::Timestamp;
 use crate::history::History;
 use crate::job::Job;
@@ -28,11 +28,11 @@ pub struct Fleet {
     started: usize,
 }
 
-/// What is done for each server that starts.
+/// Called for each server that starts.
 type InsertState = Box<dyn Fn(&mut States) + Send + Sync>;
 type MakeJob = Box<dyn Fn() -> Job + Send + Sync>;
 
-/// Says what a fleet is like; [`start`](FleetBuilder::start) starts it.
+/// Configures a fleet; [`start`](FleetBuilder::start) starts it.
 #[must_use = "nothing is started before `start`"]
 pub struct FleetBuilder {
     servers: usize,
@@ -47,7 +47,7 @@ pub struct FleetBuilder {
 }
 
 impl Fleet {
-    /// A fleet of so many servers.
+    /// Configures a fleet of this number of servers.
     pub fn of(servers: usize) -> FleetBuilder {
         FleetBuilder {
             servers,
@@ -77,39 +77,39 @@ impl Fleet {
         &self.clock
     }
 
-    /// The server of this number, from 0 in the order of their starts.
+    /// Returns the server of this number, from 0 in the order of their starts.
     #[track_caller]
     pub fn server(&self, number: usize) -> &TestServer {
         &self.servers[number]
     }
 
-    /// All of them.
+    /// Returns all servers.
     pub fn servers(&self) -> &[TestServer] {
         &self.servers
     }
 
-    /// The server on which a run of this job goes on, if there is one.
+    /// Returns the server on which a run of this job is in progress.
     pub async fn running(&self, key: &str) -> Option<&TestServer> {
         let current = self.history(key).await.current?;
         self.servers.iter().find(|server| server.server_id() == current.server)
     }
 
-    /// What the store knows of a job.
+    /// Returns the history of a job.
     pub async fn history(&self, key: &str) -> History {
         let (look, records) = (self.store.look(key).await, self.store.records(key).await);
         match (look, records) {
             (Ok(look), Ok(records)) => decide::history(&look, records),
-            // Memory always answers.
+            // The memory store always answers.
             _ => History::default(),
         }
     }
 
-    /// Takes the store away from all servers, or gives it back.
+    /// Cuts the connections of all servers to the store, or restores them.
     pub fn cut_off_the_store(&self, cut: bool) {
         self.servers.iter().for_each(|server| server.cut_off(cut));
     }
 
-    /// Makes the store forget everything about a job, as a restart without persistence does.
+    /// Removes the record of a job, as a restart of the store without persistence does.
     pub fn wipe(&self, key: &str) {
         self.store.wipe(key);
     }
@@ -147,13 +147,13 @@ impl FleetBuilder {
         self
     }
 
-    /// A value that jobs take as [`State<T>`](crate::State), cloned for each server.
+    /// Adds a value that jobs take as [`State<T>`](crate::State), cloned for each server.
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.push(Box::new(move |states| states.insert(value.clone())));
         self
     }
 
-    /// What the store's clock shows at the start. Noon of 15 January 2027, UTC, unless set.
+    /// Sets the store's clock at the start. Noon of 15 January 2027, UTC, by default.
     pub fn begins_at(mut self, time: Timestamp) -> Self {
         self.begins_at = time;
         self
@@ -165,13 +165,13 @@ impl FleetBuilder {
         self
     }
 
-    /// How many jobs may run on each server at the same time.
+    /// Sets the number of jobs that may run on each server at the same time.
     pub fn max_concurrent(mut self, runs: usize) -> Self {
         self.max_concurrent = Some(runs);
         self
     }
 
-    /// How long a shutdown waits for runs before it cancels them.
+    /// Sets the time for which a shutdown waits for runs before it cancels them.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
         self
@@ -203,9 +203,9 @@ impl FleetBuilder {
         }
         let selection = JobSelection { annotated: self.annotated, built, ..JobSelection::default() };
         let jobs = selection.check(&states, &Variables::default())?.jobs;
-        Ok(TestServer::start(Part {
+        Ok(TestServer::start(TestServerConfig {
             id: format!("server-{number}"),
-            link: Arc::new(Link::new(Arc::new(store.clone()), Network::default())),
+            link: Arc::new(NetworkedStore::new(Arc::new(store.clone()), SimulatedNetwork::default())),
             clock: clock.off_by(self.clocks_off.get(&number).copied().unwrap_or(0)),
             jobs,
             states,

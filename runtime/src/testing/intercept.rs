@@ -1,4 +1,4 @@
-//! A store behind a hook: what tests do to the requests of a server.
+//! A store whose requests pass a hook of the test.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::diagnosis::Finding;
 use crate::store::{
-    JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Swap, SwapReply, Topic,
+    JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Subscription, Swap, SwapReply, Topic,
 };
 
 /// One request to a store.
@@ -28,22 +28,22 @@ pub enum Request<'a> {
     Notes(Topic),
 }
 
-/// What a [`Hook`]'s methods return.
-pub type Hooked<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
+/// The future that a [`Hook`]'s methods return.
+pub type HookFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
 
-/// What happens to each request. An error is what the server gets instead of the store's answer.
+/// Observes each request, and may replace the store's answer by an error.
 pub trait Hook: Send + Sync + 'static {
-    /// Before the store gets the request; after an error it does not.
-    fn before<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+    /// Called before the store gets the request. After an error the store does not get it.
+    fn before<'a>(&'a self, _request: Request<'a>) -> HookFuture<'a> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// After the store has answered the request; after an error the answer is lost.
-    fn after<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+    /// Called after the store has answered. After an error the answer is lost.
+    fn after<'a>(&'a self, _request: Request<'a>) -> HookFuture<'a> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// After a swap was answered, to see the answer.
+    /// Called with the answer to a swap.
     fn swapped(&self, _key: &str, _swap: &Swap, _reply: &SwapReply) {}
 }
 
@@ -54,12 +54,12 @@ pub struct Intercept<H> {
 }
 
 impl<H: Hook> Intercept<H> {
-    /// Puts the hook before the store.
+    /// Creates a store that passes its requests to the hook and to `store`.
     pub fn new(store: Arc<dyn Store>, hook: H) -> Self {
         Self { store, hook }
     }
 
-    /// The hook.
+    /// Returns the hook.
     pub fn hook(&self) -> &H {
         &self.hook
     }
@@ -113,7 +113,7 @@ impl<H: Hook> Store for Intercept<H> {
         self.pass(Request::Notes(topic), move |store| store.notes(topic))
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         self.store.listen(key)
     }
 

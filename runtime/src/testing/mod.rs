@@ -1,5 +1,13 @@
 //! A fleet of servers in one process, to test *your* jobs under ten servers in milliseconds.
 //!
+//! Needs the feature `testing`, under `[dev-dependencies]`:
+//!
+//! ```toml
+//! [dev-dependencies]
+//! jobs = { package = "singleton-jobs", version = "0.1", features = ["testing"] }
+//! tokio = { version = "1", features = ["full", "test-util"] }
+//! ```
+//!
 //! The servers of a [`Fleet`] run the same scheduler, claim, lease and run as in production, on a store in memory.
 //! With Tokio's paused clock (`tokio = { features = ["test-util"] }` and `start_paused = true`) hours pass at once, and
 //! each test takes the same course every time. A server's clock can be wrong; it can crash, be stopped like a process
@@ -34,7 +42,8 @@
 mod clock;
 mod fleet;
 mod intercept;
-mod link;
+mod memory;
+mod network;
 mod process;
 mod server;
 #[cfg(any(test, feature = "store-testing"))]
@@ -42,7 +51,7 @@ pub mod store;
 
 pub use clock::TestClock;
 pub use fleet::{Fleet, FleetBuilder};
-pub use intercept::{Hook, Hooked, Intercept, Request};
+pub use intercept::{Hook, HookFuture, Intercept, Request};
 pub(crate) use process::SimulatedProcess;
 pub use server::TestServer;
 

@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::TestClock;
-use super::link::Link;
+use super::network::NetworkedStore;
 use super::process::SimulatedProcess;
 use crate::job::Job;
 use crate::job::parameters::States;
@@ -21,13 +21,13 @@ pub struct TestServer {
     jobs: Jobs,
     process: Arc<SimulatedProcess>,
     application: Arc<SimulatedProcess>,
-    link: Arc<Link>,
+    link: Arc<NetworkedStore>,
     clock: TestClock,
 }
 
-pub(super) struct Part {
+pub(super) struct TestServerConfig {
     pub(super) id: String,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<NetworkedStore>,
     pub(super) clock: TestClock,
     pub(super) jobs: Vec<Job>,
     pub(super) states: States,
@@ -37,8 +37,8 @@ pub(super) struct Part {
 
 impl TestServer {
     /// Starts as the host does, but on the test's runtime.
-    pub(super) async fn start(part: Part) -> Self {
-        let Part { id, link, clock, jobs, states, max_concurrent, shutdown_grace } = part;
+    pub(super) async fn start(part: TestServerConfig) -> Self {
+        let TestServerConfig { id, link, clock, jobs, states, max_concurrent, shutdown_grace } = part;
         let (process, application) =
             (SimulatedProcess::on_current_runtime(), SimulatedProcess::on_current_runtime());
         let host = Spawner::Simulated(process.clone());
@@ -55,7 +55,7 @@ impl TestServer {
             history_limit: REMEMBERED,
             shutdown_grace,
         }));
-        // A store that is away is no reason not to start: `allow_degraded_start`.
+        // An unreachable store does not prevent the start, as with `allow_degraded_start`.
         let _answer = server.requests(Duration::from_secs(3)).ping().await;
         let (closing, closed) = watch::channel(None);
         let serving = server.clone();
@@ -67,8 +67,8 @@ impl TestServer {
         Self { jobs, process, application, link, clock }
     }
 
-    /// Kills the server like a process by SIGKILL: its runs end at the `await` they are at, and nobody releases their
-    /// leases. Tasks that a job has spawned by itself go on.
+    /// Kills the server like a process by SIGKILL: its runs end at their current `await`, and their leases are not released.
+    /// Tasks that a job has spawned itself continue.
     pub fn crash(&self) {
         self.process.kill();
         self.application.kill();
@@ -79,20 +79,20 @@ impl TestServer {
         self.process.is_killed()
     }
 
-    /// Stops the server like a process by SIGSTOP: nothing on it goes on, and time passes.
+    /// Stops the server like a process by SIGSTOP: its tasks are not polled, and time passes.
     pub fn freeze(&self) {
         self.process.stop();
         self.application.stop();
     }
 
-    /// Lets a frozen server go on.
+    /// Continues a frozen server.
     pub fn thaw(&self) {
         self.application.resume();
         self.process.resume();
     }
 
-    /// Blocks the application's runtime, or lets it go on: while it is blocked no job of the server is polled, and its
-    /// scheduler goes on.
+    /// Blocks or unblocks the application's runtime. While it is blocked no job of the server is polled, but its scheduler
+    /// continues.
     pub fn block_application(&self, blocked: bool) {
         if blocked { self.application.stop() } else { self.application.resume() }
     }
@@ -102,13 +102,13 @@ impl TestServer {
         self.link.hook().change(|conditions| conditions.cut = cut);
     }
 
-    /// Lets its writes arrive and be carried out, but no reply to them come back. Looks are answered: without an answer to
-    /// them a server writes nothing.
+    /// Loses the replies to its writes, which the store still applies. Looks are answered: without an answer to them a server
+    /// writes nothing.
     pub fn lose_replies(&self, lost: bool) {
         self.link.hook().change(|conditions| conditions.replies_lost = lost);
     }
 
-    /// How long each of its requests is on its way to the store. Nothing, unless set.
+    /// Sets the latency of each of its requests; zero by default.
     pub fn set_latency(&self, latency: Duration) {
         self.link.hook().change(|conditions| conditions.latency = latency);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease::PendingClaim;
-use crate::store::{Change, Claim, SwapReply, What};
+use crate::store::{Change, Claim, ClaimPurpose, SwapReply};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 struct Delayed(Arc<Mutex<Vec<Swap>>>);
 
 impl Hook for Delayed {
-    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn before<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         let delayed = match request {
             Request::Swap(_, swap) if swap.change.fence == FenceChange::Next => {
                 self.0.lock().unwrap().push(swap.clone());
@@ -34,7 +34,7 @@ struct Late {
 }
 
 /// A claim of which so many swaps are on their way.
-async fn late(what: What, swaps: usize) -> Late {
+async fn late(what: ClaimPurpose, swaps: usize) -> Late {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let delayed = Delayed::default();
@@ -74,7 +74,7 @@ async fn is_held(link: &Link) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn claim_that_is_committed_just_after_its_last_instant_is_released() {
-    for what in [What::Now, What::Lock] {
+    for what in [ClaimPurpose::Now, ClaimPurpose::Lock] {
         let (link, swaps, server) = late(what, 1).await.give_up_for(TIMEOUT + TIMEOUT / 2).await;
         commits(&link, &swaps[0]).await;
         tokio::time::sleep(TIMEOUT).await;
@@ -85,7 +85,7 @@ async fn claim_that_is_committed_just_after_its_last_instant_is_released() {
 
 #[tokio::test(start_paused = true)]
 async fn claim_that_arrives_in_time_is_released_at_its_last_instant() {
-    for what in [What::Now, What::Lock] {
+    for what in [ClaimPurpose::Now, ClaimPurpose::Lock] {
         let (link, swaps, _server) = late(what, 1).await.give_up_for(TIMEOUT / 2).await;
         commits(&link, &swaps[0]).await;
         tokio::time::sleep(TIMEOUT / 2 + Duration::from_millis(10)).await;
@@ -95,7 +95,7 @@ async fn claim_that_arrives_in_time_is_released_at_its_last_instant() {
 
 #[tokio::test(start_paused = true)]
 async fn second_swap_of_a_lock_that_wins_after_the_first_was_released_is_released() {
-    let late = late(What::Lock, 2).await;
+    let late = late(ClaimPurpose::Lock, 2).await;
     let swaps = late.delayed.0.lock().unwrap().clone();
     assert!(swaps.iter().all(|swap| swap.expected.is_none()), "both expect no record");
     commits(&late.link, &swaps[0]).await;
@@ -109,7 +109,7 @@ async fn second_swap_of_a_lock_that_wins_after_the_first_was_released_is_release
 
 #[tokio::test(start_paused = true)]
 async fn dropped_claim_does_not_wait_after_its_only_swap_was_released() {
-    let late = late(What::Lock, 1).await;
+    let late = late(ClaimPurpose::Lock, 1).await;
     let swaps = late.delayed.0.lock().unwrap().clone();
     commits(&late.link, &swaps[0]).await;
     let (link, _, server) = late.give_up_for(Duration::from_millis(10)).await;
@@ -118,7 +118,7 @@ async fn dropped_claim_does_not_wait_after_its_only_swap_was_released() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_claim_does_not_wait_once_another_claim_has_replaced_the_record() {
-    let late = late(What::Now, 0).await;
+    let late = late(ClaimPurpose::Now, 0).await;
     let Late { link, server, delayed, mut pending } = late;
     link.store.edit("job", |state| state.expires = None);
     assert!(pending.ask().await.is_err() && pending.ask().await.is_err());
@@ -131,7 +131,7 @@ async fn dropped_claim_does_not_wait_once_another_claim_has_replaced_the_record(
 
 #[tokio::test(start_paused = true)]
 async fn ending_server_sends_one_last_release_and_does_not_wait_for_late_claims() {
-    let late = late(What::Lock, 1).await;
+    let late = late(ClaimPurpose::Lock, 1).await;
     let swaps = late.delayed.0.lock().unwrap().clone();
     let (link, _, server) = late.give_up_for(Duration::from_millis(10)).await;
     commits(&link, &swaps[0]).await;

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::Health;
-use crate::store::Requests;
+use crate::store::StoreClient;
 
 /// Refuses one request.
 struct RefusesOnce(fn(Request<'_>) -> bool, AtomicBool);
 
 impl Hook for RefusesOnce {
-    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn before<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         let refuses = (self.0)(request) && !self.1.swap(true, Ordering::SeqCst);
         let refused = refuses.then(|| ServerLink::error(StoreErrorKind::Refused, "no permission"));
         Box::pin(std::future::ready(refused.map_or(Ok(()), Err)))
@@ -61,11 +61,11 @@ server_is_ready_again_when_a_refused_step_succeeds! {
     request_of_a_run: Request::PutNote(Topic::Requests, _), |requests| request(&requests);
 }
 
-async fn announce(requests: &Requests<'_>) -> Result<(), StoreError> {
+async fn announce(requests: &StoreClient<'_>) -> Result<(), StoreError> {
     requests.announce("server", "{}".into(), WITHIN).await.map(drop)
 }
 
-async fn request(requests: &Requests<'_>) -> Result<(), StoreError> {
+async fn request(requests: &StoreClient<'_>) -> Result<(), StoreError> {
     requests.request("job", "request", "server", WITHIN).await.map(drop)
 }
 

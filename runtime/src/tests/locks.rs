@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::locks::{Lock, WeakServer};
-use crate::store::{JobRecords, Listener, Look, Note, Notes, Page, StoreFuture, SwapReply};
+use crate::store::{JobRecords, Look, Note, Notes, Page, StoreFuture, Subscription, SwapReply};
 
 fn lock_on(server: &Arc<Server>) -> Lock {
     Lock::new(Some(WeakServer::of(server)), "k").ttl("30s")
@@ -176,7 +176,7 @@ impl Store for SubscribesOnce {
         self.store.notes(topic)
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         if self.subscriptions.fetch_add(1, Ordering::SeqCst) == 0 {
             return self.store.listen(key);
         }

@@ -19,7 +19,7 @@ use crate::job::{Job, JobBuilder};
 use crate::server::{Server, ServerConfig};
 use crate::store::memory::MemoryStore;
 use crate::store::{FenceChange, REMEMBERED, Store, StoreError, StoreErrorKind, Swap, Topic, decide};
-use crate::testing::{Hook, Hooked, Intercept, Request, SimulatedProcess};
+use crate::testing::{Hook, HookFuture, Intercept, Request, SimulatedProcess};
 
 mod clocks;
 mod dropped_claims;
@@ -171,7 +171,7 @@ impl ServerLink {
 }
 
 impl Hook for ServerLink {
-    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn before<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         self.note(request);
         let is_noon = self.link.clock.now() == NOON;
         assert!(is_noon || !matches!(request, Request::Look("defect")), "a defect");
@@ -198,7 +198,7 @@ impl Hook for ServerLink {
         })
     }
 
-    fn after<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn after<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         let lost = match request {
             Request::Swap(..) if self.link.swap_replies_lost.load(Ordering::SeqCst) => true,
             _ => self.link.replies_lost.load(Ordering::SeqCst),

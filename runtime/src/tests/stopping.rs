@@ -3,7 +3,7 @@
 use super::*;
 use crate::Closed;
 use crate::server::{manual_run, thread};
-use crate::store::Unfinished;
+use crate::store::UnfinishedTick;
 use crate::tick::takeover;
 
 /// An application that polls no task, and one whose runtime has ended.
@@ -58,7 +58,7 @@ async fn shutdown_does_not_wait_for_a_takeover_that_waits_for_the_application() 
         let server = server_with_application(app);
         let waiting = server.clone();
         server.spawn(async move {
-            let unfinished = Unfinished { tick: NOON, remaining: Some(Duration::ZERO) };
+            let unfinished = UnfinishedTick { tick: NOON, remaining: Some(Duration::ZERO) };
             takeover::wait(&waiting, &waiting.jobs["job"], unfinished).await;
         });
         assert_eq!(ends_soon(&server).await, closed);

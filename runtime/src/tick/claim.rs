@@ -10,11 +10,13 @@ use super::claim_window::ClaimWindow;
 use super::{TickOutcome, TickReport, report};
 use crate::Timestamp;
 use crate::job::Job;
-use crate::lease::{ClaimAnswer, HeldLease, PendingClaim};
+use crate::lease::{ClaimResult, HeldLease, PendingClaim};
 use crate::observe::event::SkipReason;
 use crate::observe::log;
 use crate::server::{Server, Slot};
-use crate::store::{Claim, ClaimReply, StoreError, StoreErrorKind, TickClaim, Unfinished, Verdict, What};
+use crate::store::{
+    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, StoreError, StoreErrorKind, TickClaim, UnfinishedTick,
+};
 use crate::util::token::token;
 
 pub(crate) enum ClaimOutcome {
@@ -28,7 +30,7 @@ impl ClaimOutcome {
         Self::not_won(TickOutcome::Skipped(reason), None)
     }
 
-    fn not_won(outcome: TickOutcome, unfinished: Option<Unfinished>) -> Self {
+    fn not_won(outcome: TickOutcome, unfinished: Option<UnfinishedTick>) -> Self {
         Self::NotWon(TickReport { outcome, unfinished })
     }
 }
@@ -45,7 +47,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick: TickC
         token: token(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
-        what: What::Tick(tick),
+        what: ClaimPurpose::Tick(tick),
         remember: server.history_limit,
     };
     let mut pending = PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim);
@@ -74,7 +76,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick: TickC
                 });
             }
         };
-        if let What::Tick(tick) = &mut pending.claim_mut().what {
+        if let ClaimPurpose::Tick(tick) = &mut pending.claim_mut().what {
             tick.known_for = server.begun.elapsed();
         }
         let answer = pending.ask().await;
@@ -85,21 +87,21 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick: TickC
             server.health.job_answered(&job.policy.key);
         }
         let pause = match answer {
-            Ok(ClaimAnswer::Won(lease)) if server.no_new_runs.is_raised() => {
+            Ok(ClaimResult::Won(lease)) if server.no_new_runs.is_raised() => {
                 lease.give_up(server);
                 return ClaimOutcome::skipped(SkipReason::Stopping);
             }
             // A run on this server has lost its lease while the claim was in progress.
-            Ok(ClaimAnswer::Won(lease)) if job.activity.has_unleased_run() => {
+            Ok(ClaimResult::Won(lease)) if job.activity.has_unleased_run() => {
                 lease.give_up(server);
                 return ClaimOutcome::skipped(SkipReason::StillRunning);
             }
-            Ok(ClaimAnswer::Won(lease)) => return ClaimOutcome::Won(lease, slot),
-            Ok(ClaimAnswer::TooLate(lease)) => {
+            Ok(ClaimResult::Won(lease)) => return ClaimOutcome::Won(lease, slot),
+            Ok(ClaimResult::TooLate(lease)) => {
                 lease.give_up(server);
                 return ClaimOutcome::skipped(SkipReason::WonTooLate);
             }
-            Ok(ClaimAnswer::Refused(Verdict { decision, unfinished, .. }, now)) => {
+            Ok(ClaimResult::Refused(ClaimAnswer { decision, unfinished, .. }, now)) => {
                 let wait = match &decision {
                     ClaimReply::Early(wait) if *wait <= LONGEST_EARLY_WAIT => {
                         log::early(server, job, instant, *wait);

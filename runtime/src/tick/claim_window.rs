@@ -127,7 +127,7 @@ impl<'a> ClaimWindow<'a> {
 
     /// The pause before the store is asked again; `None` if that would be too late.
     pub(crate) fn pause_after(&mut self, server: &Server, error: &StoreError) -> Option<Duration> {
-        let soon = error.kind().may_pass_soon();
+        let soon = error.kind().is_retryable();
         let pause = if soon { self.backoff.next() } else { self.backoff.next().max(AFTER_A_REFUSAL) };
         let now = server.time.now();
         match self.last_start() {

@@ -10,7 +10,7 @@ use crate::job::run::Run;
 use crate::lease::HeldLease;
 use crate::observe::event::SkipReason;
 use crate::server::{Server, Slot};
-use crate::store::{TickClaim, Unfinished};
+use crate::store::{TickClaim, UnfinishedTick};
 use claim::{ClaimOutcome, claim_tick};
 use execute::Execution;
 
@@ -30,7 +30,7 @@ pub(crate) mod try_task;
 pub(crate) struct TickReport {
     pub(crate) outcome: TickOutcome,
     /// A tick that may have to be taken over.
-    pub(crate) unfinished: Option<Unfinished>,
+    pub(crate) unfinished: Option<UnfinishedTick>,
 }
 
 pub(crate) enum TickOutcome {

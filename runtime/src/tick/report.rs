@@ -9,7 +9,7 @@ use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::observe::event::{EventKind, RunRef, SkipReason};
 use crate::server::Server;
-use crate::store::{Gap, Registered};
+use crate::store::{Gap, RegisteredSchedule};
 use crate::util::lock;
 
 /// Reports the end of a run.
@@ -69,13 +69,13 @@ pub(crate) fn missed(server: &Server, job: &Job, gaps: &[Gap]) {
 }
 
 /// Reports, once per schedule, that another server has another schedule for the job.
-pub(crate) fn other_schedule(server: &Server, job: &Job, other: &Registered) {
+pub(crate) fn other_schedule(server: &Server, job: &Job, other: &RegisteredSchedule) {
     let mut reported = lock(&job.activity.other_schedule);
-    if *reported != other.schedule {
-        reported.clone_from(&other.schedule);
+    if **reported != *other.schedule {
+        (*other.schedule).clone_into(&mut reported);
         drop(reported);
         let here = job.policy.schedule.as_ref().map(ToString::to_string).unwrap_or_default();
-        let (there, by) = (other.schedule.clone(), other.server.clone());
+        let (there, by) = (other.schedule.to_string(), other.server.to_string());
         server.tell(Some(job), EventKind::SchedulesDiffer { here, there, server: by });
     }
 }

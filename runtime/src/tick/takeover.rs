@@ -12,15 +12,15 @@ use crate::history::RunOutcome;
 use crate::job::Job;
 use crate::observe::event::SkipReason;
 use crate::server::Server;
-use crate::store::Unfinished;
+use crate::store::UnfinishedTick;
 use crate::util::lock;
 
 /// Waits until the lease of an unfinished tick should have ended, and claims the tick: the lease was extended
 /// or released, or the tick is free to take over. At most one claim per ttl, and one of these per job and
 /// server.
-pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfinished) {
+pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: UnfinishedTick) {
     let mut next = job.activity.takeover.begin(unfinished);
-    while let Some(Unfinished { tick, remaining }) = next {
+    while let Some(UnfinishedTick { tick, remaining }) = next {
         let ttl = job.policy.ttl;
         tokio::select! {
             () = tokio::time::sleep(remaining.unwrap_or(ttl).min(ttl) + slack(ttl)) => {}
@@ -40,7 +40,7 @@ pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfin
 }
 
 /// The tick, if the store may have it as started and not finished, and no other server may know.
-pub(super) fn unfinished(job: &Job, tick: Timestamp, outcome: &TickOutcome) -> Option<Unfinished> {
+pub(super) fn unfinished(job: &Job, tick: Timestamp, outcome: &TickOutcome) -> Option<UnfinishedTick> {
     let may_be_unfinished = match outcome {
         TickOutcome::Ran(record) => record.outcome == RunOutcome::LeaseLost,
         TickOutcome::Skipped(reason) => matches!(
@@ -56,7 +56,7 @@ pub(super) fn unfinished(job: &Job, tick: Timestamp, outcome: &TickOutcome) -> O
     };
     // A lease that was lost here has ended, or is about to.
     let remaining = matches!(outcome, TickOutcome::Ran(_)).then_some(Duration::ZERO);
-    (may_be_unfinished && job.policy.allowed_takeovers() > 0).then_some(Unfinished { tick, remaining })
+    (may_be_unfinished && job.policy.allowed_takeovers() > 0).then_some(UnfinishedTick { tick, remaining })
 }
 
 /// The task on this server that waits to take over a tick of a job: at most one.
@@ -69,13 +69,13 @@ enum WaiterState {
     Idle,
     Waiting,
     /// Another unfinished tick was reported meanwhile.
-    Queued(Unfinished),
+    Queued(UnfinishedTick),
 }
 
 impl TakeoverWaiter {
     /// Returns the tick to the caller if it is the only one to wait; otherwise queues it for the task that
     /// waits.
-    fn begin(&self, unfinished: Unfinished) -> Option<Unfinished> {
+    fn begin(&self, unfinished: UnfinishedTick) -> Option<UnfinishedTick> {
         self.change(|state| match state {
             WaiterState::Idle => (WaiterState::Waiting, Some(unfinished)),
             _ => (WaiterState::Queued(unfinished), None),
@@ -88,7 +88,7 @@ impl TakeoverWaiter {
     }
 
     /// Returns the queued tick; without one, the task no longer waits.
-    fn end(&self) -> Option<Unfinished> {
+    fn end(&self) -> Option<UnfinishedTick> {
         self.change(|state| match state {
             WaiterState::Queued(unfinished) => (WaiterState::Waiting, Some(unfinished)),
             _ => (WaiterState::Idle, None),
@@ -97,8 +97,8 @@ impl TakeoverWaiter {
 
     fn change(
         &self,
-        change: impl FnOnce(WaiterState) -> (WaiterState, Option<Unfinished>),
-    ) -> Option<Unfinished> {
+        change: impl FnOnce(WaiterState) -> (WaiterState, Option<UnfinishedTick>),
+    ) -> Option<UnfinishedTick> {
         let mut state = lock(&self.0);
         let (changed, unfinished) = change(std::mem::take(&mut *state));
         *state = changed;
@@ -110,8 +110,8 @@ impl TakeoverWaiter {
 mod tests {
     use super::*;
 
-    fn unfinished(tick: i64) -> Unfinished {
-        Unfinished { tick: Timestamp::from_micros(tick), remaining: None }
+    fn unfinished(tick: i64) -> UnfinishedTick {
+        UnfinishedTick { tick: Timestamp::from_micros(tick), remaining: None }
     }
 
     #[test]

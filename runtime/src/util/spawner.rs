@@ -1,10 +1,12 @@
 //! Spawning tasks.
 
+#[cfg(any(test, feature = "testing"))]
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+#[cfg(any(test, feature = "testing"))]
 use crate::testing::SimulatedProcess;
 
 /// Spawns tasks on a runtime.
@@ -13,6 +15,7 @@ pub(crate) enum Spawner {
     /// In production: the scheduler's runtime, or the application's.
     Runtime(Handle),
     /// In the test kit: a process that a test can stop and kill.
+    #[cfg(any(test, feature = "testing"))]
     Simulated(Arc<SimulatedProcess>),
 }
 
@@ -23,6 +26,7 @@ impl Spawner {
     {
         match self {
             Self::Runtime(runtime) => runtime.spawn(future),
+            #[cfg(any(test, feature = "testing"))]
             Self::Simulated(process) => process.spawn(future),
         }
     }

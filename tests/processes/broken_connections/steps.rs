@@ -9,7 +9,7 @@ use jobs::Timestamp;
 use jobs::events::Taken;
 use jobs::history::RunOutcome;
 use jobs::store::{Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, StoreError};
-use jobs::testing::store::{Client, Stamped};
+use jobs::testing::store::{Client, Timestamped};
 
 use super::site::{Kind, Site};
 use support::bench::{LONG, ask, claim, claim_now, claim_with, ending};
@@ -103,7 +103,7 @@ pub async fn the_first_claim_of_all_survives_every_fault_at_every_position(kind:
 /// Takes a step until it is answered. Returns the answer, and how often there was none.
 pub async fn repeat<T, F>(mut step: impl FnMut(usize) -> F) -> Result<(T, usize), Wrong>
 where
-    F: Future<Output = Result<Stamped<T>, StoreError>>,
+    F: Future<Output = Result<Timestamped<T>, StoreError>>,
 {
     let give_up = Instant::now() + LONG;
     let mut errors = 0;

@@ -23,9 +23,9 @@ fn full_redis_starts_nothing_reports_it_and_still_extends_and_releases() {
     let before = runs_of("report", "start");
 
     let health = server.wait_for("health StoreUnavailable");
-    assert!(health.contains("OOM") && health.contains("give it more room"), "{health}");
+    assert!(health.contains("OOM") && health.contains("give it more memory"), "{health}");
     let warning = server.wait_for_log("WARN the store is unavailable");
-    assert!(warning.contains("swap failed") && warning.contains("give it more room"), "{warning}");
+    assert!(warning.contains("swap failed") && warning.contains("give it more memory"), "{warning}");
 
     // Its ttl has passed twice before it ends.
     let record = wait_for("the long run's record", || {

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use jobs::fleet::HeldLock;
-use jobs::fleet::Kind;
+use jobs::fleet::LeaseKind;
 use jobs::locks::LockError;
 use jobs::testing::store::Client;
 
@@ -176,7 +176,9 @@ fn start(ground: &Ground, acquisitions: usize) -> Worker {
 }
 
 fn slots_of(held: Vec<HeldLock>) -> Vec<HeldLock> {
-    held.into_iter().filter(|held| held.key == KEY && matches!(held.kind, Some(Kind::Slot { .. }))).collect()
+    held.into_iter()
+        .filter(|held| held.key == KEY && matches!(held.kind, Some(LeaseKind::Slot { .. })))
+        .collect()
 }
 
 /// The store's list, over and over: how often, and the most that held a slot in one of them.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jobs::Timestamp;
-use jobs::store::{FenceChange, State, Swap, SwapReply, Swapped};
-use jobs::testing::{Hook, Hooked, Request};
+use jobs::store::{FenceChange, KeyState, Swap, SwapReply, Swapped};
+use jobs::testing::{Hook, HookFuture, Request};
 
 use support::worker;
 
@@ -48,7 +48,7 @@ pub fn now() -> i64 {
 }
 
 /// The leases in a state that were not ended.
-fn held(state: Option<&State>) -> Vec<Held> {
+fn held(state: Option<&KeyState>) -> Vec<Held> {
     let Some(state) = state else { return Vec::new() };
     let claimant = state.claimant.iter().filter(|_| !state.released).map(|claimant| Held {
         token: claimant.token.clone(),
@@ -129,7 +129,7 @@ fn ended(seen: &Seen, key: &str, swap: &Swap) -> Vec<Arc<str>> {
 }
 
 impl Hook for Witness {
-    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn before<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         match request {
             Request::Look(key) => drop(self.seen().looks.insert(key.to_owned(), now())),
             Request::Swap(key, swap) => self.sent(key, swap),
@@ -138,7 +138,7 @@ impl Hook for Witness {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn after<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn after<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         if let Request::Look(key) = request
             && !key.starts_with('#')
             && let Some(sent) = self.seen().looks.remove(key)

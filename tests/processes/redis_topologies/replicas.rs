@@ -5,7 +5,7 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimReply, ExtendReply, StoreErrorKind};
-use jobs::testing::store::{Acquired, Client, Subject};
+use jobs::testing::store::{AcquiredLease, Client, Subject};
 
 use super::serve;
 use support::bench::{Bench, LONG, claim_now};
@@ -134,7 +134,7 @@ async fn an_extension_on_a_master_without_its_replica_is_not_confirmed() {
 }
 
 /// Extends until a replica has it: one that is there may take a while to say so.
-async fn confirmed(won: &mut Acquired) {
+async fn confirmed(won: &mut AcquiredLease) {
     let kept = loop {
         match won.extend().await {
             Err(error) if error.kind() == StoreErrorKind::NotReplicated => {}

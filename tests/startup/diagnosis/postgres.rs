@@ -87,7 +87,7 @@ async fn older_server(unknown: &'static str) -> String {
 async fn server_that_does_not_understand_the_tables_is_too_old() {
     let url = format!("{}?schema=not_there_yet", older_server("GENERATED ALWAYS AS IDENTITY").await);
     let Err(error) = builder(&url, 60).start_all().await else { panic!("it started") };
-    for part in ["the tables are missing, and cannot be made", "PostgreSQL 12 or newer is needed"] {
+    for part in ["the tables are missing, and cannot be created", "PostgreSQL 12 or newer is needed"] {
         assert!(error.to_string().contains(part), "\"{part}\" is not in \"{error}\"");
     }
 }

@@ -50,7 +50,9 @@ async fn report_of_an_eviction_policy_depends_on_the_keys_it_evicts() {
     let server = durable();
     let store = open(&server.url());
     let mut plain = server.client().await;
-    for (policy, harm) in [("volatile-lru", "a second one gets in"), ("allkeys-lru", "start a second time")] {
+    for (policy, harm) in
+        [("volatile-lru", "a second holder gets in"), ("allkeys-lru", "start a second time")]
+    {
         let () = raw(&mut plain, &format!("CONFIG SET maxmemory-policy {policy}")).await;
         let findings = found_by(&store, &[]).await;
         only(&findings, FindingKind::Evicts, Severity::Warning, &[policy, harm, "set it to noeviction"]);
@@ -62,7 +64,7 @@ async fn server_without_persistence_is_reported_and_one_with_snapshots_is_not() 
     let server = RedisServer::start();
     let (store, mut plain) = (open(&server.url()), server.client().await);
     let findings = found_by(&store, &[]).await;
-    only(&findings, FindingKind::NotDurable, Severity::Warning, &["run once more", "set appendonly to yes"]);
+    only(&findings, FindingKind::NotDurable, Severity::Warning, &["run again", "set appendonly to yes"]);
     let () = redis::cmd("CONFIG").arg(&["SET", "save", "3600 1"]).query_async(&mut plain).await.unwrap();
     assert_eq!(found_by(&store, &[]).await, []);
 }

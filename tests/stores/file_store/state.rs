@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use jobs::fleet::Forgotten;
 use jobs::history::History;
 use jobs::store::file::FileStore;
-use jobs::store::{Claim, ClaimReply, StoreErrorKind, TickClaim, What, Won};
+use jobs::store::{Claim, ClaimPurpose, ClaimReply, StoreErrorKind, TickClaim, WonClaim};
 use jobs::testing::store::Client;
 
 use support::folder::TempFolder;
@@ -25,7 +25,7 @@ fn age(path: &Path) -> SystemTime {
 /// The same claim by a server with another schedule, or another policy.
 fn with(claim: &Claim, change: impl FnOnce(&mut TickClaim)) -> Claim {
     let mut claim = Claim { token: claim_now().token, ..claim.clone() };
-    let What::Tick(ask) = &mut claim.what else { panic!("a tick") };
+    let ClaimPurpose::Tick(ask) = &mut claim.what else { panic!("a tick") };
     change(ask);
     claim
 }
@@ -71,8 +71,9 @@ async fn forgotten_job_leaves_only_its_lock_file() {
     let store = FileStore::open(folder.path(), None).unwrap();
     let client = Client::new(store.clone());
     // Not for a tick: until its grace is over, no job is forgotten.
-    let claim = Claim { what: What::Now, ..claim_now() };
-    let ClaimReply::Won(Won { lease, .. }) = client.claim("import", &claim).await.unwrap().reply.decision
+    let claim = Claim { what: ClaimPurpose::Now, ..claim_now() };
+    let ClaimReply::Won(WonClaim { lease, .. }) =
+        client.claim("import", &claim).await.unwrap().reply.decision
     else {
         panic!("the key is free");
     };

@@ -8,8 +8,8 @@ use jobs::Timestamp;
 use jobs::clock::SystemClock;
 use jobs::store::memory::MemoryStore;
 use jobs::store::{
-    Change, FenceChange, JobRecord, JobRecords, Listener, LockChange, Look, Note, Notes, Page, State, Store,
-    StoreFuture, Swap, SwapReply, Swapped, Topic, Version,
+    Change, FenceChange, JobRecord, JobRecords, KeyState, LockChange, Look, Note, Notes, Page, Store,
+    StoreFuture, Subscription, Swap, SwapReply, Swapped, Topic, Version,
 };
 use jobs::testing::store::Subject;
 
@@ -59,7 +59,7 @@ struct Faulty {
 pub fn subject(fault: Fault) -> Subject {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let faulty = Faulty { store: store.clone(), fault, looks: Arc::default(), deleted: Arc::default() };
-    Subject::new(faulty.clone()).tampered_by(store).namespaced_by(move |name| match fault {
+    Subject::new(faulty.clone()).with_external_access(store).with_namespaces(move |name| match fault {
         Fault::SharesNamespaces => faulty.clone(),
         _ => Faulty { store: faulty.store.clone().with_namespace(name), ..faulty.clone() },
     })
@@ -100,7 +100,7 @@ impl Faulty {
                 change.state = change
                     .state
                     .take()
-                    .map(|state| Arc::new(State { broken_until: None, ..State::clone(&state) }));
+                    .map(|state| Arc::new(KeyState { broken_until: None, ..KeyState::clone(&state) }));
             }
             Fault::ChangesText => {
                 for record in &mut change.records {
@@ -199,7 +199,7 @@ impl Store for Faulty {
         Box::pin(async move {
             let key = &*self.key(key);
             if self.fault == Fault::WritesOnLook && self.shown(key).await.version.is_none() {
-                let state = Some(Arc::new(State { expires: None, ..State::default() }));
+                let state = Some(Arc::new(KeyState { expires: None, ..KeyState::default() }));
                 self.force(key, Change { state, ..Change::default() }).await;
             }
             let look = self.shown(key).await;
@@ -256,7 +256,7 @@ impl Store for Faulty {
         self.store.notes(topic)
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         self.store.listen(key)
     }
 }

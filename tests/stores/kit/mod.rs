@@ -5,7 +5,7 @@ mod faulty;
 use faulty::{Fault, subject};
 use jobs::clock::SystemClock;
 use jobs::store::memory::MemoryStore;
-use jobs::testing::store::{Need, Subject, contract, prove, random_operations};
+use jobs::testing::store::{Capability, Subject, contract, prove, random_operations};
 
 /// What a proof panics with, if it does.
 async fn complaint(proof: impl Future<Output = ()> + Send + 'static) -> Option<String> {
@@ -117,20 +117,21 @@ fn bare() -> Subject {
 
 #[tokio::test]
 async fn missing_needs_must_be_named() {
-    let complaint = complaint(contract(async || bare(), &[Need::Namespaces])).await.expect("a complaint");
+    let complaint =
+        complaint(contract(async || bare(), &[Capability::Namespaces])).await.expect("a complaint");
     let lines: Vec<_> = complaint.lines().collect();
     let [wipe, lock] = lines.as_slice() else { panic!("two complaints: {complaint}") };
-    assert!(wipe.contains("Subject::wiped_by") && wipe.contains("Need::Wipe"), "{wipe}");
+    assert!(wipe.contains("Subject::with_wipe") && wipe.contains("Capability::Wipe"), "{wipe}");
     assert!(wipe.contains("wiped_key_is_like_a_new_one"), "{wipe}");
-    assert!(lock.contains("Subject::tampered_by") && lock.contains("Need::Lock"), "{lock}");
+    assert!(lock.contains("Subject::with_external_access") && lock.contains("Capability::Lock"), "{lock}");
     assert!(lock.contains("foreign_lock_is_shown_with_its_expiry"), "{lock}");
 
-    contract(async || bare(), &[Need::Wipe, Need::Lock, Need::Namespaces]).await;
+    contract(async || bare(), &[Capability::Wipe, Capability::Lock, Capability::Namespaces]).await;
 }
 
 #[tokio::test]
 async fn needs_that_are_met_must_not_be_named() {
-    let contract = contract(async || subject(Fault::Nothing), &[Need::Lock]);
+    let contract = contract(async || subject(Fault::Nothing), &[Capability::Lock]);
     let complaint = complaint(contract).await.expect("a complaint");
-    assert!(complaint.contains("Need::Lock") && !complaint.contains("is not kept"), "{complaint}");
+    assert!(complaint.contains("Capability::Lock") && !complaint.contains("is not kept"), "{complaint}");
 }

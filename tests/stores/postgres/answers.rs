@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use jobs::store::{Change, State, Store, StoreErrorKind, Swap, SwapReply, Version};
+use jobs::store::{Change, KeyState, Store, StoreErrorKind, Swap, SwapReply, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -66,7 +66,7 @@ async fn pass_on(
     }
 }
 
-fn swap(expected: Option<Version>, state: Option<State>) -> Swap {
+fn swap(expected: Option<Version>, state: Option<KeyState>) -> Swap {
     let change = Change { state: state.map(Arc::new), ..Change::default() };
     Swap { expected, expected_lock: None, nonce: 7, change }
 }
@@ -82,7 +82,7 @@ async fn empty_answer_to_a_swap_is_an_error_and_no_refusal() {
     };
     for round in 0..3 {
         let version = straight.look("key").await.expect("look").version;
-        let change = if round == 2 { swap(version, None) } else { swap(version, Some(State::default())) };
+        let change = if round == 2 { swap(version, None) } else { swap(version, Some(KeyState::default())) };
         store.look("key").await.expect("a connection");
         proxy.leave_out_next();
         let error = store.swap("key", &change).await.expect_err("no answer to the swap");
@@ -93,7 +93,7 @@ async fn empty_answer_to_a_swap_is_an_error_and_no_refusal() {
     }
     // The control: a refusal is answered as one.
     let refused =
-        swap(Some(Version { at: jobs::Timestamp::from_micros(1), nonce: 1 }), Some(State::default()));
+        swap(Some(Version { at: jobs::Timestamp::from_micros(1), nonce: 1 }), Some(KeyState::default()));
     let reply = store.swap("key", &refused).await.expect("a refusal");
     assert!(matches!(reply, SwapReply::Changed(_)), "{reply:?}");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use jobs::history::{Progress, RunOutcome};
-use jobs::store::{Ending, StoreErrorKind, What};
+use jobs::store::{ClaimPurpose, Ending, StoreErrorKind};
 use jobs::{Job, Run};
 use tokio_postgres::{Client, NoTls};
 
@@ -35,9 +35,9 @@ async fn table_shows_each_holder_until_its_release() {
         shown(&client, &statement).await
     };
     let run = win(&store, "job", &claim_now("host-1", LONG)).await;
-    let lock = win(&store, "lock", &claim_what("host-2", LONG, What::Lock)).await;
-    let slots = [win(&store, "slots", &claim_what("host-3", LONG, What::Slot(2))).await, {
-        win(&store, "slots", &claim_what("host-4", LONG, What::Slot(2))).await
+    let lock = win(&store, "lock", &claim_what("host-2", LONG, ClaimPurpose::Lock)).await;
+    let slots = [win(&store, "slots", &claim_what("host-3", LONG, ClaimPurpose::Slot(2))).await, {
+        win(&store, "slots", &claim_what("host-4", LONG, ClaimPurpose::Slot(2))).await
     }];
     assert_eq!(
         held().await,

@@ -32,7 +32,7 @@ async fn a_wrong_password_is_named_and_not_repeated() {
     assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
     assert!(error.to_string().contains("asks for a password"), "{error}");
     let error = refusal(&format!("{}?schema={}", server.url_of("guarded:right"), unused_name())).await;
-    assert!(error.to_string().contains("cannot be made"), "it may come in, and make nothing: {error}");
+    assert!(error.to_string().contains("cannot be created"), "it may come in, and make nothing: {error}");
 }
 
 #[tokio::test]

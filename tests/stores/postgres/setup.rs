@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobs::history::RunOutcome;
 use jobs::store::postgres::PostgresStore;
-use jobs::store::{Claim, ClaimReply, StoreError, StoreErrorKind, What};
+use jobs::store::{Claim, ClaimPurpose, ClaimReply, StoreError, StoreErrorKind};
 use jobs::testing::store::Client;
 
 use super::{open, open_url, unused_name, win};
@@ -52,8 +52,8 @@ async fn whole_life(store: &Client) -> Result<(), StoreError> {
         ClaimReply::Won(won) => Ok(won.lease),
         refusal => panic!("{refusal:?}"),
     };
-    let slot = win(claim_what("a", LONG, What::Slot(1))).await?;
-    store.claim("job", &claim_what("b", LONG, What::Slot(1))).await?;
+    let slot = win(claim_what("a", LONG, ClaimPurpose::Slot(1))).await?;
+    store.claim("job", &claim_what("b", LONG, ClaimPurpose::Slot(1))).await?;
     store.locks().await?;
     store.store().listen("job#slots").await?;
     store.extend("job", &slot).await?;
@@ -64,7 +64,7 @@ async fn whole_life(store: &Client) -> Result<(), StoreError> {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let second = win(claim_now("b", LONG)).await?; // records the first as crashed
     store.release("job", &second, &ending(RunOutcome::Succeeded)).await?;
-    win(claim_what("a", LONG, What::Lock)).await?;
+    win(claim_what("a", LONG, ClaimPurpose::Lock)).await?;
     store.break_lock("job", 1).await?;
     store.set_paused("job", true).await?;
     store.set_paused("job", false).await?;
@@ -126,7 +126,10 @@ async fn table_of_an_older_version_or_another_program_is_not_changed() {
         let store = Client::new(store);
         for refusal in [
             store.claim("job", &claim_now("a", LONG)).await.expect_err("another table"),
-            store.claim_first("lock", &claim_what("a", LONG, What::Lock)).await.expect_err("another table"),
+            store
+                .claim_first("lock", &claim_what("a", LONG, ClaimPurpose::Lock))
+                .await
+                .expect_err("another table"),
             store.locks().await.expect_err("another table"),
         ] {
             assert_eq!(refusal.kind(), StoreErrorKind::Unreadable, "{refusal}");
@@ -153,8 +156,10 @@ async fn data_of_another_version_is_unreadable_and_not_changed() {
         );
         client.batch_execute(&write).await.unwrap();
         let claimed = store.claim(&key, &claim_now("b", LONG)).await.expect_err("another format");
-        let first =
-            store.claim_first(&key, &claim_what("b", LONG, What::Lock)).await.expect_err("another format");
+        let first = store
+            .claim_first(&key, &claim_what("b", LONG, ClaimPurpose::Lock))
+            .await
+            .expect_err("another format");
         let paused = store.set_paused(&key, true).await.expect_err("another format");
         let looked = store.history(&key).await.expect_err("another format");
         for error in [claimed, first, paused, looked] {

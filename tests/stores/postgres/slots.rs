@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use jobs::history::RunOutcome;
-use jobs::store::What;
+use jobs::store::ClaimPurpose;
 
 use super::{ISOLATION_LEVELS, claim_on, open, open_url, unused_name, win};
 use support::bench::{LONG, claim_what, ending, holder};
@@ -28,7 +28,7 @@ async fn stampede(url: &str, clients: u32, of: u32, lasts: Duration) -> u32 {
                 let all_were_held = || most.load(Ordering::SeqCst) >= of;
                 let is_enough = || all_were_held() && wins.load(Ordering::SeqCst) > ENOUGH;
                 while begun.elapsed() < lasts || !(is_enough() || begun.elapsed() > PATIENCE) {
-                    let claim = claim_what(&format!("s{number}"), LONG, What::Slot(of));
+                    let claim = claim_what(&format!("s{number}"), LONG, ClaimPurpose::Slot(of));
                     let Some(slot) = store.acquire("slots", &claim).await.expect("claim") else {
                         // Clients that only ask leave the others no processor on a small machine.
                         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -77,7 +77,7 @@ async fn slots_are_counted_right_at_every_isolation_level() {
 async fn a_claim_that_finds_no_slot_neither_locks_nor_waits() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let store = open(server, &namespace);
-    win(&store, "slots", &claim_what("a", LONG, What::Slot(1))).await;
+    win(&store, "slots", &claim_what("a", LONG, ClaimPurpose::Slot(1))).await;
 
     let mut other = server.client().await;
     let holding = other.transaction().await.unwrap();
@@ -85,7 +85,7 @@ async fn a_claim_that_finds_no_slot_neither_locks_nor_waits() {
     holding.batch_execute(&rows).await.unwrap();
     let begun = Instant::now();
     for _ in 0..3 {
-        holder(claim_on(&store, "slots", &claim_what("b", LONG, What::Slot(1))).await);
+        holder(claim_on(&store, "slots", &claim_what("b", LONG, ClaimPurpose::Slot(1))).await);
         // Nor does one that waits for a slot.
         store.store().listen("slots#slots").await.expect("listen");
     }
@@ -93,7 +93,7 @@ async fn a_claim_that_finds_no_slot_neither_locks_nor_waits() {
     assert!(begun.elapsed() < Duration::from_secs(1), "the loser waited {:?}", begun.elapsed());
 
     // The control: who would win does wait.
-    let claim = claim_what("b", LONG, What::Slot(2));
+    let claim = claim_what("b", LONG, ClaimPurpose::Slot(2));
     let winning = tokio::time::timeout(Duration::from_millis(300), store.claim("slots", &claim)).await;
     assert!(winning.is_err(), "{winning:?}");
     holding.rollback().await.unwrap();

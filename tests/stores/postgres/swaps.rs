@@ -8,8 +8,8 @@ use jobs::Timestamp;
 use jobs::history::{Progress, RunOutcome, RunRecord, Skip, SkipRecord};
 use jobs::store::postgres::PostgresStore;
 use jobs::store::{
-    Change, Claim, FenceChange, JobRecord, Lease, Record, State, Store, StoreErrorKind, Swap, SwapReply,
-    Swapped, Version, What,
+    Change, Claim, ClaimPurpose, FenceChange, JobRecord, KeyState, Lease, Record, Store, StoreErrorKind,
+    Swap, SwapReply, Swapped, Version,
 };
 
 use super::{ISOLATION_LEVELS, store_at, unused_name};
@@ -24,18 +24,18 @@ fn urls() -> Vec<String> {
 }
 
 /// A state that a server could have written, with all kinds of characters.
-fn state(server: &str) -> State {
+fn state(server: &str) -> KeyState {
     let at = Timestamp::from_micros(1_800_000_000_000_000);
-    let (token, ttl, what) = ("token".into(), Duration::from_micros(5), What::Now);
+    let (token, ttl, what) = ("token".into(), Duration::from_micros(5), ClaimPurpose::Now);
     let claim = Claim { token, server: server.into(), ttl, what, remember: 3 };
     let claimant = Lease {
         progress: Some(Progress { done: 1, total: 2, status: "Grüße, 世界 🎉 \0 ' \\ \"".to_owned() }),
         ..Lease::claimed(&claim, at, at)
     };
-    State { claimant: Some(claimant), expires: None, ..State::default() }
+    KeyState { claimant: Some(claimant), expires: None, ..KeyState::default() }
 }
 
-fn swap(expected: Option<Version>, state: Option<State>) -> Swap {
+fn swap(expected: Option<Version>, state: Option<KeyState>) -> Swap {
     let change =
         Change { state: state.map(Arc::new), fence: FenceChange::Next, keep: 3, ..Change::default() };
     Swap { expected, expected_lock: None, nonce: RandomState::new().hash_one(()), change }

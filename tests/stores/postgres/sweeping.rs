@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use jobs::history::{RunOutcome, Skip, SkipRecord};
 use jobs::store::decide::UNKNOWN_FENCE;
 use jobs::store::{
-    Change, ClaimReply, Ending, ExtendReply, FenceChange, JobRecord, Note, ReleaseReply, State, Swap,
-    SwapReply, Topic, What,
+    Change, ClaimPurpose, ClaimReply, Ending, ExtendReply, FenceChange, JobRecord, KeyState, Note,
+    ReleaseReply, Swap, SwapReply, Topic,
 };
 use jobs::testing::store::Client as Jobs;
 use tokio_postgres::Client;
@@ -26,7 +26,7 @@ async fn work_once(store: &Jobs, keys: u32, mut rows: impl AsyncFnMut() -> i64) 
     let mut most = 0;
     for number in 0..keys {
         let key = format!("invoice/{number}");
-        let lease = win(store, &key, &claim_what("a", BRIEF, What::Once)).await;
+        let lease = win(store, &key, &claim_what("a", BRIEF, ClaimPurpose::Once)).await;
         store.release(&key, &lease, &done).await.expect("release");
         if number % 100 == 99 {
             most = most.max(rows().await);
@@ -48,9 +48,9 @@ async fn keys_made_from_data_do_not_pile_up_and_needed_rows_stay() {
     let run = win(&store, "job", &claim("a", now)).await;
     store.release("job", &run, &ending(RunOutcome::Succeeded)).await.unwrap();
     store.set_paused("paused", true).await.unwrap();
-    win(&store, "lock", &claim_what("a", LONG * 10, What::Lock)).await;
-    win(&store, "slots", &claim_what("a", LONG * 10, What::Slot(1))).await;
-    let once = win(&store, "done", &claim_what("a", BRIEF, What::Once)).await;
+    win(&store, "lock", &claim_what("a", LONG * 10, ClaimPurpose::Lock)).await;
+    win(&store, "slots", &claim_what("a", LONG * 10, ClaimPurpose::Slot(1))).await;
+    let once = win(&store, "done", &claim_what("a", BRIEF, ClaimPurpose::Once)).await;
     let done = Ending { done_for: Some(DAY), ..ending(RunOutcome::Succeeded) };
     store.release("done", &once, &done).await.unwrap();
 
@@ -65,8 +65,8 @@ async fn keys_made_from_data_do_not_pile_up_and_needed_rows_stay() {
     assert_eq!(store.history("job").await.unwrap().reply.runs.len(), 1);
     assert!(store.history("paused").await.unwrap().reply.paused);
     holder(claim_on(&store, "lock", &claim_now("b", LONG)).await);
-    holder(claim_on(&store, "slots", &claim_what("b", LONG, What::Slot(1))).await);
-    let again = claim_on(&store, "done", &claim_what("b", LONG, What::Once)).await;
+    holder(claim_on(&store, "slots", &claim_what("b", LONG, ClaimPurpose::Slot(1))).await);
+    let again = claim_on(&store, "done", &claim_what("b", LONG, ClaimPurpose::Once)).await;
     assert!(matches!(again, ClaimReply::Done(_)), "{again:?}");
 }
 
@@ -107,7 +107,7 @@ async fn heartbeat_removes_what_has_expired_with_its_records() {
             [("expires", Some(at.plus(BRIEF))), ("expires-later", Some(at.plus(DAY))), ("job", None)]
         {
             let change = Change {
-                state: Some(Arc::new(State { expires, ..State::default() })),
+                state: Some(Arc::new(KeyState { expires, ..KeyState::default() })),
                 records: vec![JobRecord::Skip(skip.clone())],
                 keep: 1,
                 ..Change::default()
@@ -174,7 +174,7 @@ async fn swap_and_heartbeat_do_not_wait_for_the_sweep_that_they_start() {
 async fn leave_expired(store: &Jobs, key: &str) -> i64 {
     let at = store.ping().await.expect("ping").at;
     let change = Change {
-        state: Some(Arc::new(State { expires: Some(at), ..State::default() })),
+        state: Some(Arc::new(KeyState { expires: Some(at), ..KeyState::default() })),
         fence: FenceChange::Next,
         ..Change::default()
     };
@@ -216,7 +216,7 @@ async fn row_that_was_just_won_is_never_swept() {
                         let expired = leave_expired(&store, &key).await;
                         let is_there = store.store().look(&key).await.unwrap().version.is_some();
                         (if is_there { &found } else { &swept }).fetch_add(1, Ordering::SeqCst);
-                        let lease = win(&store, &key, &claim_what("b", LONG, What::Lock)).await;
+                        let lease = win(&store, &key, &claim_what("b", LONG, ClaimPurpose::Lock)).await;
                         assert!(lease.fence > expired);
                         for _ in 0..3 {
                             let state = store.store().look(&key).await.unwrap().state;
@@ -248,7 +248,7 @@ async fn row_that_was_just_won_is_never_swept() {
 async fn a_step_that_finds_nothing_leaves_nothing_behind() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, client) = (open(server, &namespace), server.client().await);
-    for what in [What::Now, What::Lock, What::Slot(2)] {
+    for what in [ClaimPurpose::Now, ClaimPurpose::Lock, ClaimPurpose::Slot(2)] {
         let mut lease = win(&store, "elsewhere", &claim_what("a", LONG, what)).await;
         lease.until = lease.since;
         assert_eq!(store.extend("key", &lease).await.unwrap().reply, ExtendReply::Lost { broken_by: None });

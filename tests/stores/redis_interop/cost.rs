@@ -5,7 +5,7 @@ use std::time::Duration;
 use jobs::events::Taken;
 use jobs::history::RunOutcome;
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, ReleaseReply, What};
+use jobs::store::{ClaimPurpose, ClaimReply, ReleaseReply};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
@@ -47,7 +47,7 @@ async fn each_step_costs_its_round_trips_and_no_more() {
     let mut meter = Meter { proxy, plain: server.client().await };
 
     // Connected, and the scripts are known.
-    let first = client.acquire("warm", &claim_what("a", LONG, What::Lock)).await.expect("a claim");
+    let first = client.acquire("warm", &claim_what("a", LONG, ClaimPurpose::Lock)).await.expect("a claim");
     first.expect("free").release(&ending(RunOutcome::Succeeded)).await.expect("a release");
     client.announce("a", &fleet::about("a"), LONG).await.expect("an announcement");
 
@@ -69,7 +69,7 @@ async fn each_step_costs_its_round_trips_and_no_more() {
     assert_eq!(released.expect("an answer"), ReleaseReply::Released);
     assert_eq!((trips, scripts), (1, 1), "a release: a swap");
 
-    let lock = claim_what("a", LONG, What::Lock);
+    let lock = claim_what("a", LONG, ClaimPurpose::Lock);
     let (trips, scripts, lock) = meter.cost_of(client.acquire("lock", &lock)).await;
     let lock = lock.expect("an answer").expect("free");
     assert_eq!((trips, scripts), (1, 1), "a manual lock that is free: a swap");

@@ -12,8 +12,8 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::store::redis::RedisStore;
 use jobs::store::{
-    Change, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply, State, Store, StoreError,
-    StoreErrorKind, Swap, SwapReply, What,
+    Change, ClaimPurpose, ClaimReply, ExtendReply, FenceChange, KeyState, Lease, ReleaseReply, Store,
+    StoreError, StoreErrorKind, Swap, SwapReply,
 };
 use jobs::testing::store::{Client, Subject};
 use redis::aio::MultiplexedConnection;
@@ -205,7 +205,7 @@ async fn a_record_of_the_old_format_is_an_error_that_names_the_format_and_no_cla
         client.claim(&bench.key, &claim("b", tick)).await.err(),
         client.claim(&bench.key, &claim_now("b", LONG)).await.err(),
         // The first question of a manual lock is the swap itself.
-        client.claim_first(&bench.key, &claim_what("b", LONG, What::Lock)).await.err(),
+        client.claim_first(&bench.key, &claim_what("b", LONG, ClaimPurpose::Lock)).await.err(),
         client.set_paused(&bench.key, true).await.err(),
         client.history(&bench.key).await.err(),
     ];
@@ -229,7 +229,7 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
 
     let error = bench.client.claim("other", &claim_now("b", LONG)).await.expect_err("the server is full");
     assert_eq!(error.kind(), StoreErrorKind::Full);
-    assert!(error.to_string().contains("maxmemory") && error.to_string().contains("more room"), "{error}");
+    assert!(error.to_string().contains("maxmemory") && error.to_string().contains("more memory"), "{error}");
     assert_eq!(raw::<Vec<String>>(&mut plain, "KEYS *other*").await, Vec::<String>::new());
 
     assert_eq!(bench.win(&claimed).await, lease);
@@ -315,16 +315,20 @@ async fn claim_succeeds_beside_thousands_of_expired_slots() {
     let ended = |number: i64| Lease {
         token: format!("crashed-{number}").into(),
         fence: number,
-        ..Lease::claimed(&claim_what("crashed", LONG, What::Slot(9_000)), Timestamp::from_micros(number), now)
+        ..Lease::claimed(
+            &claim_what("crashed", LONG, ClaimPurpose::Slot(9_000)),
+            Timestamp::from_micros(number),
+            now,
+        )
     };
     let (slots, slots_since) = ((1..=9_000).map(ended).collect(), Timestamp::from_micros(1));
-    let state = State { slots, slots_since, expires: Some(now.plus(2 * LONG)), ..State::default() };
+    let state = KeyState { slots, slots_since, expires: Some(now.plus(2 * LONG)), ..KeyState::default() };
     let change = Change { state: Some(Arc::new(state)), fence: FenceChange::Next, ..Change::default() };
     let swap = Swap { expected: None, expected_lock: None, nonce: 1, change };
     let swapped = client.store().swap("k#slots", &swap).await.unwrap();
     assert!(matches!(swapped, SwapReply::Swapped(_)), "{swapped:?}");
 
-    let won = client.claim("k", &claim_what("a", LONG, What::Slot(1))).await.unwrap().reply.decision;
+    let won = client.claim("k", &claim_what("a", LONG, ClaimPurpose::Slot(1))).await.unwrap().reply.decision;
     assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
     let held = client.store().look("k#slots").await.unwrap().state.slots.clone();
     assert_eq!(held.iter().map(|slot| &*slot.server).collect::<Vec<_>>(), ["a"]);

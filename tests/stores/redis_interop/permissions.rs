@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jobs::history::{RunOutcome, Skip, SkipRecord};
 use jobs::store::redis::RedisStore;
-use jobs::store::{Change, JobRecord, StoreError, StoreErrorKind, Swap, SwapReply, What};
+use jobs::store::{Change, ClaimPurpose, JobRecord, StoreError, StoreErrorKind, Swap, SwapReply};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
@@ -59,7 +59,7 @@ async fn whole_life(
     client.forget("k", Duration::ZERO).await?;
     let listener = client.store().listen("by-hand").await?;
     assert!(listener.is_none(), "this user may not subscribe");
-    for what in [What::Lock, What::Slot(1)] {
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Slot(1)] {
         client.acquire("by-hand", &claim_what("a", LONG, what)).await?.expect("the key is free");
     }
     assert_eq!(client.locks().await?.reply.len(), 3, "the two, and that of the other program");

@@ -20,7 +20,7 @@ async fn run(bench: &Bench, schedule: &str, known_for: Duration) -> (String, Tim
     let ask = TickClaim { known_for, schedule: schedule.into(), ..ask(tick) };
     bench.finish(&claim_with("a", LONG, ask)).await;
     let registered = bench.history().await.registered.expect("one of them");
-    (registered.schedule, registered.used)
+    (registered.schedule.to_string(), registered.used)
 }
 
 /// Nobody has won a tick with the registered schedule for so long.

@@ -12,10 +12,10 @@ use super::poll_interval::PollInterval;
 use super::wait_queue::{ReleaseSubscription, WaitQueue};
 use super::{AcquireError, AcquireOutcome, LockRequest, WaitLimit};
 use crate::fleet::Holder;
-use crate::lease::{ClaimAnswer, HeldLease, PendingClaim};
+use crate::lease::{ClaimResult, HeldLease, PendingClaim};
 use crate::locks::{LockError, LockOperation};
 use crate::server::Server;
-use crate::store::{ClaimReply, StoreError, StoreErrorKind, Verdict, record_key};
+use crate::store::{ClaimAnswer, ClaimReply, StoreError, StoreErrorKind, record_key};
 use crate::util::backoff::Backoff;
 
 /// An acquisition in progress.
@@ -103,12 +103,12 @@ impl<'a> Acquisition<'a> {
         self.backoff.reset();
         let is_cancelled = self.server.cancel_runs.is_raised();
         let reply = match asked {
-            ClaimAnswer::Won(lease) if !is_cancelled => {
+            ClaimResult::Won(lease) if !is_cancelled => {
                 self.queue.set_holder(None);
                 return NextStep::Return(Box::new(AcquireOutcome::Lock(lease)));
             }
-            ClaimAnswer::Won(lease) | ClaimAnswer::TooLate(lease) => return self.give_up(lease),
-            ClaimAnswer::Refused(Verdict { decision, .. }, _) => decision,
+            ClaimResult::Won(lease) | ClaimResult::TooLate(lease) => return self.give_up(lease),
+            ClaimResult::Refused(ClaimAnswer { decision, .. }, _) => decision,
         };
         match reply {
             ClaimReply::Held(holder) => {
@@ -153,7 +153,7 @@ impl<'a> Acquisition<'a> {
     }
 
     fn failed(&mut self, error: StoreError) -> NextStep {
-        if self.limit.is_over() || self.subscription.is_none() || !error.kind().may_pass_soon() {
+        if self.limit.is_over() || self.subscription.is_none() || !error.kind().is_retryable() {
             return NextStep::Fail(LockError::store(LockOperation::Acquire, &self.request.key, error));
         }
         NextStep::RetryAt(Instant::now() + self.backoff.next())

@@ -17,7 +17,7 @@ use crate::Timestamp;
 use crate::fleet::Holder;
 use crate::lease::{HeldLease, PendingClaim};
 use crate::server::{FailOnPanic, Server};
-use crate::store::{Claim, StoreError, StoreErrorKind, What};
+use crate::store::{Claim, ClaimPurpose, StoreError, StoreErrorKind};
 use crate::util::token::token;
 use acquisition::Acquisition;
 use wait_queue::WaitQueue;
@@ -37,7 +37,7 @@ pub(crate) struct LockRequest {
     /// `None` waits without a limit.
     pub(crate) wait: Option<Duration>,
     pub(crate) keep_alive: bool,
-    pub(crate) what: What,
+    pub(crate) what: ClaimPurpose,
     pub(crate) released_by: ReleasedBy,
 }
 
@@ -135,7 +135,7 @@ impl LockRequest {
         let limit = WaitLimit::new(*wait);
         // Each candidate asks by itself, because it reports who leads.
         let ticket = match self.what {
-            What::Leader => None,
+            ClaimPurpose::Leader => None,
             _ => Some(server.wait_queues.ticket(key, self.what.kind())),
         };
         let own_queue = Arc::<WaitQueue>::default();

@@ -7,7 +7,7 @@ use singleton_jobs_policy::{LockDuration, check_key};
 use super::default_server::{self, WeakServer};
 use super::{LockRequest, ReleasedBy};
 use crate::locks::LockError;
-use crate::store::What;
+use crate::store::ClaimPurpose;
 use crate::util::duration::IntoDuration;
 
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
@@ -38,7 +38,11 @@ impl LockOptions {
     }
 
     /// Checks the options, and finds the server.
-    pub(crate) fn request(&self, what: What, released_by: ReleasedBy) -> Result<LockRequest, LockError> {
+    pub(crate) fn request(
+        &self,
+        what: ClaimPurpose,
+        released_by: ReleasedBy,
+    ) -> Result<LockRequest, LockError> {
         check_key(&self.key).map_err(|problem| invalid(format!("invalid key {:?}: {problem}", self.key)))?;
         let ttl = check_duration(LockDuration::Ttl, self.ttl.clone())?;
         let wait = self.wait.clone().map(|wait| parsed(LockDuration::Wait, wait)).transpose()?;

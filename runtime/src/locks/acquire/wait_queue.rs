@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::Mutex as FairMutex;
 use tokio::time::Instant;
 
-use crate::fleet::{Holder, Kind};
-use crate::store::Listener;
+use crate::fleet::{Holder, LeaseKind};
+use crate::store::Subscription;
 use crate::util::lock;
 use crate::util::watched::WatchedNumber;
 
@@ -36,7 +36,7 @@ pub(crate) struct WaitQueue {
 
 /// The store's notifications that the key was released.
 pub(crate) struct ReleaseSubscription {
-    pub(crate) listener: Option<Listener>,
+    pub(crate) listener: Option<Subscription>,
     /// When the store was last asked to notify.
     pub(crate) since: Instant,
     /// The store cannot notify, and is not asked again.
@@ -60,7 +60,7 @@ impl ReleaseSubscription {
     /// Resolves when the store reports that the key may be free.
     pub(crate) async fn notified(&mut self) {
         if let Some(listener) = &mut self.listener
-            && listener.freed().await
+            && listener.notified().await
         {
             return;
         }
@@ -82,21 +82,21 @@ impl WaitQueue {
 }
 
 impl QueueId {
-    fn new(key: &str, kind: Kind) -> Self {
-        Self { key: key.to_owned(), is_for_slots: matches!(kind, Kind::Slot { .. }) }
+    fn new(key: &str, kind: LeaseKind) -> Self {
+        Self { key: key.to_owned(), is_for_slots: matches!(kind, LeaseKind::Slot { .. }) }
     }
 }
 
 impl WaitQueues {
     /// Finds or creates the queue. It exists as long as one of its tickets.
-    pub(crate) fn ticket(&self, key: &str, kind: Kind) -> Ticket<'_> {
+    pub(crate) fn ticket(&self, key: &str, kind: LeaseKind) -> Ticket<'_> {
         let id = QueueId::new(key, kind);
         let queue = lock(&self.0).entry(id.clone()).or_default().clone();
         Ticket { queues: self, id, queue }
     }
 
     /// Wakes the first caller, because this server released the lock or slot.
-    pub(crate) fn wake(&self, key: &str, kind: Kind) {
+    pub(crate) fn wake(&self, key: &str, kind: LeaseKind) {
         if let Some(queue) = lock(&self.0).get(&QueueId::new(key, kind)) {
             queue.releases.count_up();
         }

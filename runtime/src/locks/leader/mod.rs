@@ -5,7 +5,7 @@ use super::acquire::ReleasedBy;
 use super::acquire::default_server::WeakServer;
 use super::acquire::options::LockOptions;
 use super::run_locked::run_while_held;
-use crate::store::What;
+use crate::store::ClaimPurpose;
 use crate::util::duration::IntoDuration;
 use candidate::Candidate;
 use leadership::Leadership;
@@ -53,7 +53,7 @@ impl Leader {
 
     /// Makes this process a candidate, in the background and on the server's own thread, until the candidate is dropped.
     pub fn campaign(self) -> Result<Candidate, LockError> {
-        Ok(Candidate::start(self.options.request(What::Leader, ReleasedBy::Caller)?))
+        Ok(Candidate::start(self.options.request(ClaimPurpose::Leader, ReleasedBy::Caller)?))
     }
 
     /// Makes this process a candidate, and runs the work on this task while this process leads.

@@ -13,7 +13,7 @@ use super::once::{Once, OnceError, OnceOutcome};
 use super::run_locked::acquire_and_run;
 use crate::Timestamp;
 use crate::fleet::Holder;
-use crate::store::What;
+use crate::store::ClaimPurpose;
 use key::KeyBuilder;
 
 pub(crate) mod key;
@@ -156,7 +156,7 @@ pub fn call<T>(
 ) -> impl Future<Output = Result<T, NotRun>> {
     let body = Box::pin(body);
     async move {
-        let request = arguments.options()?.request(What::Lock, ReleasedBy::Crate)?;
+        let request = arguments.options()?.request(ClaimPurpose::Lock, ReleasedBy::Crate)?;
         Ok(acquire_and_run(request, |_| body).await?)
     }
 }

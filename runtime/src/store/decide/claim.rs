@@ -1,63 +1,63 @@
-//! Who becomes the holder of a key.
+//! Decides claims.
 
 use std::time::Duration;
 
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
 use super::super::{
-    Claim, ClaimReply, Ending, FenceChange, JobRecord, Lease, LockChange, Look, Mark, Registered,
-    RequestAnswer, Requested, RunOutcome, Skip, SkipRecord, Started, Taken, TickClaim, Unfinished, Verdict,
-    What, Won,
+    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, FenceChange, JobRecord, Lease, LockChange, Look,
+    RegisteredSchedule, RequestAnswer, RunOutcome, RunRequest, Skip, SkipRecord, StartedTick, Taken,
+    TickClaim, TickMark, UnfinishedTick, WonClaim,
 };
-use super::draft::Draft;
+use super::transition::Transition;
 use super::{Decision, expiry, slots};
 
-/// A schedule with which no tick was won for so long is followed by no server.
+/// A schedule with which no tick was won for this time is no longer followed by any server.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// So many successful runs show how long one usually takes.
+/// Number of successful runs from which a usual duration is derived.
 const ENOUGH_RUNS: u64 = 3;
 
-/// A server claims the key. The order of the steps is the contract.
+/// Decides a claim. The order of the checks is part of the contract.
 ///
-/// The fence of a lease that is won is the store's to compute: the caller takes it from the answer to the swap.
-pub fn claim(look: &Look, claim: &Claim) -> Decision<Verdict> {
-    let mut draft = Draft::new(look);
-    if let What::Slot(of) = claim.what {
-        return slots::claim(draft, claim, of);
+/// The store computes the fence of a lease that is won: the caller takes it from the answer to the swap.
+pub fn claim(look: &Look, claim: &Claim) -> Decision<ClaimAnswer> {
+    let mut transition = Transition::new(look);
+    if let ClaimPurpose::Slot(of) = claim.what {
+        return slots::claim(transition, claim, of);
     }
-    if let Some(wait) = draft.not_due_for(claim) {
-        return draft.finish(ClaimReply::Early(wait).into());
+    if let Some(wait) = transition.not_due_for(claim) {
+        return transition.finish(ClaimReply::Early(wait).into());
     }
     let mut other_schedule = None;
     let decision = match &claim.what {
-        _ if draft.claimant.as_ref().is_some_and(|own| own.token == claim.token) => {
-            draft.claimed_again(claim)
+        _ if transition.claimant.as_ref().is_some_and(|own| own.token == claim.token) => {
+            transition.claimed_again(claim)
         }
-        What::Tick(ask) => {
-            other_schedule = draft.register(claim, ask);
-            draft.decide_tick(claim, ask)
+        ClaimPurpose::Tick(ask) => {
+            other_schedule = transition.register(claim, ask);
+            transition.decide_tick(claim, ask)
         }
-        What::Requested(id) => draft.claim_requested(claim, id),
-        _ => draft.claim_now(claim),
+        ClaimPurpose::Requested(id) => transition.claim_requested(claim, id),
+        _ => transition.claim_now(claim),
     };
     let unfinished = match (&claim.what, &decision) {
         (_, ClaimReply::Won(_)) => None,
-        (What::Tick(ask), _) => draft.unfinished(ask.takeovers),
+        (ClaimPurpose::Tick(ask), _) => transition.unfinished(ask.takeovers),
         _ => None,
     };
-    draft.finish(Verdict { decision, unfinished, other_schedule })
+    transition.finish(ClaimAnswer { decision, unfinished, other_schedule })
 }
 
-impl Draft<'_> {
-    /// How long until the tick is due, also if it was claimed before the clock went back.
+impl Transition<'_> {
+    /// Returns the time until the tick is due, even if it was claimed before the clock went back.
     fn not_due_for(&self, claim: &Claim) -> Option<Duration> {
-        let What::Tick(ask) = &claim.what else { return None };
+        let ClaimPurpose::Tick(ask) = &claim.what else { return None };
         let due = ask.tick.plus(ask.delay);
         (due > self.now).then(|| due.since(self.now))
     }
 
-    /// A tick that is due, by a claim that is new.
+    /// Decides a new claim of a tick that is due.
     fn decide_tick(&mut self, claim: &Claim, ask: &TickClaim) -> ClaimReply {
         if let Some(attempt) = self.attempts_to_take_over(ask) {
             return self.win(claim, Some(ask), attempt + 1, None);
@@ -66,11 +66,12 @@ impl Draft<'_> {
             return decided;
         }
         if ask.only_takes_over {
-            // The store has lost it: it must not begin anew.
+            // The store has lost the tick: it must not be started again.
             return ClaimReply::Late(self.now.since(ask.tick.plus(ask.delay)));
         }
-        let counts =
-            |registered: &&Registered| *registered.schedule == *ask.schedule && registered.at < ask.tick;
+        let counts = |registered: &&RegisteredSchedule| {
+            registered.schedule == ask.schedule && registered.at < ask.tick
+        };
         let registered = self.registered.as_ref().filter(counts);
         let runs_since = registered.and_then(|registered| registered.runs_missed_since);
         let runs_if_missed =
@@ -86,12 +87,12 @@ impl Draft<'_> {
         let due = ask.tick.plus(ask.delay);
         let in_time = due.plus(ask.grace);
         let late = self.now > in_time;
-        // Only what the store itself remembers shows that no server ran it meanwhile: after a wipe it shows nothing.
+        // Only a registration in the store proves that no server ran the tick: after a wipe there is none.
         if late && !runs_if_missed {
             return ClaimReply::Late(self.now.since(due));
         }
         if let Some(holder) = self.key_holder() {
-            // A missed tick waits for its one chance.
+            // A missed tick is not skipped: it is run once, later.
             if ask.overlap == Overlap::Skip && !late {
                 self.skip(claim, ask, Skip::Held);
             }
@@ -100,7 +101,7 @@ impl Draft<'_> {
         self.win(claim, Some(ask), 1, (!late).then_some(in_time))
     }
 
-    /// A run that another server requested. The first claim answers the request, in the same step.
+    /// Decides the claim of a requested run. The first claim answers the request, in the same swap.
     fn claim_requested(&mut self, claim: &Claim, id: &str) -> ClaimReply {
         if self.open_request().is_none_or(|request| request.id != id) {
             return ClaimReply::NotRequested;
@@ -117,17 +118,17 @@ impl Draft<'_> {
         reply
     }
 
-    /// For no tick: only a holder is in the way; of work that is done once also the mark that it was done.
+    /// Decides a claim without a tick: refused only if the key is held, or the work is marked as done.
     fn claim_now(&mut self, claim: &Claim) -> ClaimReply {
         match (self.done.filter(|done| done.until > self.now), self.key_holder()) {
-            (Some(done), _) if matches!(claim.what, What::Once) => ClaimReply::Done(done.at),
+            (Some(done), _) if matches!(claim.what, ClaimPurpose::Once) => ClaimReply::Done(done.at),
             (_, Some(holder)) => ClaimReply::Held(holder),
             (_, None) => self.win(claim, None, 1, None),
         }
     }
 
-    /// The claimant repeats its claim because an answer was lost. Only a swap confirms that it still holds the key: a look
-    /// may come from a primary that has been demoted, or show a write that is not durable yet.
+    /// Decides a repeated claim, whose first answer was lost. Only a swap confirms that it still holds the key: a look may come
+    /// from a primary that has been demoted, or show a write that is not durable yet.
     fn claimed_again(&mut self, claim: &Claim) -> ClaimReply {
         match self.held_lease() {
             Some(lease) if self.foreign_lock().is_none() => {
@@ -150,7 +151,7 @@ impl Draft<'_> {
     pub(super) fn won(&self, lease: Lease) -> ClaimReply {
         let missed = lease.tick.map(|_| self.missed.clone()).unwrap_or_default();
         let usual = self.stats.mean().filter(|_| self.stats.successes >= ENOUGH_RUNS);
-        ClaimReply::Won(Won { lease, missed, usual })
+        ClaimReply::Won(WonClaim { lease, missed, usual })
     }
 
     fn win(
@@ -187,12 +188,12 @@ impl Draft<'_> {
         }
         let raises = self.mark.as_ref().is_none_or(|mark| mark.tick <= tick);
         let state = self.edit();
-        state.started = Some(Started { tick, attempt, finished: false, takeovers });
+        state.started = Some(StartedTick { tick, attempt, finished: false, takeovers });
         if raises {
-            state.mark = Some(Mark { tick, skip: None, server: claim.server.clone(), at: now });
+            state.mark = Some(TickMark { tick, skip: None, server: claim.server.clone(), at: now });
         }
         if let Some(registered) = &mut state.registered
-            && *registered.schedule == *ask.schedule
+            && registered.schedule == ask.schedule
         {
             registered.used = now;
         }
@@ -203,7 +204,7 @@ impl Draft<'_> {
         let (at, tick) = (self.now, ask.tick);
         self.decide_up_to(ask);
         let state = self.edit();
-        state.mark = Some(Mark { tick, skip: Some(reason), server: claim.server.clone(), at });
+        state.mark = Some(TickMark { tick, skip: Some(reason), server: claim.server.clone(), at });
         state.expires = None;
         let server = claim.server.to_string();
         self.change.records.push(JobRecord::Skip(SkipRecord { tick, reason, server, at }));
@@ -211,7 +212,7 @@ impl Draft<'_> {
         self.limit_to(claim.ttl, None);
     }
 
-    /// The tick is decided. Those between the mark and this one were missed, if the schedule has any.
+    /// Records that the tick is decided, and that the ticks between the mark and this one were missed.
     fn decide_up_to(&mut self, ask: &TickClaim) {
         let claimable_until = Some(ask.tick.plus(ask.delay).plus(ask.grace)).max(self.claimable_until);
         self.edit().claimable_until = claimable_until;
@@ -222,22 +223,22 @@ impl Draft<'_> {
         }
     }
 
-    /// How many servers have started this tick, if it is unfinished and free for another.
+    /// Returns the number of servers that have started this tick, if it is unfinished and may be taken over now.
     fn attempts_to_take_over(&self, ask: &TickClaim) -> Option<u32> {
         let unfinished = self.unfinished(ask.takeovers).filter(|unfinished| unfinished.tick == ask.tick)?;
         let free = unfinished.remaining == Some(Duration::ZERO);
         self.started.filter(|_| free).map(|started| started.attempt)
     }
 
-    /// The last started tick, if it may have to be taken over, by the policy that it was started under. A pause only
+    /// Returns the last started tick, if it may have to be taken over by the policy under which it was started. A pause only
     /// delays that.
-    fn unfinished(&self, takeovers: u32) -> Option<Unfinished> {
+    fn unfinished(&self, takeovers: u32) -> Option<UnfinishedTick> {
         let may_be_taken_over =
-            |started: &Started| !started.finished && started.attempt <= takeovers.min(started.takeovers);
+            |started: &StartedTick| !started.finished && started.attempt <= takeovers.min(started.takeovers);
         let started = self.started.filter(may_be_taken_over)?;
         let remaining = self.key_holder().map_or(Some(Duration::ZERO), |holder| holder.remaining);
         let remaining = remaining.filter(|_| !self.paused);
-        (started.tick <= self.now).then_some(Unfinished { tick: started.tick, remaining })
+        (started.tick <= self.now).then_some(UnfinishedTick { tick: started.tick, remaining })
     }
 
     /// The reply for a tick at or below the mark.
@@ -263,20 +264,20 @@ impl Draft<'_> {
     /// Remembers the schedule of the newest server, and returns one that differs from the asking server's.
     ///
     /// While old and new servers run side by side the old ones change nothing.
-    fn register(&mut self, claim: &Claim, ask: &TickClaim) -> Option<Registered> {
+    fn register(&mut self, claim: &Claim, ask: &TickClaim) -> Option<RegisteredSchedule> {
         let now = self.now;
         let begun = now.minus(ask.known_for);
         let runs_missed_since = (ask.missed == Missed::RunOnce).then_some(now);
-        // If the clock has gone back, no tick may count as unknown for it, and no server as old.
-        let known = self.registered.as_ref().map(|known| Registered {
+        // A clock that has gone back must not make ticks unknown, or servers old.
+        let known = self.registered.as_ref().map(|known| RegisteredSchedule {
             at: known.at.min(now),
             begun: known.begun.min(now),
             used: known.used.min(now),
             ..known.clone()
         });
-        let is_newer = |known: &Registered| begun > known.begun || known.used.plus(ABANDONED) < now;
+        let is_newer = |known: &RegisteredSchedule| begun > known.begun || known.used.plus(ABANDONED) < now;
         let (registered, other) = match known {
-            Some(mut known) if *known.schedule == *ask.schedule => {
+            Some(mut known) if known.schedule == ask.schedule => {
                 if is_newer(&known) && runs_missed_since.is_some() != known.runs_missed_since.is_some() {
                     (known.runs_missed_since, known.begun) = (runs_missed_since, begun);
                 }
@@ -285,8 +286,8 @@ impl Draft<'_> {
             Some(known) if !is_newer(&known) => return Some(known),
             other => {
                 self.close_registration();
-                let (schedule, server) = (ask.schedule.to_string(), claim.server.to_string());
-                (Registered { schedule, at: now, server, begun, used: now, runs_missed_since }, other)
+                let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
+                (RegisteredSchedule { schedule, at: now, server, begun, used: now, runs_missed_since }, other)
             }
         };
         if self.registered.as_ref() != Some(&registered) {
@@ -299,7 +300,7 @@ impl Draft<'_> {
     }
 
     /// The request for a manual run that no server has answered yet.
-    pub(super) fn open_request(&self) -> Option<&Requested> {
+    pub(super) fn open_request(&self) -> Option<&RunRequest> {
         self.request.as_ref().filter(|request| request.answer.is_none() && request.until > self.now)
     }
 }

@@ -1,45 +1,48 @@
-//! What a look shows to people.
+//! The history and the holders of a key, for people.
 
-use super::super::{CurrentRun, Ending, HeldLock, History, JobRecords, Kind, Lease, Look, RunOutcome};
-use super::draft::Draft;
+use super::super::{CurrentRun, Ending, HeldLock, History, JobRecords, Lease, LeaseKind, Look, RunOutcome};
+use super::transition::Transition;
 
-/// What is known of a job, from a look and the records that were read after it. A run whose lease is over without a word
-/// has crashed, though no server has recorded it yet.
+/// Returns the history of a job, from a look and the records that were read after it. A run whose lease has expired without
+/// a release has crashed, even if no server has recorded that yet.
 pub fn history(look: &Look, records: JobRecords) -> History {
-    let mut draft = Draft::new(look);
+    let mut transition = Transition::new(look);
     let JobRecords { mut runs, skips } = records;
-    let mut current = draft.newest().filter(|run| run.kind == Kind::Run && !draft.released);
-    if let Some(crashed) = current.take_if(|run| run.until <= draft.now)
+    let mut current = transition.newest().filter(|run| run.kind == LeaseKind::Run && !transition.released);
+    if let Some(crashed) = current.take_if(|run| run.until <= transition.now)
         && runs.iter().all(|run| run.fence != crashed.fence)
     {
-        runs.insert(0, draft.count(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, 0)));
+        runs.insert(0, transition.count(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, 0)));
     }
     History {
         current: current.map(CurrentRun::of),
         runs,
         skips,
-        stats: draft.stats,
-        paused: draft.paused,
-        registered: draft.registered.clone(),
-        request: draft.request.clone(),
+        stats: transition.stats,
+        paused: transition.paused,
+        registered: transition.registered.clone(),
+        request: transition.request.clone(),
     }
 }
 
-/// Who holds the key, or slots of it.
+/// Returns the leases that hold the key or slots of it.
 pub fn held(look: &Look, key: &str) -> Vec<HeldLock> {
-    let draft = Draft::new(look);
-    let (now, key) = (draft.now, key.to_owned());
+    let transition = Transition::new(look);
+    let (now, key) = (transition.now, key.to_owned());
     let held = |lease: &Lease| HeldLock {
         key: key.clone(),
         kind: Some(lease.kind),
         fence: Some(lease.fence),
         holder: lease.holder(now),
     };
-    let lock = match draft.held_lease() {
+    let lock = match transition.held_lease() {
         Some(ours) => Some(held(&ours)),
-        None => {
-            draft.key_holder().map(|holder| HeldLock { key: key.clone(), kind: None, fence: None, holder })
-        }
+        None => transition.key_holder().map(|holder| HeldLock {
+            key: key.clone(),
+            kind: None,
+            fence: None,
+            holder,
+        }),
     };
-    lock.into_iter().chain(draft.held_slots(now).map(held)).collect()
+    lock.into_iter().chain(transition.held_slots(now).map(held)).collect()
 }

@@ -1,44 +1,44 @@
-//! Extending and ending a lease.
+//! Decides extensions and releases.
 
 use std::time::Duration;
 
 use singleton_jobs_policy::Timestamp;
 
 use super::super::{
-    Ending, ExtendReply, FenceChange, Kind, Lease, LockChange, Look, ReleaseReply, RequestAnswer, RunOutcome,
-    Started,
+    Ending, ExtendReply, FenceChange, Lease, LeaseKind, LockChange, Look, ReleaseReply, RequestAnswer,
+    RunOutcome, StartedTick,
 };
-use super::draft::Draft;
+use super::transition::Transition;
 use super::{Decision, UNKNOWN_FENCE, expiry, slots};
 
-/// The holder asks for more time.
+/// Decides the extension of a lease.
 pub fn extend(look: &Look, lease: &Lease) -> Decision<ExtendReply> {
-    let mut draft = Draft::new(look);
-    if let Kind::Slot { of } = lease.kind {
-        return slots::extend(draft, lease, of);
+    let mut transition = Transition::new(look);
+    if let LeaseKind::Slot { of } = lease.kind {
+        return slots::extend(transition, lease, of);
     }
-    let reply = draft.extend(lease);
-    draft.finish(reply)
+    let reply = transition.extend(lease);
+    transition.finish(reply)
 }
 
-/// The holder ends its lease. One record per lease, however often this is sent.
+/// Decides the release of a lease. A lease has one record, however often it is released.
 pub fn release(look: &Look, lease: &Lease, end: &Ending) -> Decision<ReleaseReply> {
-    let mut draft = Draft::new(look);
-    if let Kind::Slot { .. } = lease.kind {
-        return slots::release(draft, lease);
+    let mut transition = Transition::new(look);
+    if let LeaseKind::Slot { .. } = lease.kind {
+        return slots::release(transition, lease);
     }
-    draft.change.notify = true;
-    if draft.lock.is_some_and(|lock| lock.token == lease.token) {
-        draft.change.lock = LockChange::Delete;
+    transition.change.notify = true;
+    if transition.lock.is_some_and(|lock| lock.token == lease.token) {
+        transition.change.lock = LockChange::Delete;
     }
-    if draft.is_newest(lease) {
-        return draft.release_newest(lease, end);
+    if transition.is_newest(lease) {
+        return transition.release_newest(lease, end);
     }
-    let reply = draft.release_unknown(lease, end);
-    draft.finish(reply)
+    let reply = transition.release_unknown(lease, end);
+    transition.finish(reply)
 }
 
-impl Draft<'_> {
+impl Transition<'_> {
     /// Whether the lease is the newest one in the record, ended or not.
     fn is_newest(&self, lease: &Lease) -> bool {
         let known = [self.fence, UNKNOWN_FENCE].contains(&lease.fence);
@@ -80,7 +80,7 @@ impl Draft<'_> {
         reply
     }
 
-    /// An extension counts only while the lease it extends lasts.
+    /// Limits the swap of an extension to the life of the lease.
     pub(super) fn limit_extension(&mut self, last: Timestamp) {
         self.change.not_before = Some(self.now);
         self.change.not_after = Some(last.minus(Duration::from_micros(1)));
@@ -117,22 +117,22 @@ impl Draft<'_> {
             && let Some(request) = &mut self.edit().request
             && Some(request.id.as_str()) == run.request.as_deref()
         {
-            // It waits again.
+            // The request is open again.
             request.answer.take_if(|answer| matches!(answer, RequestAnswer::Started { .. }));
         }
         self.record_run(&run, self.now, end);
     }
 
-    /// The store does not know the lease any more, or has given the key to another one since.
+    /// Decides the release of a lease that the store has lost, or that has a successor.
     fn release_unknown(&mut self, lease: &Lease, end: &Ending) -> ReleaseReply {
         let lost_by_the_store = lease.fence > self.fence;
-        if lost_by_the_store && lease.kind == Kind::Run {
+        if lost_by_the_store && lease.kind == LeaseKind::Run {
             self.restore(lease, lease.until);
             self.end_newest(end);
             return ReleaseReply::Restored;
         }
         if lost_by_the_store && end.done_for.is_some() && self.key_holder().is_none() {
-            // The work was done, and no other server is at it.
+            // The work was done, and no other server is doing it.
             self.mark_done(end);
             return ReleaseReply::Restored;
         }
@@ -143,23 +143,23 @@ impl Draft<'_> {
         ReleaseReply::NotHeld
     }
 
-    /// Puts back a lease that is newer than anything in the record: the store lost writes.
+    /// Restores a lease that is newer than the record: the store lost writes.
     fn restore(&mut self, lease: &Lease, until: Timestamp) {
         self.outlive(lease.kind, lease.ttl);
         self.raise_mark(lease);
         self.fence = lease.fence;
         self.change.fence = FenceChange::AtLeast(lease.fence);
         if let Some(tick) = lease.tick {
-            // What the store still knows of the tick counts: another attempt may have finished it meanwhile.
+            // The store's state of the tick has precedence: another attempt may have finished it meanwhile.
             let known = self.started_at(tick);
             let takeovers = known.map_or(lease.takeovers, |known| known.takeovers);
             let finished = known.is_some_and(|known| known.finished);
-            self.edit().started = Some(Started { tick, attempt: lease.attempt, finished, takeovers });
+            self.edit().started = Some(StartedTick { tick, attempt: lease.attempt, finished, takeovers });
         }
         self.grant(Lease { until, ..lease.clone() });
     }
 
-    /// The holder has reported the missed ticks before this instant.
+    /// Removes the gaps of missed ticks that the holder has reported.
     fn forget_reported(&mut self, lease: &Lease) {
         if let Some(reported) = lease.reported
             && self.missed.iter().any(|gap| gap.before <= reported)

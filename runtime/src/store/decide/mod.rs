@@ -11,7 +11,6 @@ use singleton_jobs_policy::Timestamp;
 use super::Change;
 
 mod claim;
-mod draft;
 mod history;
 mod lease;
 pub(crate) mod messages;
@@ -19,17 +18,18 @@ mod operate;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod transition;
 
 pub use claim::claim;
 pub use history::{held, history};
 pub use lease::{extend, release};
 pub use operate::{break_lock, cancel, forget, request, reset, set_paused};
 
-/// The fence of a lease before the store has computed it; also in the release of a claim whose answer never came: whatever it
-/// won, if anything, is given back.
+/// The fence of a lease before the store has computed it. Also in the release of a claim that was never answered: that
+/// releases what the claim won, if anything.
 pub const UNKNOWN_FENCE: i64 = 0;
 
-/// A reply, and what has to be written for it to be true.
+/// A reply, and the change that makes it true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision<T> {
     /// The reply to the message.
@@ -38,7 +38,7 @@ pub struct Decision<T> {
     pub change: Option<Change>,
 }
 
-/// The end of a lease: whole milliseconds, rounded up, because Redis expires a key by them.
+/// Returns the expiry of a lease in whole milliseconds, rounded up, as Redis expires keys.
 fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
     let micros = now.plus(ttl).as_micros();
     Timestamp::from_micros(micros.saturating_add(999).div_euclid(1000).saturating_mul(1000))

@@ -1,4 +1,4 @@
-//! What operators do to a key.
+//! Decides what operators ask for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,22 @@ use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
 use super::super::{
-    CurrentRun, Ending, Forgotten, HeldLock, Kind, Lease, Lock, LockChange, Look, Requested, RunOutcome,
+    CurrentRun, Ending, Forgotten, HeldLock, Lease, LeaseKind, LockChange, Look, RunOutcome, RunRequest,
+    SharedLock,
 };
-use super::draft::Draft;
+use super::transition::Transition;
 use super::{Decision, history::held};
 
-/// Pauses the job, or resumes it. A tick of a pause is skipped by the claim that finds it; those for which no server asked are
-/// missed, and reported by the next winner. None of them runs after the resumption.
+/// Pauses or resumes a job. Claims skip the ticks of a pause. Ticks that no server claimed are missed, and the next winner
+/// reports them. None of them runs after the resumption.
 pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
-    let mut draft = Draft::new(look);
-    if draft.paused != paused {
-        let now = draft.now;
+    let mut transition = Transition::new(look);
+    if transition.paused != paused {
+        let now = transition.now;
         if !paused {
-            draft.close_registration();
+            transition.close_registration();
         }
-        let state = draft.edit();
+        let state = transition.edit();
         state.paused = paused;
         if paused {
             state.expires = None;
@@ -29,67 +30,67 @@ pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
             registered.at = now;
         }
     }
-    draft.finish(())
+    transition.finish(())
 }
 
-/// Takes back a mark that lies in the future: ticks up to now stay decided, later ones become free.
+/// Lowers a mark that is in the future to now: later ticks become free.
 pub fn reset(look: &Look) -> Decision<()> {
-    let mut draft = Draft::new(look);
-    let (now, fence) = (draft.now, draft.fence);
-    if draft.mark.as_ref().is_some_and(|mark| mark.tick > now) {
-        let state = draft.edit();
+    let mut transition = Transition::new(look);
+    let (now, fence) = (transition.now, transition.fence);
+    if transition.mark.as_ref().is_some_and(|mark| mark.tick > now) {
+        let state = transition.edit();
         if let Some(mark) = &mut state.mark {
             mark.tick = now;
         }
-        // The end of a run that is in progress must not raise it again.
+        // The release of a run in progress must not raise it again.
         state.reset_fence = Some(fence);
     }
-    draft.finish(())
+    transition.finish(())
 }
 
-/// Removes a job that no server schedules any more.
+/// Removes the record of a job that no server schedules any more.
 ///
-/// Without its mark a server that comes late would run a tick again, so the job must have been unused for `quiet`, and the
-/// grace of every tick up to the mark be over. Without its fence the next one is the time, so the time must be past it.
+/// Without the mark a late server would run a tick again, so the job must have been unused for `quiet`, and the grace of
+/// every tick up to the mark must be over. Without the fence the next one is the clock, so the clock must be past it.
 pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
-    let draft = Draft::new(look);
-    let slot = || draft.held_slots(draft.now).next().map(|slot| slot.holder(draft.now));
-    if let Some(holder) = draft.key_holder().or_else(slot) {
-        return draft.finish(Forgotten::Held(holder));
+    let transition = Transition::new(look);
+    let slot = || transition.held_slots(transition.now).next().map(|slot| slot.holder(transition.now));
+    if let Some(holder) = transition.key_holder().or_else(slot) {
+        return transition.finish(Forgotten::Held(holder));
     }
-    if draft.paused {
-        return draft.finish(Forgotten::Paused);
+    if transition.paused {
+        return transition.finish(Forgotten::Paused);
     }
-    let mark = draft.mark.as_ref().map(|mark| mark.tick).unwrap_or_default();
-    let used = mark.max(Timestamp::from_micros(draft.fence));
-    // Without its record a lease that was broken could come back.
-    let was_broken = draft.broken_until.is_some_and(|until| until > draft.now);
-    let is_claimable = draft.claimable_until.is_some_and(|until| until >= draft.now);
-    if used.plus(quiet) >= draft.now || is_claimable || was_broken {
-        return draft.finish(Forgotten::TooRecent(used));
+    let mark = transition.mark.as_ref().map(|mark| mark.tick).unwrap_or_default();
+    let used = mark.max(Timestamp::from_micros(transition.fence));
+    // Without the record the holder of a broken lease could restore it.
+    let was_broken = transition.broken_until.is_some_and(|until| until > transition.now);
+    let is_claimable = transition.claimable_until.is_some_and(|until| until >= transition.now);
+    if used.plus(quiet) >= transition.now || is_claimable || was_broken {
+        return transition.finish(Forgotten::TooRecent(used));
     }
     match look.version {
-        None => draft.finish(Forgotten::Yes),
-        Some(_) => draft.finish_without_record(Forgotten::Yes),
+        None => transition.finish(Forgotten::Yes),
+        Some(_) => transition.finish_without_record(Forgotten::Yes),
     }
 }
 
-/// A server that does not have the job's function asks for a run; the reply is the request that counts now.
-pub fn request(look: &Look, id: &str, by: &str, ttl: Duration) -> Decision<Requested> {
-    let mut draft = Draft::new(look);
-    if let Some(open) = draft.open_request().cloned() {
-        return draft.finish(open);
+/// Requests a manual run, by a server that does not have the job. Returns the open request, which may be an earlier one.
+pub fn request(look: &Look, id: &str, by: &str, ttl: Duration) -> Decision<RunRequest> {
+    let mut transition = Transition::new(look);
+    if let Some(open) = transition.open_request().cloned() {
+        return transition.finish(open);
     }
     let (id, by) = (id.to_owned(), by.to_owned());
-    let counts = Requested { id, by, until: draft.now.plus(ttl), answer: None };
-    let state = draft.edit();
+    let counts = RunRequest { id, by, until: transition.now.plus(ttl), answer: None };
+    let state = transition.edit();
     state.expires = None;
     state.request = Some(counts.clone());
-    draft.finish(counts)
+    transition.finish(counts)
 }
 
-/// Frees the key, or all its slots, of the holders that the operator has seen, and not of those who came after them. They learn
-/// of it at their next extension.
+/// Breaks the leases of the key, or of its slots, that the operator has seen, but no newer ones. Their holders learn of it
+/// at their next extension.
 ///
 /// Breaking is an operator's decision: the tick of a broken run is over, and no other server takes it up.
 pub fn break_lock(
@@ -101,53 +102,53 @@ pub fn break_lock(
 ) -> Decision<Vec<HeldLock>> {
     let was_seen = |held: &HeldLock| held.fence.is_none_or(|fence| fence <= seen.fence);
     let broken: Vec<_> = held(look, key).into_iter().filter(was_seen).collect();
-    let mut draft = Draft::new(look);
-    let (now, fence) = (draft.now, draft.fence);
-    let holder = draft.held_lease();
+    let mut transition = Transition::new(look);
+    let (now, fence) = (transition.now, transition.fence);
+    let holder = transition.held_lease();
     // A look may show the lock of a newer holder beside the record of an older one.
-    let is_seen = |lock: &Lock| match &holder {
+    let is_seen = |lock: &SharedLock| match &holder {
         Some(holder) if holder.token == lock.token => fence <= seen.fence,
         _ => seen.lock.as_ref().is_some_and(|seen| seen.token == lock.token),
     };
-    if draft.lock.is_some_and(is_seen) {
-        draft.change.lock = LockChange::Delete;
+    if transition.lock.is_some_and(is_seen) {
+        transition.change.lock = LockChange::Delete;
     } else if broken.iter().all(|held| held.fence.is_none()) {
-        return draft.finish(Vec::new());
+        return transition.finish(Vec::new());
     }
-    draft.change.notify = true;
-    if draft.held_slots(now).any(|slot| slot.fence <= seen.fence) {
-        let last = draft.slots.iter().map(|slot| slot.until).max().unwrap_or(now);
-        let state = draft.edit();
+    transition.change.notify = true;
+    if transition.held_slots(now).any(|slot| slot.fence <= seen.fence) {
+        let last = transition.slots.iter().map(|slot| slot.until).max().unwrap_or(now);
+        let state = transition.edit();
         state.slots.retain(|slot| slot.fence > seen.fence);
-        // Whatever is older was not lost by the store, but broken.
+        // Older slots were not lost by the store, but broken.
         state.slots_since = Timestamp::from_micros(0);
-        draft.keep_broken(last.since(now), last);
+        transition.keep_broken(last.since(now), last);
     }
     if let Some(lease) = holder.filter(|_| fence <= seen.fence) {
-        draft.record_run(&lease, now, &Ending::of(RunOutcome::Broken, remember));
-        draft.keep_broken(lease.ttl, lease.until);
-        draft.finish_tick(lease.tick);
-        let state = draft.edit();
+        transition.record_run(&lease, now, &Ending::of(RunOutcome::Broken, remember));
+        transition.keep_broken(lease.ttl, lease.until);
+        transition.finish_tick(lease.tick);
+        let state = transition.edit();
         (state.released, state.broken_by) = (true, Some(by.clone()));
     }
-    draft.finish(broken)
+    transition.finish(broken)
 }
 
-/// Asks the server that runs the job to cancel the run that was seen, which it learns at its next extension. Its tick is over.
-/// The reply is that run, if there is one.
+/// Cancels the run that the operator has seen: its server learns of it at its next extension, and its tick is over. Returns
+/// the run, if there is one.
 pub fn cancel(look: &Look, seen: &Look, by: &Arc<str>) -> Decision<Option<CurrentRun>> {
-    let mut draft = Draft::new(look);
-    let was_seen = |run: &Lease| run.kind == Kind::Run && run.fence <= seen.fence;
-    let run = draft.held_lease().filter(was_seen);
-    if let Some(run) = run.as_ref().filter(|_| draft.cancelled_by.is_none()) {
-        draft.finish_tick(run.tick);
-        draft.edit().cancelled_by = Some(by.clone());
+    let mut transition = Transition::new(look);
+    let was_seen = |run: &Lease| run.kind == LeaseKind::Run && run.fence <= seen.fence;
+    let run = transition.held_lease().filter(was_seen);
+    if let Some(run) = run.as_ref().filter(|_| transition.cancelled_by.is_none()) {
+        transition.finish_tick(run.tick);
+        transition.edit().cancelled_by = Some(by.clone());
     }
-    draft.finish(run.map(CurrentRun::of))
+    transition.finish(run.map(CurrentRun::of))
 }
 
-impl Draft<'_> {
-    /// As long as a late extension of a broken lease could restore it, the record has to stay.
+impl Transition<'_> {
+    /// Keeps the record for as long as a late extension could restore a broken lease.
     fn keep_broken(&mut self, ttl: Duration, until: Timestamp) {
         let late = request_timeout(ttl);
         let broken_until =

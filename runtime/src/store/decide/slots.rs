@@ -1,72 +1,72 @@
 //! The slots of a semaphore: several may be held at once, each by a lease of its own.
 //!
-//! They have a record of their own, apart from that of a job or lock with the same key, and leave no run records. Every
-//! holder counts, also when the number of slots was lowered since.
+//! They have a record of their own, apart from that of a job or lock with the same key, and no run records. Every holder
+//! counts, even if the number of slots was lowered since.
 
-use super::super::{Claim, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply, Verdict};
-use super::draft::Draft;
+use super::super::{Claim, ClaimAnswer, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply};
+use super::transition::Transition;
 use super::{Decision, UNKNOWN_FENCE, expiry};
 
-/// A server claims a slot. A repeated claim that had won is confirmed, while its slot lasts.
-pub(super) fn claim(mut draft: Draft<'_>, claim: &Claim, of: u32) -> Decision<Verdict> {
-    let now = draft.now;
-    let own = draft.held_slots(now).find(|slot| slot.token == claim.token).cloned();
+/// Decides the claim of a slot. Confirms a repeated claim that had won, while its slot lasts.
+pub(super) fn claim(mut transition: Transition<'_>, claim: &Claim, of: u32) -> Decision<ClaimAnswer> {
+    let now = transition.now;
+    let own = transition.held_slots(now).find(|slot| slot.token == claim.token).cloned();
     if let Some(own) = own {
-        draft.confirm(claim, own.until);
-        let won = draft.won(own);
-        return draft.finish(won.into());
+        transition.confirm(claim, own.until);
+        let won = transition.won(own);
+        return transition.finish(won.into());
     }
-    let held = draft.held_slots(now).count();
-    let first_to_end = draft.held_slots(now).min_by_key(|slot| slot.until).map(|slot| slot.holder(now));
+    let held = transition.held_slots(now).count();
+    let first_to_end = transition.held_slots(now).min_by_key(|slot| slot.until).map(|slot| slot.holder(now));
     if let Some(first) = first_to_end.filter(|_| u32::try_from(held).is_ok_and(|held| held >= of)) {
-        return draft.finish(ClaimReply::Held(first).into());
+        return transition.finish(ClaimReply::Held(first).into());
     }
     let slot = Lease::claimed(claim, now, expiry(now, claim.ttl));
-    draft.hold_slot(slot.clone());
-    draft.limit_to(claim.ttl, None);
-    draft.change.fence = FenceChange::Next;
-    let won = draft.won(slot);
-    draft.finish(won.into())
+    transition.hold_slot(slot.clone());
+    transition.limit_to(claim.ttl, None);
+    transition.change.fence = FenceChange::Next;
+    let won = transition.won(slot);
+    transition.finish(won.into())
 }
 
-/// A holder asks for more time. A slot that the store has lost is restored, if there is room.
-pub(super) fn extend(mut draft: Draft<'_>, lease: &Lease, of: u32) -> Decision<ExtendReply> {
-    let now = draft.now;
+/// Decides the extension of a slot. Restores a slot that the store has lost, if there is room.
+pub(super) fn extend(mut transition: Transition<'_>, lease: &Lease, of: u32) -> Decision<ExtendReply> {
+    let now = transition.now;
     let ours = |slot: &&Lease| slot.token == lease.token && slot.fence == lease.fence;
-    let known_until = draft.slots.iter().find(ours).map(|slot| slot.until);
-    let lost_by_the_store = lease.fence > draft.fence || lease.since < draft.slots_since;
+    let known_until = transition.slots.iter().find(ours).map(|slot| slot.until);
+    let lost_by_the_store = lease.fence > transition.fence || lease.since < transition.slots_since;
     // The holder may know of a later expiry than a store that lost its last writes.
     let last = known_until.map_or(lease.until, |until| until.max(lease.until));
     // A slot that was held without a gap is kept, even if there are fewer by now.
     let uninterrupted = known_until.is_some_and(|until| until > now);
-    let others = draft.held_slots(now).filter(|slot| slot.token != lease.token).count();
+    let others = transition.held_slots(now).filter(|slot| slot.token != lease.token).count();
     let has_room = uninterrupted || u32::try_from(others).is_ok_and(|others| others < of);
     if last <= now || !(known_until.is_some() || lost_by_the_store) || !has_room {
-        return draft.finish(ExtendReply::Lost { broken_by: None });
+        return transition.finish(ExtendReply::Lost { broken_by: None });
     }
     let until = expiry(now, lease.ttl);
-    draft.hold_slot(Lease { until, progress: None, reported: None, ..lease.clone() });
-    draft.limit_extension(last);
-    draft.change.fence = FenceChange::AtLeast(lease.fence);
-    draft.finish(match known_until {
+    transition.hold_slot(Lease { until, progress: None, reported: None, ..lease.clone() });
+    transition.limit_extension(last);
+    transition.change.fence = FenceChange::AtLeast(lease.fence);
+    transition.finish(match known_until {
         Some(_) => ExtendReply::Kept { until, cancelled_by: None },
         None => ExtendReply::Restored(until),
     })
 }
 
-/// A holder gives its slot back.
-pub(super) fn release(mut draft: Draft<'_>, lease: &Lease) -> Decision<ReleaseReply> {
+/// Decides the release of a slot.
+pub(super) fn release(mut transition: Transition<'_>, lease: &Lease) -> Decision<ReleaseReply> {
     let ours = |slot: &Lease| slot.token == lease.token && [slot.fence, UNKNOWN_FENCE].contains(&lease.fence);
-    if !draft.slots.iter().any(ours) {
-        return draft.finish(ReleaseReply::NotHeld);
+    if !transition.slots.iter().any(ours) {
+        return transition.finish(ReleaseReply::NotHeld);
     }
-    draft.edit().slots.retain(|slot| !ours(slot));
-    draft.change.notify = true;
-    draft.finish(ReleaseReply::Released)
+    transition.edit().slots.retain(|slot| !ours(slot));
+    transition.change.notify = true;
+    transition.finish(ReleaseReply::Released)
 }
 
-impl Draft<'_> {
-    /// Puts a slot in place of what its holder had, and of those that have expired.
+impl Transition<'_> {
+    /// Adds a slot, and removes the holder's previous slot and expired ones.
     fn hold_slot(&mut self, slot: Lease) {
         let now = self.now;
         let is_new = self.slots.is_empty() && self.fence == 0;

@@ -1,5 +1,5 @@
-//! Writing files that others read at the same time, cleaning up after killed processes, and what can go wrong. Everything
-//! here blocks.
+//! Replaces files that other processes read, removes temporary files of killed processes, and classifies errors.
+//! Everything here blocks.
 
 use std::fs::{self, File, ReadDir};
 use std::io::{self, ErrorKind, Write};
@@ -13,22 +13,22 @@ use uuid::fmt::Simple;
 use crate::store::StoreErrorKind::{self, Full, Refused, Unreachable, Unreadable};
 use crate::util::lock;
 
-/// Files looked at for each write: more than a key has, so that the sweep is faster than the growth.
+/// Files checked for each write: more than a key has, so that the sweep is faster than the growth.
 const AT_A_TIME: usize = 8;
-/// No step takes this long between creating its temporary file and renaming it. A process that was stopped for so long
-/// loses its write and gets an error.
+/// Age at which a temporary file counts as abandoned. A process that was stopped for longer between creating and renaming
+/// its file gets an error.
 const ABANDONED: Duration = Duration::from_secs(60);
 /// Bounds the clean-up at start, so that a huge folder does not delay it.
 const MOST_LOOKED_AT: usize = 100_000;
 
-/// What went wrong, before the store adds the step and its location.
+/// The error of one request, before the store adds the method and its location.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct FileError {
     pub(super) kind: StoreErrorKind,
     pub(super) cause: String,
 }
 
-impl Failure {
+impl FileError {
     pub(super) fn io(verb: &str, path: &Path, error: &io::Error) -> Self {
         let kind = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Full,
@@ -40,49 +40,48 @@ impl Failure {
 
     pub(super) fn unreadable(path: &Path, why: &str) -> Self {
         let cause = format!(
-            "{} {why}; if it is damaged, move it away to start this job afresh (its last tick may then run \
-             again)",
+            "{} {why}; if it is damaged, remove it to reset this job (its last tick may then run again)",
             path.display()
         );
         Self { kind: Unreadable, cause }
     }
 }
 
-/// Replaces a file as a whole: a reader, and a process that starts after a crash, finds the old text or the new one. What
-/// must survive a power cut is flushed by [`File::sync_all`].
-pub(super) fn replace(path: &Path, text: &str, flush: fn(&File) -> io::Result<()>) -> Result<(), Failure> {
+/// Replaces a file as a whole: a reader, and a process that starts after a crash, finds the old text or the new one. A
+/// file that must survive a power cut is flushed by [`File::sync_all`].
+pub(super) fn replace(path: &Path, text: &str, flush: fn(&File) -> io::Result<()>) -> Result<(), FileError> {
     let temporary = temporary(path);
     let written = File::create_new(&temporary).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
-        // Before the rename: a file system may else keep the new name, and lose the text.
+        // Before the rename: otherwise a file system may keep the new name, and lose the text.
         flush(&file)?;
         fs::rename(&temporary, path)
     });
     written.map_err(|error| {
         let _ = fs::remove_file(&temporary);
-        Failure::io("write", path, &error)
+        FileError::io("write", path, &error)
     })
 }
 
-/// Removes a file. One that is gone already is no error.
-pub(super) fn remove(path: &Path) -> Result<(), Failure> {
+/// Removes a file, if it exists.
+pub(super) fn remove(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::io("remove", path, &error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(FileError::io("remove", path, &error)),
         _ => Ok(()),
     }
 }
 
-/// For a file that was not found: a folder that is gone must not pass for a store that knows nothing.
-pub(super) fn check_folder(folder: &Path) -> Result<(), Failure> {
-    fs::metadata(folder).map(drop).map_err(|error| Failure::io("open", folder, &error))
+/// Checks that the folder of a missing file exists: a folder that is gone must not look like an empty store.
+pub(super) fn check_folder(folder: &Path) -> Result<(), FileError> {
+    fs::metadata(folder).map(drop).map_err(|error| FileError::io("open", folder, &error))
 }
 
-/// A new name beside a file.
+/// Returns a new name in the folder of a file.
 pub(super) fn temporary(path: &Path) -> PathBuf {
     path.with_extension(format!("{}.tmp", Uuid::new_v4().simple()))
 }
 
-/// Removes abandoned temporary files. What fails is left for the next start.
+/// Removes abandoned temporary files. Ignores errors: the next start tries again.
 pub(super) fn remove_abandoned(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let now = SystemTime::now();
@@ -94,23 +93,23 @@ pub(super) fn remove_abandoned(folder: &Path) {
     }
 }
 
-/// Only names that [`temporary`] makes: the folder may hold other people's files.
+/// Whether [`temporary`] made the name: the folder may contain other files.
 fn is_temporary(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".tmp"));
     let id = name.and_then(|name| name.rsplit('.').next());
     id.is_some_and(|id| id.len() == Simple::LENGTH && Uuid::try_parse(id).is_ok())
 }
 
-/// Makes renames and removals in a folder last. Windows has no such call, and journals them.
+/// Flushes renames and removals in a folder. Windows has no such call, and journals them.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Goes round a folder, again and again, a few files at a time: each write pays for a look at a few others.
+/// Goes through a folder again and again, a few files for each write.
 #[derive(Default)]
-pub(super) struct Sweep(Mutex<Option<ReadDir>>);
+pub(super) struct FolderSweep(Mutex<Option<ReadDir>>);
 
-impl Sweep {
+impl FolderSweep {
     pub(super) fn next_files(&self, folder: &Path) -> Vec<PathBuf> {
         let mut round = lock(&self.0);
         if round.is_none() {

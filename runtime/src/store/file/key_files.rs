@@ -1,5 +1,5 @@
 //! The files of one key: its record, and the lock under which the record is replaced. Everything here blocks, but never
-//! on a lock.
+//! on the lock.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::disk::{self, Failure};
+use super::disk::{self, FileError};
 use super::name;
 use crate::Timestamp;
-use crate::store::{Record, Swap, SwapReply, UnreadableState, to_ascii_json};
+use crate::store::{Record, Swap, SwapReply, UnreadableRecord, to_ascii_json};
 
-/// What the names of the files end in: the key `a.lock` does not name the lock of `a`.
+/// Suffixes of the files. No key has a name with one of them.
 pub(super) const RECORD: &str = ".state";
 pub(super) const LOCK: &str = ".lock";
 
 pub(super) struct KeyFiles {
     folder: PathBuf,
-    /// Unknown if the files were found by their name; such a key is never swapped.
+    /// `None` if the files were found by their name; such a key is never swapped.
     pub(super) key: Option<String>,
-    /// Of the files, without a suffix.
+    /// The name of the files, without a suffix.
     name: String,
     pub(super) record: PathBuf,
     pub(super) lock: PathBuf,
@@ -31,59 +31,58 @@ impl KeyFiles {
         Self { key: Some(key.to_owned()), ..Self::named(folder, &name::encode(key)) }
     }
 
-    /// The files of this name, whose key is in the record.
+    /// Returns the files of this name, whose key is in the record.
     pub(super) fn named(folder: &Path, name: &str) -> Self {
         let [record, lock] = [RECORD, LOCK].map(|suffix| folder.join(format!("{name}{suffix}")));
         Self { folder: folder.to_owned(), key: None, name: name.to_owned(), record, lock }
     }
 
-    /// The key that the file names, and its record as a look shows it, without its run and skip records. Needs no lock: the
-    /// file is replaced, never changed.
+    /// Reads the key, and its record without run and skip records. Needs no lock: the file is replaced, never changed.
     ///
-    /// This may be a rename that is not flushed yet, and that a power cut would undo. Nothing starts because of what a look
-    /// shows: that takes a swap, which flushes.
-    pub(super) fn first_line(&self) -> Result<Option<(String, Record)>, Failure> {
+    /// The record may be in a rename that is not flushed yet, and that a power cut would undo. That is harmless: a run starts
+    /// only after a swap, which flushes.
+    pub(super) fn first_line(&self) -> Result<Option<(String, Record)>, FileError> {
         self.read(|first_line, _| Record::from_first_line(first_line))
     }
 
-    /// The whole record.
-    pub(super) fn whole(&self) -> Result<Option<Record>, Failure> {
+    /// Reads the whole record.
+    pub(super) fn whole(&self) -> Result<Option<Record>, FileError> {
         Ok(self.read(|_, text| Record::from_text(text))?.map(|(_, record)| record))
     }
 
-    /// Swaps the record under the key's lock; `None` if another process has the lock, and nothing was done.
+    /// Swaps the record under the key's lock. Returns `None`, and does nothing, if another process has the lock.
     ///
-    /// A refused swap flushes nothing, even if the write that it met was not flushed: its caller decides anew, and relies
+    /// A refused swap flushes nothing, even if the record that it read was not flushed: its caller decides anew, and relies
     /// only on a swap that was applied.
-    pub(super) fn swap(&self, swap: &Swap) -> Result<Option<SwapReply>, Failure> {
+    pub(super) fn swap(&self, swap: &Swap) -> Result<Option<SwapReply>, FileError> {
         let Some(_lock) = self.try_lock()? else { return Ok(None) };
         let mut record = self.whole()?;
-        // The clock after the lock: the time that the swap waited counts.
+        // The clock is read under the lock.
         let reply = Record::swap(&mut record, None, Timestamp::now(), swap);
         if let SwapReply::Swapped(_) = reply {
             match record {
                 Some(record) => disk::replace(&self.record, &self.to_text(&record), File::sync_all)?,
-                // The lock file stays: other processes may have it open. It is swept later.
+                // The lock file stays, since other processes may have it open. The sweep removes it later.
                 None => disk::remove(&self.record)?,
             }
-            disk::sync_folder(&self.folder).map_err(|error| Failure::io("flush", &self.folder, &error))?;
+            disk::sync_folder(&self.folder).map_err(|error| FileError::io("flush", &self.folder, &error))?;
         }
         Ok(Some(reply))
     }
 
-    /// Removes both files of a key that has expired, or that has a lock and no record; unless another process has the lock.
+    /// Removes both files of a key that has expired, or has no record, unless another process has the lock.
     ///
     /// Flushes nothing: a record that comes back after a power cut is still expired.
-    pub(super) fn remove_if_expired(&self) -> Result<(), Failure> {
+    pub(super) fn remove_if_expired(&self) -> Result<(), FileError> {
         let is_expired =
             || Ok(self.first_line()?.is_none_or(|(_, record)| record.is_expired(Timestamp::now())));
-        // Most are in use, and that takes no lock to see.
+        // Most are in use, and need no lock to be checked.
         if is_expired()?
             && let Some(_lock) = self.try_lock()?
             && is_expired()?
         {
             disk::remove(&self.record)?;
-            // A process that has opened the lock file by now finds, once it has the lock, that the file is gone.
+            // A process that has opened the lock file before finds, once it has the lock, that the file is gone.
             if cfg!(unix) {
                 disk::remove(&self.lock)?;
             }
@@ -91,35 +90,35 @@ impl KeyFiles {
         Ok(())
     }
 
-    /// `None` if another process has the lock.
-    fn try_lock(&self) -> Result<Option<KeyLock>, Failure> {
-        // Not the record file: it is replaced, and a lock on a replaced file excludes nobody.
+    /// Returns `None` if another process has the lock.
+    fn try_lock(&self) -> Result<Option<KeyLock>, FileError> {
+        // Not the record file: it is replaced, and a lock on a replaced file excludes no process.
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.lock);
-        let file = file.map_err(|error| Failure::io("open", &self.lock, &error))?;
+        let file = file.map_err(|error| FileError::io("open", &self.lock, &error))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(KeyLock(file)).filter(|lock| lock.is_at(&self.lock))),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(Failure::io("lock", &self.lock, &error)),
+            Err(TryLockError::Error(error)) => Err(FileError::io("lock", &self.lock, &error)),
         }
     }
 
     fn read(
         &self,
-        parse: impl FnOnce(&str, &str) -> Result<Record, UnreadableState>,
-    ) -> Result<Option<(String, Record)>, Failure> {
-        let unreadable = |why: &str| Failure::unreadable(&self.record, why);
+        parse: impl FnOnce(&str, &str) -> Result<Record, UnreadableRecord>,
+    ) -> Result<Option<(String, Record)>, FileError> {
+        let unreadable = |why: &str| FileError::unreadable(&self.record, why);
         let text = match fs::read_to_string(&self.record) {
             Ok(text) if text.is_empty() => return Err(unreadable("is empty")),
             Ok(text) => text,
             Err(error) => match error.kind() {
                 ErrorKind::NotFound => return disk::check_folder(&self.folder).map(|()| None),
                 ErrorKind::InvalidData => return Err(unreadable("is not text")),
-                _ => return Err(Failure::io("read", &self.record, &error)),
+                _ => return Err(FileError::io("read", &self.record, &error)),
             },
         };
         let first_line = text.lines().next().unwrap_or_default();
         let record = parse(first_line, &text).map_err(|why| unreadable(&why.to_string()))?;
-        let key = serde_json::from_str(first_line).ok().map(|Named { key }| key);
+        let key = serde_json::from_str(first_line).ok().map(|RecordKey { key }| key);
         let key = key.filter(|key| name::encode(key) == self.name);
         let key = key.ok_or_else(|| unreadable("does not name a key of this file name"))?;
         // Long keys with the same hash share their files.
@@ -129,7 +128,7 @@ impl KeyFiles {
         Ok(Some((key, record)))
     }
 
-    /// The record's text, with the key in front of what its first line says.
+    /// Returns the record's text, with the key at the beginning of its first line.
     fn to_text(&self, record: &Record) -> String {
         let text = record.to_text();
         let rest = text.strip_prefix('{').expect("a record's first line is a JSON object");
@@ -137,9 +136,9 @@ impl KeyFiles {
     }
 }
 
-/// What a record's first line says beside the record.
+/// The key in a record's first line.
 #[derive(Deserialize)]
-struct Named {
+struct RecordKey {
     key: String,
 }
 
@@ -147,8 +146,8 @@ struct Named {
 struct KeyLock(File);
 
 impl KeyLock {
-    /// Whether the file that was opened is still at this path, and was not swept before it was locked. Where that is
-    /// unknown, no lock file is removed.
+    /// Whether the file is still at this path, and was not swept before it was locked. On systems that cannot tell, no lock
+    /// file is removed.
     #[cfg(unix)]
     fn is_at(&self, path: &Path) -> bool {
         use std::os::unix::fs::MetadataExt;

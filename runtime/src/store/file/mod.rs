@@ -8,9 +8,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::disk::Failure;
+use self::disk::FileError;
 use self::folder::Folder;
-use self::queue::Queue;
+use self::queue::DiskQueues;
 use super::{
     Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
     SwapReply, Topic,
@@ -34,8 +34,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 /// A folder on a local disk that every server on this machine opens.
 ///
 /// Each key has a record file, which is replaced as a whole, and a lock file, under which it is replaced. A write that was
-/// acknowledged survives a killed process and a power cut. Notes, such as heartbeats, survive only the former; they are
-/// repeated anyway. A folder on a network share is not supported: locks and clocks differ there from machine to machine.
+/// acknowledged survives a killed process and a power cut. Notes, such as heartbeats, survive only a killed process; they
+/// are repeated anyway. A folder on a network share is not supported: locks and clocks differ between machines.
 ///
 /// A process that is stopped (`SIGSTOP`, a debugger) in the middle of a swap keeps the lock of that key. Swaps of other
 /// processes on the key then time out, with an error that names the lock file, until the process continues or is killed.
@@ -46,11 +46,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 pub struct FileStore {
     folder: Arc<Folder>,
     lock_timeout: Duration,
-    queue: Arc<Queue>,
+    queue: Arc<DiskQueues>,
 }
 
 impl FileStore {
-    /// Opens a folder, and creates it if it is missing. A namespace has keys of its own.
+    /// Opens a folder, and creates it if it is missing. Namespaces have separate keys.
     pub fn open(folder: impl Into<PathBuf>, namespace: Option<&str>) -> Result<Self, StoreError> {
         let given = folder.into();
         // A later change of the working directory must not move the store.
@@ -64,27 +64,27 @@ impl FileStore {
         Ok(store)
     }
 
-    /// Sets how long a swap waits for other processes' swaps on the same key; a second unless set.
+    /// Sets the time for which a swap waits for swaps of other processes on the same key; one second by default.
     #[must_use]
     pub fn with_lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;
         self
     }
 
-    /// The file that holds the record of a key; it appears with the first swap.
+    /// Returns the path of a key's record. The first swap creates the file.
     pub fn state_file(&self, key: &str) -> PathBuf {
         self.folder.key(key).record
     }
 
-    fn error(&self, step: &'static str, Failure { kind, cause }: Failure) -> StoreError {
+    fn error(&self, step: &'static str, FileError { kind, cause }: FileError) -> StoreError {
         StoreError::new(kind, step, self.location(), cause)
     }
 
-    /// A step that needs neither a lock nor a flush.
+    /// Runs a request that needs neither a lock nor a flush.
     fn unlocked<'a, T: Send + 'static>(
         &'a self,
         name: &'static str,
-        step: impl FnOnce(&Folder) -> Result<T, Failure> + Send + 'static,
+        step: impl FnOnce(&Folder) -> Result<T, FileError> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let room = self.queue.looks.room().await;
@@ -94,17 +94,17 @@ impl FileStore {
 
     /// Each attempt finds the lock free and does all its work on one blocking thread, or gives the thread back: the lock
     /// of a stopped process blocks no thread of the others.
-    async fn locked(&self, key: &str, swap: &Swap) -> Result<SwapReply, Failure> {
+    async fn locked(&self, key: &str, swap: &Swap) -> Result<SwapReply, FileError> {
         let (lane, lock) = (self.queue.lane_of(swap), self.folder.key(key).lock);
         let mut deadline = Instant::now() + self.lock_timeout;
         let turn = timeout(self.lock_timeout, lane.turns.take(key)).await.map_err(|_| still_locked(&lock))?;
-        // If the caller is gone, the turn lasts as long as the work.
+        // If the caller stops waiting, the mutex stays locked until the work ends.
         let work = Arc::new((key.to_owned(), swap.clone(), turn));
         let mut pause = SHORTEST_PAUSE;
         loop {
             let queued = Instant::now();
             let room = lane.room().await;
-            // A crowd on this server's disk says nothing about the lock.
+            // Time in the disk's queue does not count.
             deadline += queued.elapsed();
             let work = Arc::clone(&work);
             let attempt = move |folder: &Folder| folder.swap(&work.0, &work.1);
@@ -123,8 +123,8 @@ impl FileStore {
     async fn on_a_thread<T: Send + 'static>(
         &self,
         room: OwnedSemaphorePermit,
-        step: impl FnOnce(&Folder) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        step: impl FnOnce(&Folder) -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, FileError> {
         let folder = Arc::clone(&self.folder);
         let done = spawn_blocking(move || {
             let _room = room;
@@ -132,18 +132,18 @@ impl FileStore {
         });
         done.await.unwrap_or_else(|error| {
             let cause = format!("the step was interrupted, as when its runtime shuts down ({error})");
-            Err(Failure { kind: StoreErrorKind::Unreachable, cause })
+            Err(FileError { kind: StoreErrorKind::Unreachable, cause })
         })
     }
 }
 
-fn still_locked(lock: &Path) -> Failure {
+fn still_locked(lock: &Path) -> FileError {
     let lock = lock.display();
     let cause = format!(
         "{lock} stayed locked; a stopped or stuck process may hold it (`fuser {lock}` shows which); continue or kill that \
          process"
     );
-    Failure { kind: StoreErrorKind::TimedOut, cause }
+    FileError { kind: StoreErrorKind::TimedOut, cause }
 }
 
 impl Store for FileStore {

@@ -6,11 +6,11 @@ use std::fmt::Write;
 const LONGEST: usize = 100;
 const KEPT_OF_A_LONG_NAME: usize = 64;
 
-/// A name that is a different one for every text, even where `A` and `a` are the same file.
+/// Returns a file name that differs for every text, even where `A` and `a` are the same file.
 ///
 /// Lower-case letters and digits stay as they are, the rest is percent-encoded: `etl/Daily` becomes
-/// `etl%2f%44aily`. A long name ends in `~` and a hash; no other name contains a `~`. Fixed for ever:
-/// servers of different versions must open the same file.
+/// `etl%2f%44aily`. A long name ends in `~` and a hash; no other name contains a `~`. This never changes, so that servers of
+/// different versions open the same file.
 pub(super) fn encode(text: &str) -> String {
     let mut name = String::with_capacity(text.len());
     let escape_first = is_device(text);

@@ -1,6 +1,6 @@
 //! Notes that expire: a folder for each topic, and in it a small file for each note.
 //!
-//! Nothing here is locked or flushed: nothing is decided by notes, and what a power cut takes away is repeated.
+//! Nothing here is locked or flushed: no decision depends on notes, and notes that a power cut removes are repeated.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::disk::{self, Failure, Sweep};
+use super::disk::{self, FileError, FolderSweep};
 use super::name;
 use crate::Timestamp;
 use crate::store::{Note, Notes, Topic};
 
 const SUFFIX: &str = "json";
 
-/// Bounds the clean-up of one listing, so that what a thousand killed servers left does not delay it.
+/// Limits the clean-up of one listing, so that the notes of a thousand killed servers do not delay it.
 const MOST_REMOVED: usize = 100;
 
 /// The notes of one topic.
 pub(super) struct NoteFolder {
     pub(super) path: PathBuf,
-    sweep: Sweep,
+    sweep: FolderSweep,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,21 +35,21 @@ struct NoteFile {
 
 impl NoteFolder {
     pub(super) fn new(store: &Path, topic: Topic) -> Self {
-        Self { path: store.join(topic.as_str()), sweep: Sweep::default() }
+        Self { path: store.join(topic.as_str()), sweep: FolderSweep::default() }
     }
 
-    /// Puts a note, or removes it if `ttl` is zero; and removes a few others that have expired.
-    pub(super) fn put(&self, note: Note, ttl: Duration) -> Result<Timestamp, Failure> {
+    /// Writes a note, or removes it if `ttl` is zero. Also removes a few expired notes.
+    pub(super) fn put(&self, note: Note, ttl: Duration) -> Result<Timestamp, FileError> {
         let now = Timestamp::now();
         let path = self.path.join(format!("{}.{SUFFIX}", name::encode(&note.name)));
         if ttl.is_zero() {
             disk::remove(&path)?;
         } else {
-            // Not its parents: a store whose folder is gone must not come back empty.
+            // Without its parents: a store whose folder is gone must not come back empty.
             if let Err(error) = fs::create_dir(&self.path)
                 && error.kind() != ErrorKind::AlreadyExists
             {
-                return Err(Failure::io("create the folder", &self.path, &error));
+                return Err(FileError::io("create the folder", &self.path, &error));
             }
             let file = NoteFile { name: note.name, text: note.text, until: now.plus(ttl) };
             let json = serde_json::to_string(&file).expect("a note is plain data");
@@ -59,10 +59,10 @@ impl NoteFolder {
         Ok(now)
     }
 
-    /// The notes that have not expired, in the order of their names. Removes some of the others.
+    /// Returns the notes that have not expired, in the order of their names. Also removes some expired notes.
     ///
-    /// A file that cannot be read, as from a newer version, does not hide the others.
-    pub(super) fn list(&self) -> Result<Notes, Failure> {
+    /// Leaves out files that cannot be read, as those of a newer version.
+    pub(super) fn list(&self) -> Result<Notes, FileError> {
         let now = Timestamp::now();
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
@@ -70,7 +70,7 @@ impl NoteFolder {
                 return disk::check_folder(self.path.parent().unwrap_or(&self.path))
                     .map(|()| Notes { now, notes: Vec::new() });
             }
-            Err(error) => return Err(Failure::io("open", &self.path, &error)),
+            Err(error) => return Err(FileError::io("open", &self.path, &error)),
         };
         let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_note(path));
         let files = paths.filter_map(|path| Some((read(&path)?, path)));
@@ -83,7 +83,7 @@ impl NoteFolder {
     }
 }
 
-/// Removes a note if it has expired. If that fails, a later call does it.
+/// Removes a note if it has expired. Ignores errors: a later call tries again.
 fn remove_expired(path: &Path, now: Timestamp) {
     let is_expired = |path: &Path| read(path).is_some_and(|file| file.until <= now);
     let aside = disk::temporary(path);

@@ -1,46 +1,46 @@
-//! Which step may use the disk.
+//! Limits the requests that use the disk at the same time.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::store::{FenceChange, Swap, Turns};
+use crate::store::{FenceChange, KeyMutexes, Swap};
 
-/// Steps on the disk at once, per lane: enough for the file system to flush many with one write, and far
-/// from the limits on threads and open files.
+/// Requests of a queue at the same time: enough for the file system to flush many with one write, and far below the limits
+/// on threads and open files.
 const WIDTH: usize = 32;
 
-/// Lanes that never wait for each other: ten thousand claims at midnight must not delay a keep-alive.
+/// Queues that never wait for each other: ten thousand claims at midnight must not delay a keep-alive.
 #[derive(Default)]
-pub(super) struct Queue {
-    /// Steps without a lock and without a flush.
-    pub(super) looks: Lane,
+pub(super) struct DiskQueues {
+    /// Requests without a lock and without a flush.
+    pub(super) looks: DiskQueue,
     /// Swaps that win a key.
-    claims: Lane,
+    claims: DiskQueue,
     /// Swaps of holders and operators.
-    holders: Lane,
+    holders: DiskQueue,
 }
 
-impl Queue {
-    pub(super) fn lane_of(&self, swap: &Swap) -> &Lane {
+impl DiskQueues {
+    pub(super) fn lane_of(&self, swap: &Swap) -> &DiskQueue {
         if swap.change.fence == FenceChange::Next { &self.claims } else { &self.holders }
     }
 }
 
-pub(super) struct Lane {
-    /// Of the swaps on each key; they wait for it without a thread.
-    pub(super) turns: Turns,
+pub(super) struct DiskQueue {
+    /// Mutexes of the keys; swaps wait for them without a thread.
+    pub(super) turns: KeyMutexes,
     room: Arc<Semaphore>,
 }
 
-impl Default for Lane {
+impl Default for DiskQueue {
     fn default() -> Self {
-        Self { turns: Turns::default(), room: Arc::new(Semaphore::new(WIDTH)) }
+        Self { turns: KeyMutexes::default(), room: Arc::new(Semaphore::new(WIDTH)) }
     }
 }
 
-impl Lane {
-    /// Waits for room on the disk.
+impl DiskQueue {
+    /// Waits until the queue has room.
     pub(super) async fn room(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.room).acquire_owned().await.expect("the semaphore is never closed")
     }

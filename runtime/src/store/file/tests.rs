@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::key_files::KeyFiles;
 use super::*;
-use crate::store::{Change, FenceChange, Look, State, Version};
+use crate::store::{Change, FenceChange, KeyState, Look, Version};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ impl TestStore {
 
     /// Puts a record where none was.
     async fn create(&self, key: &str, expires: Option<Timestamp>) -> Version {
-        let state = State { paused: true, expires, ..State::default() };
+        let state = KeyState { paused: true, expires, ..KeyState::default() };
         let change = Change { state: Some(state.into()), fence: FenceChange::Next, ..Change::default() };
         let SwapReply::Swapped(swapped) = self.swap(key, None, change).await else { panic!("not swapped") };
         swapped.version

@@ -1,11 +1,11 @@
-//! What the stores on a network share: connections, reconnects, subscriptions, TLS.
+//! Shared by the stores on a network: connections, reconnects, subscriptions, timeouts, TLS.
 
 #[cfg(any(feature = "postgres", feature = "redis"))]
-pub(crate) mod os_error;
+pub(crate) mod connection;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) mod errors;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) mod reconnect;
-#[cfg(any(feature = "postgres", feature = "redis"))]
-pub(crate) mod shared;
 pub(crate) mod subscriptions;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) mod timeouts;

@@ -1,17 +1,17 @@
-//! Settings of a PostgreSQL server that could hurt, and records that this version cannot read.
+//! Finds dangerous settings of a PostgreSQL server, and records that this version cannot read.
 
 use tokio_postgres::SimpleQueryRow as Row;
 
-use super::super::{FORMAT, State, to_ascii_json};
+use super::super::{FORMAT, KeyState, to_ascii_json};
 use super::PostgresStore;
+use super::errors::Result;
 use super::statements::Statement;
 use super::statements::prepared::text;
 use super::statements::reply;
-use super::trouble::Result;
 use crate::observe::finding;
 use crate::observe::finding::{Finding, FindingKind, LOOKED_AT};
 
-/// As this session has them: settings may differ by user and database.
+/// The settings of this session: they may differ by user and database.
 const SETTINGS: &str = "SELECT
     current_setting('server_version_num')::integer,
     current_setting('server_version'),
@@ -46,7 +46,7 @@ impl PostgresStore {
 fn unreadable_keys(rows: &[Row]) -> Result<Vec<String>> {
     let mut keys = Vec::new();
     for row in rows {
-        if State::from_json(reply::text(row, 1)?.unwrap_or_default()).is_err() {
+        if KeyState::from_json(reply::text(row, 1)?.unwrap_or_default()).is_err() {
             keys.push(reply::column(row, 0)?);
         }
     }
@@ -61,7 +61,7 @@ fn about_server(row: &Row) -> Result<Vec<Finding>> {
     if is(2)? {
         return Ok(vec![Finding::error(
             FindingKind::NotPrimary,
-            "the PostgreSQL server is a standby, or read-only, and cannot decide who runs a job; point the URL to the primary",
+            "the PostgreSQL server is a standby, or read-only, and cannot grant leases; point the URL to the primary",
         )]);
     }
     let faults = [

@@ -11,53 +11,53 @@ use tokio_postgres::SimpleQueryRow as Row;
 
 use super::net::tls::Certificates;
 use super::{
-    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
-    Swap, SwapReply, Topic, to_ascii_json,
+    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Subscription, Swap, SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
-use connection::Connection;
-pub use connection::source::{Lending, Session, Source};
+use connection::PostgresConnection;
+pub use connection::source::{BorrowFuture, BorrowedConnection, ConnectionSource};
+use errors::{PostgresError, Result};
 use statements::Statements;
 use statements::prepared::{Parameter, text};
 use statements::reply;
 use statements::tables::Tables;
-use trouble::{Result, Trouble};
 
 mod address;
 mod connection;
 mod diagnosis;
+mod errors;
 mod statements;
-mod trouble;
 
 const DEFAULT_SCHEMA: &str = "public";
 
-/// So many keys are listed in one round trip.
+/// Number of keys on a page.
 const PAGE: i64 = 1000;
 
-/// Notes that last longer last so long: an instant of today plus this is still a `timestamptz`.
+/// Longest life of a note: the present plus this is still a `timestamptz`.
 const LONGEST: Duration = Duration::from_secs(10_000 * 365 * 86_400);
 
-/// A store on a PostgreSQL server, reached over one connection that is opened when it is first needed, or over those that
-/// an application lends.
+/// A store on a PostgreSQL server, over one connection that is opened when it is first needed, or over connections of
+/// the application.
 pub struct PostgresStore {
     location: String,
     user: Option<String>,
     namespace: String,
     tables: Tables,
     statements: Statements,
-    /// How many keys that expire this store has added.
+    /// Number of expiring keys that this store has added.
     added: AtomicU32,
 }
 
 impl PostgresStore {
-    /// Reads a URL such as `postgres://user:password@host:5432/database`; connects to nothing yet.
+    /// Opens the store at a URL such as `postgres://user:password@host:5432/database`. Does not connect yet.
     ///
-    /// Two fleets on one database stay apart by different namespaces, or by different schemas.
+    /// Fleets that share a database need different namespaces, or different schemas.
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
         Self::open_as(url, namespace, Certificates::default())
     }
 
-    /// The same with certificates that are not in files.
+    /// Opens the store with certificates that are not in files.
     #[cfg(feature = "tls")]
     pub fn open_with(
         url: &str,
@@ -69,29 +69,29 @@ impl PostgresStore {
 
     fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
         let mut address = address::parse(url).map_err(misconfigured)?;
-        let certificates = certificates.and_those_in(&address.files).map_err(misconfigured)?;
+        let certificates = address.certificates.and(certificates).map_err(misconfigured)?;
         let encryption =
             connection::encryption::prepare(address.sslmode.as_deref(), &certificates, &mut address.config);
         let encryption = encryption.map_err(misconfigured)?;
         let location = address::without_password(&address.config);
         let user = address.config.get_user().map(str::to_owned);
-        let connection = Connection::new(address.config, encryption, address.timeouts);
+        let connection = PostgresConnection::new(address.config, encryption, address.timeouts);
         let schema = address.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
         Self { user, ..Self::over(connection, location, namespace)? }.with_schema(schema)
     }
 
-    /// Borrows the application's connections, one for each request.
-    pub fn from_source(source: impl Source, namespace: Option<&str>) -> Result<Self, StoreError> {
+    /// Opens a store that borrows the application's connections, one for each request.
+    pub fn from_source(source: impl ConnectionSource, namespace: Option<&str>) -> Result<Self, StoreError> {
         let location = source.location();
-        Self::over(Connection::lent_by(source), location, namespace)
+        Self::over(PostgresConnection::lent_by(source), location, namespace)
     }
 
-    /// Borrows connections out of the application's pool. Call it inside the application's Tokio runtime, where new ones
-    /// are opened.
+    /// Opens a store that borrows connections of the application's pool. Call it inside the application's Tokio runtime,
+    /// where new connections are opened.
     ///
-    /// A request that waits for one for longer than [the time-out](Self::with_timeouts) fails, and is repeated as after any
-    /// other failure. A job that blocks the application's runtime may lose its lease, because the pool's connections
-    /// live there; with a URL the store has a connection on a thread of its own.
+    /// A request that waits for a connection for longer than the [timeout](Self::with_timeouts) fails, and is repeated as after
+    /// any other failure. A job that blocks the application's runtime may lose its lease, because the pool's connections
+    /// live there. With a URL the store has a connection on the scheduler's own thread.
     ///
     /// ```no_run
     /// # async fn start(pool: deadpool_postgres::Pool) -> Result<(), Box<dyn std::error::Error>> {
@@ -105,12 +105,16 @@ impl PostgresStore {
     #[cfg(feature = "deadpool-postgres")]
     pub fn from_pool(pool: deadpool_postgres::Pool, namespace: Option<&str>) -> Result<Self, StoreError> {
         let app = tokio::runtime::Handle::try_current().map_err(|_| {
-            misconfigured("a pool is handed over inside the application's Tokio runtime".to_owned())
+            misconfigured("no Tokio runtime; call `from_pool` inside the application's runtime".to_owned())
         })?;
-        Self::from_source(connection::deadpool::Deadpool { pool, app }, namespace)
+        Self::from_source(connection::deadpool::DeadpoolSource { pool, app }, namespace)
     }
 
-    fn over(connection: Connection, location: String, namespace: Option<&str>) -> Result<Self, StoreError> {
+    fn over(
+        connection: PostgresConnection,
+        location: String,
+        namespace: Option<&str>,
+    ) -> Result<Self, StoreError> {
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
         }
@@ -124,7 +128,7 @@ impl PostgresStore {
         })
     }
 
-    /// Keeps everything in this schema, which is made if it is not there.
+    /// Keeps everything in this schema, which is created if it is missing.
     pub fn with_schema(mut self, schema: &str) -> Result<Self, StoreError> {
         address::check_schema(schema).map_err(misconfigured)?;
         schema.clone_into(&mut self.tables.schema);
@@ -132,17 +136,17 @@ impl PostgresStore {
         Ok(self)
     }
 
-    /// How long to wait for a connection, and for the answer to a request. By default 2 s for each host and 1 s, or what
-    /// the URL says: `postgres://host/database?connect_timeout=5s&response_timeout=500ms`.
+    /// Sets the timeouts of a connection (by default 2 s for each host) and of a response (1 s). In the URL:
+    /// `postgres://host/database?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.tables.connection = self.tables.connection.with_timeouts(connect, response);
         self
     }
 
-    /// The SQL that makes the tables, for an administrator to run where the store's own user may not.
+    /// Returns the SQL that creates the tables, for an administrator to run where the store's own user may not.
     ///
-    /// It can be run again and again, and grants the user that the URL names what it needs.
+    /// It may be run repeatedly, and grants the necessary permissions to the user in the URL.
     pub fn setup_sql(&self) -> String {
         statements::script(&self.tables.schema, self.user.as_deref())
     }
@@ -166,7 +170,7 @@ impl PostgresStore {
         Ok(now)
     }
 
-    async fn listen_for(&self, key: &str) -> Result<Option<Listener>> {
+    async fn listen_for(&self, key: &str) -> Result<Option<Subscription>> {
         let listener = self.tables.connection.listen(self.payload(key)).await?;
         if listener.is_some() {
             self.tables.ask(self.statements.await_key.with(&self.named(key)), |_| Ok(())).await?;
@@ -179,19 +183,20 @@ impl PostgresStore {
         [text(&*self.namespace), text(name)]
     }
 
-    /// What a notification says: of which key it is.
+    /// The payload of a notification, which names the key.
     fn payload(&self, key: &str) -> String {
         format!("{}/{}/{key}", self.tables.schema, self.namespace)
     }
 
-    /// A step of the trait, whose error names it.
+    /// Runs a method of the trait, and names the method in its error.
     fn step<'a, T>(
         &'a self,
         step: &'static str,
         asking: impl Future<Output = Result<T>> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            let named = |Trouble { kind, words, .. }| StoreError::new(kind, step, &self.location, words);
+            let named =
+                |PostgresError { kind, message, .. }| StoreError::new(kind, step, &self.location, message);
             asking.await.map_err(named)
         })
     }
@@ -238,7 +243,7 @@ impl Store for PostgresStore {
         })
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         self.step("listen", self.listen_for(key))
     }
 

@@ -1,4 +1,4 @@
-//! A connection to one server: shared by all steps, and opened anew after trouble.
+//! The connection to one server.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult};
 
 use super::address::client_at;
+use super::errors;
 use super::topology::sentinel::{Sentinels, if_master};
-use super::trouble;
-use crate::store::net::shared::{Blame, Dial, Shared};
+use crate::store::net::connection::{Connect, Fault, SharedConnection};
 use crate::store::net::timeouts::Timeouts;
 
 pub(super) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<MultiplexedConnection> {
@@ -18,17 +18,17 @@ pub(super) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<Mul
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
-pub(super) struct Connection {
-    pub(super) server: Server,
-    shared: Shared<Server>,
+pub(super) struct RedisConnection {
+    pub(super) server: RedisConnector,
+    shared: SharedConnection<RedisConnector>,
 }
 
-impl Connection {
-    pub(super) fn new(server: Server) -> Self {
-        Self { server, shared: Shared::new() }
+impl RedisConnection {
+    pub(super) fn new(server: RedisConnector) -> Self {
+        Self { server, shared: SharedConnection::new() }
     }
 
-    /// Runs one exchange over the shared connection, and gives the connection up if it is to blame.
+    /// Runs one exchange over the shared connection, and drops the connection if it is faulty.
     pub(super) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         talk: impl FnOnce(MultiplexedConnection) -> F,
@@ -37,17 +37,17 @@ impl Connection {
     }
 }
 
-/// How to connect to one server.
+/// Opens connections to one server.
 #[derive(Clone)]
-pub(super) struct Server {
+pub(super) struct RedisConnector {
     pub(super) client: Client,
-    /// Those who name the address whenever a connection is opened, if it may change.
+    /// The sentinels that return the address for each new connection, if it may change.
     pub(super) sentinels: Option<Arc<Sentinels>>,
     pub(super) timeouts: Timeouts,
 }
 
-impl Server {
-    /// What connects to the server where it is now.
+impl RedisConnector {
+    /// Returns a client for the server's current address.
     pub(super) async fn client(&self) -> RedisResult<Client> {
         match &self.sentinels {
             None => Ok(self.client.clone()),
@@ -56,16 +56,16 @@ impl Server {
     }
 }
 
-impl Dial for Server {
+impl Connect for RedisConnector {
     type Connection = MultiplexedConnection;
     type Error = RedisError;
 
-    async fn dial(self) -> RedisResult<MultiplexedConnection> {
+    async fn connect(self) -> RedisResult<MultiplexedConnection> {
         let client = self.client().await?;
         let address = client.get_connection_info().addr();
         let opened = open(&client, self.timeouts).await;
         match self.sentinels {
-            None => opened.map_err(|error| trouble::of_dialling(error, address)),
+            None => opened.map_err(|error| errors::of_connecting(error, address)),
             Some(_) => if_master(opened?, address).await,
         }
     }
@@ -74,7 +74,7 @@ impl Dial for Server {
         std::io::Error::from(std::io::ErrorKind::ConnectionAborted).into()
     }
 
-    fn blame(error: &RedisError) -> Blame {
-        trouble::blame(error)
+    fn fault(error: &RedisError) -> Fault {
+        errors::fault(error)
     }
 }

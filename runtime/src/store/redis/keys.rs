@@ -1,16 +1,16 @@
-//! The names of the keys. Those in braces are in the cluster slot of what the braces enclose.
+//! The names of the keys. The part in braces decides the cluster's hash slot.
 
 use super::super::Topic;
 
 /// The keys of one namespace.
-pub(super) struct Keys {
+pub(super) struct RedisKeys {
     /// `<namespace>:lock:`.
     lock_prefix: String,
     /// `{<namespace>:notes}:`.
     notes_prefix: String,
 }
 
-impl Keys {
+impl RedisKeys {
     pub(super) fn new(namespace: Option<&str>) -> Self {
         let prefix = namespace.map(|name| format!("{name}:")).unwrap_or_default();
         Self { lock_prefix: format!("{prefix}lock:"), notes_prefix: format!("{{{prefix}notes}}:") }
@@ -26,29 +26,29 @@ impl Keys {
         self.beside_lock(key, "state")
     }
 
-    /// What swap.lua touches: the lock, the record, its runs and skips, and a key that is there while a caller listens.
+    /// The keys of swap.lua: the lock, the record, its runs and skips, and a key that exists while there are subscribers.
     pub(super) fn of_job(&self, key: &str) -> [String; 5] {
         let beside_lock = |part| self.beside_lock(key, part);
         [self.lock(key), self.record(key), beside_lock("runs"), beside_lock("skips"), beside_lock("awaited")]
     }
 
-    /// Where swap.lua publishes that the key may have come free.
+    /// The channel on which swap.lua publishes that the key may have become free.
     pub(super) fn channel(&self, key: &str) -> String {
         [&self.lock_prefix, key, ":freed"].concat()
     }
 
-    /// Matches all locks and records, and some other keys.
+    /// A pattern that matches all locks and records, and some other keys.
     pub(super) fn pattern(&self) -> String {
         format!("*{}*", self.lock_prefix)
     }
 
-    /// The key that a lock or a record belongs to.
+    /// Returns the key to which a lock or a record belongs.
     pub(super) fn key_of<'n>(&self, name: &'n str) -> Option<&'n str> {
         let record = name.strip_prefix('{').and_then(|name| name.strip_suffix("}:state"));
         record.unwrap_or(name).strip_prefix(&self.lock_prefix)
     }
 
-    /// What `put_note.lua` touches: the expiries of a topic's notes, and their texts.
+    /// The keys of `put_note.lua`: the expiries of a topic's notes, and their texts.
     pub(super) fn of_notes(&self, topic: Topic) -> [String; 2] {
         ["expiries", "texts"].map(|part| [&self.notes_prefix, topic.as_str(), ":", part].concat())
     }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn locks_and_records_lead_to_their_key_and_nothing_else_does() {
-        let keys = Keys::new(Some("shop"));
+        let keys = RedisKeys::new(Some("shop"));
         for name in [keys.lock("import#slots"), keys.record("import#slots")] {
             assert_eq!(keys.key_of(&name), Some("import#slots"), "{name}");
         }
@@ -73,8 +73,8 @@ mod tests {
         {
             assert_eq!(keys.key_of(name), None, "{name}");
         }
-        assert_eq!(Keys::new(None).record("import"), "{lock:import}:state");
-        assert_eq!(Keys::new(None).channel("import"), "lock:import:freed");
+        assert_eq!(RedisKeys::new(None).record("import"), "{lock:import}:state");
+        assert_eq!(RedisKeys::new(None).channel("import"), "lock:import:freed");
         assert_eq!(keys.of_notes(Topic::Servers)[1], "{shop:notes}:servers:texts");
     }
 }

@@ -13,50 +13,50 @@ use singleton_jobs_policy::check_name;
 use super::net::timeouts::Timeouts;
 use super::net::tls::Certificates;
 use super::{
-    Finding, JobRecords, Listener, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
-    Swap, SwapReply, Topic,
+    Finding, JobRecord, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Subscription, Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
-use commands::listen::Subscriptions;
+use commands::listen::SharedPubSub;
 use commands::look;
-use keys::Keys;
-use topology::Target;
-use topology::route::Route;
+use keys::RedisKeys;
+use topology::RedisAddress;
+use topology::router::Router;
 
 mod address;
 mod commands;
 mod connection;
 mod diagnosis;
+mod errors;
 mod keys;
 mod topology;
-mod trouble;
 
 #[cfg(test)]
 mod tests;
 
-/// A store on a Redis server, reached over one shared connection that is opened when it is first needed; on a
-/// cluster, over one per node.
+/// A store on a Redis server, over one shared connection that is opened when it is first needed; on a cluster, over one
+/// per node.
 pub struct RedisStore {
     location: String,
-    keys: Keys,
+    keys: RedisKeys,
     timeouts: Timeouts,
     wait_replicas: usize,
-    route: Route,
-    /// For swaps that wait for replicas: a connection that waits answers nothing else.
-    waiting: Route,
-    subscriptions: Subscriptions,
+    route: Router,
+    /// For swaps that wait for replicas: such a connection answers nothing else meanwhile.
+    waiting: Router,
+    subscriptions: SharedPubSub,
 }
 
 impl RedisStore {
-    /// Reads a URL such as `redis://user:password@host:6379/0`; connects to nothing yet. The [module](self) lists all
-    /// kinds of URLs.
+    /// Opens the store at a URL such as `redis://user:password@host:6379/0`. Does not connect yet. The [module](self) lists
+    /// all kinds of URLs.
     ///
-    /// Two fleets on one server stay apart by different namespaces.
+    /// Fleets that share a server need different namespaces.
     pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
         Self::open_as(url, namespace, Certificates::default())
     }
 
-    /// The same with certificates that are not in files, for a `rediss://` URL.
+    /// Opens the store with certificates that are not in files, for a `rediss://` URL.
     #[cfg(feature = "tls")]
     pub fn open_with(
         url: &str,
@@ -70,24 +70,24 @@ impl RedisStore {
         let refuse =
             |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
         let target = topology::parse(url).map_err(refuse)?;
-        let Target { topology, location, wait_replicas, timeouts, files } = target;
+        let RedisAddress { topology, location, wait_replicas, timeouts, certificates: in_url } = target;
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
-            // Its locks would be named like those of keys that begin with `lock:`, in no namespace.
+            // Its locks would have the names of keys that begin with `lock:` without a namespace.
             if name == "lock" {
                 return Err(refuse(
-                    "namespace: `lock` is taken by the names of the keys; choose another".to_owned(),
+                    "namespace: `lock` is part of the names of all keys; choose another".to_owned(),
                 ));
             }
         }
-        let certificates = certificates.and_those_in(&files).map_err(refuse)?;
-        let route = Route::new(topology, timeouts, &certificates).map_err(refuse)?;
-        let (keys, waiting) = (Keys::new(namespace), route.anew(timeouts));
-        let subscriptions = Subscriptions::new();
+        let certificates = in_url.and(certificates).map_err(refuse)?;
+        let route = Router::new(topology, timeouts, &certificates).map_err(refuse)?;
+        let (keys, waiting) = (RedisKeys::new(namespace), route.anew(timeouts));
+        let subscriptions = SharedPubSub::new();
         Ok(Self { location, keys, timeouts, wait_replicas, route, waiting, subscriptions })
     }
 
-    /// How long to wait for a connection, and for the answer to a request. By default 2 s and 1 s, or what the URL says:
+    /// Sets the timeouts of a connection (by default 2 s) and of a response (1 s). In the URL:
     /// `redis://host?connect_timeout=5s&response_timeout=500ms`.
     #[must_use]
     pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
@@ -97,7 +97,7 @@ impl RedisStore {
         self
     }
 
-    /// Waits until so many replicas have a lease that is won or extended; `wait_replicas=1` in the URL does the same.
+    /// Waits until this number of replicas has a lease that is won or extended. In the URL: `wait_replicas=1`.
     ///
     /// A claim is repeated until they have it, or the tick's grace or the lease is over: then it is released, and the tick
     /// is skipped as [not replicated](crate::events::SkipReason::NotReplicated).
@@ -117,8 +117,8 @@ impl RedisStore {
         let talk = |connection, asking| look::send(connection, commands, asking);
         match &self.route {
             // One server has all keys.
-            Route::One(_) => self.route.exchange("", talk).await,
-            Route::Many(_) => self.route.exchange(&self.keys.lock(key), talk).await,
+            Router::One(_) => self.route.exchange("", talk).await,
+            Router::Many(_) => self.route.exchange(&self.keys.lock(key), talk).await,
         }
     }
 
@@ -133,19 +133,19 @@ impl RedisStore {
         Ok(JobRecords { runs: read_entries(&runs, next())?, skips: read_entries(&skips, next())? })
     }
 
-    /// Runs a step, and reports its error.
+    /// Runs a method of the trait, and names the method in its error.
     fn step<'a, T>(
         &'a self,
         step: &'static str,
         work: impl Future<Output = RedisResult<T>> + Send + 'a,
     ) -> StoreFuture<'a, T> {
-        Box::pin(async move { work.await.map_err(|error| self.trouble(step, &error)) })
+        Box::pin(async move { work.await.map_err(|error| self.error(step, &error)) })
     }
 
-    fn trouble(&self, step: &'static str, error: &RedisError) -> StoreError {
-        let (mut kind, mut cause) = (trouble::kind_of(error), trouble::describe(error));
-        // Only a cluster's client follows it to the other node.
-        if matches!(self.route, Route::One(_)) && matches!(error.code(), Some("MOVED" | "ASK")) {
+    fn error(&self, step: &'static str, error: &RedisError) -> StoreError {
+        let (mut kind, mut cause) = (errors::kind_of(error), errors::describe(error));
+        // Only a cluster's client follows a redirection.
+        if matches!(self.route, Router::One(_)) && matches!(error.code(), Some("MOVED" | "ASK")) {
             kind = StoreErrorKind::Misconfigured;
             cause.push_str(
                 ": the server is one node of a cluster; write redis+cluster:// instead of redis://",
@@ -158,8 +158,8 @@ impl RedisStore {
 /// Reads a list of run or skip records.
 fn read_entries<T: DeserializeOwned>(list: &str, answer: Value) -> RedisResult<Vec<T>> {
     let entries: Vec<Vec<u8>> = from_redis_value(answer.extract_error()?)?;
-    let read: Result<_, _> = entries.iter().map(|entry| serde_json::from_slice(entry)).collect();
-    read.map_err(|error| trouble::unreadable(format!("{list} has a damaged entry ({error})")))
+    let read: Result<_, _> = entries.iter().map(JobRecord::from_json).collect();
+    read.map_err(|error| errors::unreadable(format!("an entry of {list} {error}")))
 }
 
 impl Store for RedisStore {
@@ -168,8 +168,8 @@ impl Store for RedisStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        // Most steps are looks: `step` would copy the future once more.
-        Box::pin(async move { self.look_at(key).await.map_err(|error| self.trouble("look", &error)) })
+        // Most requests are looks: `step` would copy the future once more.
+        Box::pin(async move { self.look_at(key).await.map_err(|error| self.error("look", &error)) })
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
@@ -192,7 +192,7 @@ impl Store for RedisStore {
         self.step("notes", self.read_notes(topic))
     }
 
-    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Listener>> {
+    fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         self.step("listen", self.subscribe(key))
     }
 

@@ -10,11 +10,11 @@ use crate::fleet::{Forgotten, HeldLock, Holder};
 use crate::history::{CurrentRun, History, RunOutcome, RunRecord};
 use crate::schedule::{Missed, Overlap};
 use crate::store::{
-    Claim, ClaimReply, Ending, ExtendReply, Lease, Listener, Look, REMEMBERED, ReleaseReply, Requested,
-    Store, StoreErrorKind, TickClaim, Verdict, What, Won,
+    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, ExtendReply, Lease, Look, REMEMBERED, ReleaseReply,
+    RunRequest, Store, StoreErrorKind, Subscription, TickClaim, WonClaim,
 };
 
-use super::{Client, Need, Stamped, Subject};
+use super::{Capability, Client, Subject, Timestamped};
 
 pub const SHORT: Duration = Duration::from_millis(150);
 pub const LONG: Duration = Duration::from_secs(30);
@@ -77,7 +77,7 @@ impl Bench {
     }
 
     /// What was won and is not on all replicas yet is asked for again, as every server does.
-    pub async fn answer(&self, claim: &Claim) -> Stamped<Verdict> {
+    pub async fn answer(&self, claim: &Claim) -> Timestamped<ClaimAnswer> {
         loop {
             match self.client.claim(&self.key, claim).await {
                 Err(error) if error.kind() == StoreErrorKind::NotReplicated => {}
@@ -86,7 +86,7 @@ impl Bench {
         }
     }
 
-    pub async fn verdict(&self, claim: &Claim) -> Verdict {
+    pub async fn verdict(&self, claim: &Claim) -> ClaimAnswer {
         self.answer(claim).await.reply
     }
 
@@ -94,7 +94,7 @@ impl Bench {
         self.verdict(claim).await.decision
     }
 
-    pub async fn won(&self, claim: &Claim) -> Won {
+    pub async fn won(&self, claim: &Claim) -> WonClaim {
         match self.claim(claim).await {
             ClaimReply::Won(won) => won,
             reply => panic!("the claim should have won, but: {reply:?}"),
@@ -170,7 +170,7 @@ impl Bench {
     }
 
     /// Another server requests a manual run.
-    pub async fn request(&self, id: &str, ttl: Duration) -> Requested {
+    pub async fn request(&self, id: &str, ttl: Duration) -> RunRequest {
         self.client.request(&self.key, id, "asker", ttl).await.expect("request").reply
     }
 
@@ -191,7 +191,7 @@ impl Bench {
     }
 
     /// `None` from a store without notifications.
-    pub async fn listen(&self) -> Option<Listener> {
+    pub async fn listen(&self) -> Option<Subscription> {
         self.store.listen(&self.key).await.expect("listen")
     }
 
@@ -206,7 +206,7 @@ impl Bench {
 
     /// The lock as other programs see it has this token. On a store without one, nothing is checked.
     pub async fn lock_is(&self, token: Option<&str>) {
-        if self.subject.can(Need::Lock) {
+        if self.subject.can(Capability::Lock) {
             let lock = self.subject.outside().lock(&self.key).await;
             assert_eq!(lock.as_deref(), token, "the lock as other programs see it");
         }
@@ -270,21 +270,21 @@ pub fn ask(tick: Timestamp) -> TickClaim {
 }
 
 pub fn claim_with(server: &str, ttl: Duration, ask: TickClaim) -> Claim {
-    claim_what(server, ttl, What::Tick(ask))
+    claim_what(server, ttl, ClaimPurpose::Tick(ask))
 }
 
 /// A manual claim.
 pub fn claim_now(server: &str, ttl: Duration) -> Claim {
-    claim_what(server, ttl, What::Now)
+    claim_what(server, ttl, ClaimPurpose::Now)
 }
 
 /// A claim of a run that another server asked for.
 pub fn claim_requested(server: &str, id: &str) -> Claim {
-    claim_what(server, LONG, What::Requested(id.into()))
+    claim_what(server, LONG, ClaimPurpose::Requested(id.into()))
 }
 
 /// A claim for whatever there is.
-pub fn claim_what(server: &str, ttl: Duration, what: What) -> Claim {
+pub fn claim_what(server: &str, ttl: Duration, what: ClaimPurpose) -> Claim {
     Claim { token: token(server), server: server.into(), ttl, what, remember: REMEMBERED }
 }
 

@@ -8,14 +8,14 @@ use crate::fleet::{Forgotten, HeldLock, ServerInfo};
 use crate::history::{CurrentRun, History};
 use crate::lease::store_clock::StoreClock;
 use crate::store::{
-    Cached, Claim, ClaimReply, Ending, ExtendReply, Lease, Note, Observe, Outstanding, ReleaseReply,
-    Requested, Requests, Store, StoreError, Turns, Verdict,
+    CachedRecord, Claim, ClaimAnswer, ClaimReply, Ending, ExtendReply, KeyMutexes, Lease, Note, ReleaseReply,
+    RequestObserver, RunRequest, Store, StoreClient, StoreError, UnansweredSwaps,
 };
 use crate::util::clock::SystemClock;
 
-/// A reply, and the store's time at which it was decided.
+/// A reply, and the store's time of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamped<T> {
+pub struct Timestamped<T> {
     /// The store's clock.
     pub at: Timestamp,
     /// The reply.
@@ -24,174 +24,174 @@ pub struct Stamped<T> {
 
 /// Sends the messages of a server to a store as a server does: look, decide, swap.
 #[derive(Clone)]
-pub struct Client(Arc<Inner>);
+pub struct Client(Arc<ClientParts>);
 
-struct Inner {
+struct ClientParts {
     store: Arc<dyn Store>,
     time: StoreClock,
-    turns: Turns,
+    turns: KeyMutexes,
     within: Duration,
 }
 
-/// Nothing is learned of the store's health.
-struct Unobserved;
+/// Ignores the health of the store.
+struct NoObserver;
 
-impl Observe for Unobserved {
+impl RequestObserver for NoObserver {
     fn answered(&self, _step: &'static str) {}
     fn failed(&self, _step: &'static str, _error: &StoreError) {}
 }
 
-type Answered<T> = Result<Stamped<T>, StoreError>;
+type ClientResult<T> = Result<Timestamped<T>, StoreError>;
 
 impl Client {
-    /// A client that waits up to 5 s for each answer.
+    /// Creates a client with a response timeout of 5 s.
     pub fn new(store: impl Store) -> Self {
         Self::of(Arc::new(store))
     }
 
-    /// The same for a store that is shared.
+    /// Creates a client of a shared store.
     pub fn of(store: Arc<dyn Store>) -> Self {
         Self::within(store, Duration::from_secs(5))
     }
 
-    /// The same with another response timeout.
+    /// Creates a client with this response timeout.
     pub(super) fn within(store: Arc<dyn Store>, within: Duration) -> Self {
         let time = StoreClock::new(Arc::new(SystemClock));
-        Self(Arc::new(Inner { store, time, turns: Turns::default(), within }))
+        Self(Arc::new(ClientParts { store, time, turns: KeyMutexes::default(), within }))
     }
 
-    /// The store itself.
+    /// Returns the store.
     pub fn store(&self) -> &dyn Store {
         &*self.0.store
     }
 
-    fn requests(&self) -> Requests<'_> {
-        let Inner { store, time, turns, within } = &*self.0;
-        Requests { store: &**store, time, turns, observe: &Unobserved, within: *within }
+    fn requests(&self) -> StoreClient<'_> {
+        let ClientParts { store, time, turns, within } = &*self.0;
+        StoreClient { store: &**store, time, turns, observer: &NoObserver, within: *within }
     }
 
-    /// What the estimate of the store's time is after an answer.
-    fn stamped<T>(&self, reply: T) -> Stamped<T> {
-        Stamped { at: self.0.time.now(), reply }
+    /// Adds the estimate of the store's time after an answer.
+    fn stamped<T>(&self, reply: T) -> Timestamped<T> {
+        Timestamped { at: self.0.time.now(), reply }
     }
 
-    /// The store's time.
-    pub async fn ping(&self) -> Answered<()> {
-        Ok(Stamped { at: self.requests().ping().await?, reply: () })
+    /// Returns the store's time.
+    pub async fn ping(&self) -> ClientResult<()> {
+        Ok(Timestamped { at: self.requests().ping().await?, reply: () })
     }
 
     /// Claims a key, with a look first.
-    pub async fn claim(&self, key: &str, claim: &Claim) -> Answered<Verdict> {
+    pub async fn claim(&self, key: &str, claim: &Claim) -> ClientResult<ClaimAnswer> {
         let answer =
-            self.requests().claim(key, claim, false, &mut Outstanding::of(claim.token.clone())).await?;
-        Ok(Stamped { at: answer.now, reply: answer.reply })
+            self.requests().claim(key, claim, false, &mut UnansweredSwaps::of(claim.token.clone())).await?;
+        Ok(Timestamped { at: answer.now, reply: answer.reply })
     }
 
-    /// Claims a key as a server does with a claim's first question: of a manual lock, without a look.
-    pub async fn claim_first(&self, key: &str, claim: &Claim) -> Answered<Verdict> {
+    /// Claims a key as a server does with the first request of a claim: a manual lock without a look.
+    pub async fn claim_first(&self, key: &str, claim: &Claim) -> ClientResult<ClaimAnswer> {
         let answer =
-            self.requests().claim(key, claim, true, &mut Outstanding::of(claim.token.clone())).await?;
-        Ok(Stamped { at: answer.now, reply: answer.reply })
+            self.requests().claim(key, claim, true, &mut UnansweredSwaps::of(claim.token.clone())).await?;
+        Ok(Timestamped { at: answer.now, reply: answer.reply })
     }
 
-    /// Claims a key and keeps what was written, so that extension and release need no look; `None` if it was refused.
-    pub async fn acquire(&self, key: &str, claim: &Claim) -> Result<Option<Acquired>, StoreError> {
+    /// Claims a key and caches the record, so that extension and release need no look; `None` if it was refused.
+    pub async fn acquire(&self, key: &str, claim: &Claim) -> Result<Option<AcquiredLease>, StoreError> {
         let answer =
-            self.requests().claim(key, claim, true, &mut Outstanding::of(claim.token.clone())).await?;
+            self.requests().claim(key, claim, true, &mut UnansweredSwaps::of(claim.token.clone())).await?;
         let ClaimReply::Won(won) = &answer.reply.decision else { return Ok(None) };
         let lease = won.lease.clone();
-        Ok(Some(Acquired { client: self.clone(), key: key.to_owned(), lease, written: answer.written }))
+        Ok(Some(AcquiredLease { client: self.clone(), key: key.to_owned(), lease, written: answer.written }))
     }
 
     /// Extends a lease, with a look first.
-    pub async fn extend(&self, key: &str, lease: &Lease) -> Answered<ExtendReply> {
+    pub async fn extend(&self, key: &str, lease: &Lease) -> ClientResult<ExtendReply> {
         let answer = self.requests().extend(key, lease, None).await?;
-        Ok(Stamped { at: answer.now, reply: answer.reply })
+        Ok(Timestamped { at: answer.now, reply: answer.reply })
     }
 
     /// Ends a lease, with a look first.
-    pub async fn release(&self, key: &str, lease: &Lease, end: &Ending) -> Answered<ReleaseReply> {
+    pub async fn release(&self, key: &str, lease: &Lease, end: &Ending) -> ClientResult<ReleaseReply> {
         let answer = self.requests().release(key, lease, end, None).await?;
-        Ok(Stamped { at: answer.now, reply: answer.reply })
+        Ok(Timestamped { at: answer.now, reply: answer.reply })
     }
 
-    /// Frees a key and its slots.
-    pub async fn break_lock(&self, key: &str, remember: usize) -> Answered<Vec<HeldLock>> {
+    /// Breaks the lock of a key and its slots.
+    pub async fn break_lock(&self, key: &str, remember: usize) -> ClientResult<Vec<HeldLock>> {
         let reply = self.requests().break_lock(key, &"client".into(), remember).await?;
         Ok(self.stamped(reply))
     }
 
     /// Asks the server that runs a job to cancel the run.
-    pub async fn cancel(&self, key: &str) -> Answered<Option<CurrentRun>> {
+    pub async fn cancel(&self, key: &str) -> ClientResult<Option<CurrentRun>> {
         let reply = self.requests().cancel(key, &"client".into()).await?;
         Ok(self.stamped(reply))
     }
 
-    /// The locks and slots that are held.
-    pub async fn locks(&self) -> Answered<Vec<HeldLock>> {
+    /// Returns the locks and slots that are held.
+    pub async fn locks(&self) -> ClientResult<Vec<HeldLock>> {
         let reply = self.requests().locks().await?;
         Ok(self.stamped(reply))
     }
 
     /// Pauses or resumes a job.
-    pub async fn set_paused(&self, key: &str, paused: bool) -> Answered<()> {
+    pub async fn set_paused(&self, key: &str, paused: bool) -> ClientResult<()> {
         self.requests().set_paused(key, paused).await?;
         Ok(self.stamped(()))
     }
 
-    /// Takes back a mark from the future.
-    pub async fn reset(&self, key: &str) -> Answered<()> {
+    /// Lowers a mark that is in the future.
+    pub async fn reset(&self, key: &str) -> ClientResult<()> {
         self.requests().reset(key).await?;
         Ok(self.stamped(()))
     }
 
     /// Removes an unused job.
-    pub async fn forget(&self, key: &str, quiet: Duration) -> Answered<Forgotten> {
+    pub async fn forget(&self, key: &str, quiet: Duration) -> ClientResult<Forgotten> {
         let reply = self.requests().forget(key, quiet).await?;
         Ok(self.stamped(reply))
     }
 
-    /// Asks for a manual run.
-    pub async fn request(&self, key: &str, id: &str, by: &str, ttl: Duration) -> Answered<Requested> {
+    /// Requests a manual run.
+    pub async fn request(&self, key: &str, id: &str, by: &str, ttl: Duration) -> ClientResult<RunRequest> {
         let reply = self.requests().request(key, id, by, ttl).await?;
         Ok(self.stamped(reply))
     }
 
-    /// What is known of a job.
-    pub async fn history(&self, key: &str) -> Answered<History> {
+    /// Returns the history of a job.
+    pub async fn history(&self, key: &str) -> ClientResult<History> {
         let (reply, at) = self.requests().history(key).await?;
-        Ok(Stamped { at, reply })
+        Ok(Timestamped { at, reply })
     }
 
-    /// Announces a server.
-    pub async fn announce(&self, server: &str, about: &str, ttl: Duration) -> Answered<Vec<Note>> {
+    /// Writes the heartbeat of a server.
+    pub async fn announce(&self, server: &str, about: &str, ttl: Duration) -> ClientResult<Vec<Note>> {
         let reply = self.requests().announce(server, about.into(), ttl).await?;
         Ok(self.stamped(reply))
     }
 
-    /// A server is gone.
-    pub async fn leave(&self, server: &str) -> Answered<()> {
+    /// Removes the heartbeat of a server.
+    pub async fn leave(&self, server: &str) -> ClientResult<()> {
         self.requests().leave(server).await?;
         Ok(self.stamped(()))
     }
 
-    /// The servers that are alive.
-    pub async fn servers(&self) -> Answered<Vec<ServerInfo>> {
+    /// Returns the servers with a heartbeat.
+    pub async fn servers(&self) -> ClientResult<Vec<ServerInfo>> {
         let reply = self.requests().servers().await?;
         Ok(self.stamped(reply))
     }
 }
 
 /// A lease that a [`Client`] has acquired.
-pub struct Acquired {
+pub struct AcquiredLease {
     client: Client,
     key: String,
     /// The lease.
     pub lease: Lease,
-    written: Option<Cached>,
+    written: Option<CachedRecord>,
 }
 
-impl Acquired {
+impl AcquiredLease {
     /// Extends the lease; in one round trip if nothing has changed.
     pub async fn extend(&mut self) -> Result<ExtendReply, StoreError> {
         let cached = self.written.take();

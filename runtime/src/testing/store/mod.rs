@@ -1,8 +1,8 @@
-//! Proves a store of your own: every promise of the two verbs by name, and random operations that are replayed.
+//! Tests for a store of your own: every promise of the trait by name, and random operations that are replayed.
 //!
-//! Needs the feature `store-testing`, under `[dev-dependencies]`:
-//! `jobs = { package = "singleton-jobs", version = "…", features = ["store-testing"] }`. The stores of this crate are
-//! proved by the same code.
+//! Needs the feature `store-testing`, which includes `testing`, under `[dev-dependencies]`:
+//! `jobs = { package = "singleton-jobs", version = "…", features = ["store-testing"] }`. The stores of this crate pass the
+//! same tests.
 //!
 //! ```
 //! # mod doc {
@@ -12,7 +12,7 @@
 //!
 //! async fn open() -> Subject {
 //!     let store = my_store(); // that holds nothing yet
-//!     Subject::new(store.clone()).wiped_by(move |key| {
+//!     Subject::new(store.clone()).with_wipe(move |key| {
 //!         store.wipe(&key); // your `DELETE FROM job WHERE key = …`
 //!         async {}
 //!     })
@@ -59,12 +59,12 @@
 //! is not there are reported as *ignored, not applicable* by the macro, and must be named in the call of [`contract`];
 //! they are never counted as kept.
 //!
-//! | [`Need`] | what it is for | without it |
+//! | [`Capability`] | what it is for | without it |
 //! |---|---|---|
-//! | [`Wipe`](Need::Wipe) | the store loses a key, as by a restored backup or a failover | nothing is proved about what follows a wipe |
-//! | [`Lock`](Need::Lock) | other programs see the lock and may set it, as on Redis | nothing is proved about the lock |
-//! | [`Namespaces`](Need::Namespaces) | services share the store | nothing is proved about namespaces |
-//! | [`Notifications`](Need::Notifications) | a process that waits for a key is notified | waiting works by polling |
+//! | [`Wipe`](Capability::Wipe) | the store loses a key, as by a restored backup or a failover | nothing is proved about what follows a wipe |
+//! | [`SharedLock`](Capability::Lock) | other programs see the lock and may set it, as on Redis | nothing is proved about the lock |
+//! | [`Namespaces`](Capability::Namespaces) | services share the store | nothing is proved about namespaces |
+//! | [`Notifications`](Capability::Notifications) | a process that waits for a key is notified | waiting works by polling |
 //!
 //! # What is not proved
 //!
@@ -83,14 +83,14 @@
 pub mod bench;
 mod client;
 mod contract;
-mod key;
 mod promises;
 #[cfg(feature = "store-testing")]
 mod random;
 mod subject;
+mod test_key;
 
-pub use client::{Acquired, Client, Stamped};
+pub use client::{AcquiredLease, Client, Timestamped};
 pub use contract::{contract, prove};
 #[cfg(feature = "store-testing")]
 pub use random::random_operations;
-pub use subject::{Need, Subject, Tamper, Tampering};
+pub use subject::{AccessFuture, Capability, ExternalAccess, Subject};

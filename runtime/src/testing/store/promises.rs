@@ -81,7 +81,7 @@ macro_rules! __every_promise {
 ///
 /// The first argument names the module, the second opens a [`Subject`](crate::testing::store::Subject): a
 /// function, or a closure, without arguments that returns a future of it. What the subject does not have is named
-/// behind `without`, and the promises that [need](crate::testing::store::Need) it are reported as ignored.
+/// behind `without`, and the promises that [need](crate::testing::store::Capability) it are reported as ignored.
 ///
 /// ```
 /// # mod doc {
@@ -104,7 +104,7 @@ macro_rules! store_contract {
             use super::*;
 
             $crate::__every_promise! { [$crate::__store_tests] { $open } [$($($need)+)?] }
-            $($(const _: $crate::testing::store::Need = $crate::__store_need!($need);)+)?
+            $($(const _: $crate::testing::store::Capability = $crate::__store_need!($need);)+)?
         }
     };
 }
@@ -114,16 +114,16 @@ macro_rules! store_contract {
 #[macro_export]
 macro_rules! __store_need {
     (wipe) => {
-        $crate::testing::store::Need::Wipe
+        $crate::testing::store::Capability::Wipe
     };
     (lock) => {
-        $crate::testing::store::Need::Lock
+        $crate::testing::store::Capability::Lock
     };
     (namespaces) => {
-        $crate::testing::store::Need::Namespaces
+        $crate::testing::store::Capability::Namespaces
     };
     (notifications) => {
-        $crate::testing::store::Need::Notifications
+        $crate::testing::store::Capability::Notifications
     };
 }
 

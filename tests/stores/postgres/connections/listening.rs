@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use jobs::history::RunOutcome;
-use jobs::store::{Listener, What};
+use jobs::store::{ClaimPurpose, Subscription};
 use jobs::testing::store::Client as Jobs;
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
@@ -13,24 +13,24 @@ use crate::postgres::{claim_on, open, open_url, unused_name, win};
 use support::bench::{LONG, claim_what, ending, holder};
 use support::postgres_server::{PATIENCE, PostgresServer};
 
-async fn listen(client: &Jobs, key: &str) -> Listener {
+async fn listen(client: &Jobs, key: &str) -> Subscription {
     client.store().listen(key).await.expect("listen").expect("PostgreSQL notifies")
 }
 
 /// Slots have a record of their own.
-fn record_of(what: &What, key: &str) -> String {
-    if matches!(what, What::Slot(_)) { format!("{key}#slots") } else { key.to_owned() }
+fn record_of(what: &ClaimPurpose, key: &str) -> String {
+    if matches!(what, ClaimPurpose::Slot(_)) { format!("{key}#slots") } else { key.to_owned() }
 }
 
-async fn is_freed(listener: &mut Listener) -> bool {
-    tokio::time::timeout(PATIENCE, listener.freed()).await.expect("a word, of one kind or the other")
+async fn is_freed(listener: &mut Subscription) -> bool {
+    tokio::time::timeout(PATIENCE, listener.notified()).await.expect("a word, of one kind or the other")
 }
 
 #[tokio::test]
 async fn waiter_is_notified_of_a_release_and_of_a_broken_lock_over_another_connection() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (holds, waits) = (open(server, &namespace), open(server, &namespace));
-    for what in [What::Lock, What::Now, What::Leader, What::Slot(1)] {
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Now, ClaimPurpose::Leader, ClaimPurpose::Slot(1)] {
         let mut listener = listen(&waits, &record_of(&what, "key")).await;
         for round in 0..2 {
             let lease = win(&holds, "key", &claim_what("holds", LONG, what.clone())).await;
@@ -86,7 +86,7 @@ impl Overheard {
 async fn release_without_subscribers_sends_no_notification() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, mut overheard) = (open(server, &namespace), Overheard::begin(server).await);
-    let use_once = async |what: &What| {
+    let use_once = async |what: &ClaimPurpose| {
         let lease = win(&store, "key", &claim_what("holds", LONG, what.clone())).await;
         holder(claim_on(&store, "key", &claim_what("does-not-wait", LONG, what.clone())).await);
         store.release("key", &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
@@ -95,7 +95,7 @@ async fn release_without_subscribers_sends_no_notification() {
     let minutes_later = format!(
         "UPDATE job_note SET until = until - interval '2 minutes' WHERE namespace = '{namespace}' AND topic = 'waiting'"
     );
-    for what in [What::Lock, What::Slot(1)] {
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Slot(1)] {
         use_once(&what).await;
         assert_eq!(overheard.of(&namespace).await, Vec::<String>::new());
         // The control.
@@ -117,7 +117,7 @@ async fn release_without_subscribers_sends_no_notification() {
 async fn waiting_is_recorded_rarely_and_outside_of_the_record() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let (store, client) = (open(server, &namespace), server.client().await);
-    for what in [What::Lock, What::Slot(1)] {
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Slot(1)] {
         let key = record_of(&what, what.kind().as_str());
         win(&store, what.kind().as_str(), &claim_what("holds", LONG, what.clone())).await;
         let versions = async |table: &str, column: &str| {
@@ -171,7 +171,7 @@ async fn subscriptions_share_one_session_and_survive_its_end() {
             assert!(!is_freed(listener).await, "who cannot hear any more is told so");
         }
         let key = format!("again-{round}");
-        let lease = win(&store, &key, &claim_what("holds", LONG, What::Lock)).await;
+        let lease = win(&store, &key, &claim_what("holds", LONG, ClaimPurpose::Lock)).await;
         let mut listener = listen(&store, &key).await;
         store.release(&key, &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
         assert!(is_freed(&mut listener).await);
@@ -187,14 +187,14 @@ async fn subscription_is_notified_of_its_own_key_only() {
     let mut deaf = [listen(&store, "other").await, listen(&elsewhere, "key").await];
     let mut listener = listen(&elsewhere, "other").await;
     for (store, key) in [(&store, "key"), (&elsewhere, "other")] {
-        let lease = win(store, key, &claim_what("holds", LONG, What::Lock)).await;
+        let lease = win(store, key, &claim_what("holds", LONG, ClaimPurpose::Lock)).await;
         store.release(key, &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
     }
     // The one that came last has come, and so have all before it.
     assert!(is_freed(&mut listener).await);
     listen(&store, "key").await;
     for deaf in &mut deaf {
-        assert!(tokio::time::timeout(Duration::ZERO, deaf.freed()).await.is_err());
+        assert!(tokio::time::timeout(Duration::ZERO, deaf.notified()).await.is_err());
     }
 }
 
@@ -215,7 +215,7 @@ async fn subscription_during_a_release_is_notified_of_it() {
     let is_slow = format!(
         "SELECT FROM pg_stat_activity WHERE application_name = '{schema}' AND wait_event = 'PgSleep'"
     );
-    for what in [What::Lock, What::Slot(1)] {
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Slot(1)] {
         let key = record_of(&what, "key");
         let lease = win(&holds, "key", &claim_what("holds", LONG, what)).await;
         let end = ending(RunOutcome::Succeeded);
@@ -231,7 +231,7 @@ async fn subscription_during_a_release_is_notified_of_it() {
                 !client.query_typed(&is_slow, &[]).await.unwrap().is_empty(),
                 "the release is not over yet"
             );
-            tokio::time::timeout(Duration::from_secs(5), listener.freed()).await.expect("a notification")
+            tokio::time::timeout(Duration::from_secs(5), listener.notified()).await.expect("a notification")
         };
         let (released, freed) = tokio::join!(releasing, waiting);
         released.expect("release");
@@ -243,7 +243,7 @@ async fn subscription_during_a_release_is_notified_of_it() {
 async fn release_does_not_wait_until_others_are_notified() {
     let (server, schema) = (PostgresServer::shared(), unused_name());
     let store = open_url(&format!("{}?schema={schema}", server.url()), "own");
-    let lease = win(&store, "key", &claim_what("holds", LONG, What::Lock)).await;
+    let lease = win(&store, "key", &claim_what("holds", LONG, ClaimPurpose::Lock)).await;
     let mut listener = listen(&store, "key").await;
     let mut other = server.client().await;
     let blocking = other.transaction().await.unwrap();

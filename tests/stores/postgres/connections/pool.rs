@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use jobs::Job;
-use jobs::store::postgres::{Lending, PostgresStore, Session, Source};
+use jobs::store::postgres::{BorrowFuture, BorrowedConnection, ConnectionSource, PostgresStore};
 use jobs::store::{ClaimReply, StoreErrorKind};
 use jobs::testing::store::Client as Jobs;
 use tokio::sync::mpsc;
@@ -141,14 +141,14 @@ struct Only {
     discarded: Arc<AtomicU32>,
 }
 
-impl Source for Only {
+impl ConnectionSource for Only {
     fn location(&self) -> String {
         "postgres://only".to_owned()
     }
 
-    fn connect(&self) -> Lending<'_> {
+    fn connect(&self) -> BorrowFuture<'_> {
         let lent = Lent { client: Arc::clone(&self.client), discarded: Arc::clone(&self.discarded) };
-        Box::pin(async { Ok(Box::new(lent) as Box<dyn Session>) })
+        Box::pin(async { Ok(Box::new(lent) as Box<dyn BorrowedConnection>) })
     }
 }
 
@@ -157,7 +157,7 @@ struct Lent {
     discarded: Arc<AtomicU32>,
 }
 
-impl Session for Lent {
+impl BorrowedConnection for Lent {
     fn client(&self) -> &Client {
         &self.client
     }

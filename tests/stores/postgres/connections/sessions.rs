@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use jobs::history::RunOutcome;
 use jobs::store::{
-    Change, ClaimReply, ExtendReply, ReleaseReply, Store, StoreErrorKind, Swap, SwapReply, Topic, What,
+    Change, ClaimPurpose, ClaimReply, ExtendReply, ReleaseReply, Store, StoreErrorKind, Swap, SwapReply,
+    Topic,
 };
 use tokio_postgres::types::Type;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
@@ -234,11 +235,11 @@ async fn claim_extension_and_release_cost_one_round_trip_each() {
     let proxy = Proxy::before(server.port(), Duration::ZERO).await;
     let store = open_url(&format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port()), &namespace);
     // A session prepares each of its statements once.
-    let warm_up = claim_what("a", LONG, What::Lock);
+    let warm_up = claim_what("a", LONG, ClaimPurpose::Lock);
     let mut held = store.acquire("key", &warm_up).await.unwrap().expect("a win");
     held.extend().await.expect("an extension");
     held.release(&ending(RunOutcome::Succeeded)).await.expect("a release");
-    for what in [What::Lock, What::Leader] {
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Leader] {
         // Behind the first one, whatever is sent after the last release is answered before the second one.
         for _ in 0..2 {
             store.ping().await.expect("a connection");

@@ -6,7 +6,9 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::schedule::{Missed, Overlap};
-use jobs::store::{Claim, ClaimReply, Ending, Lease, REMEMBERED, StoreError, TickClaim, What, Won};
+use jobs::store::{
+    Claim, ClaimPurpose, ClaimReply, Ending, Lease, REMEMBERED, StoreError, TickClaim, WonClaim,
+};
 use jobs::testing::store::Client;
 
 pub const SUCCEEDED: Ending = Ending::of(RunOutcome::Succeeded, REMEMBERED);
@@ -32,7 +34,7 @@ pub fn claim_of(tick: Timestamp, ttl: Duration) -> Claim {
         token: format!("{:016x}", random()).into(),
         server: std::process::id().to_string().into(),
         ttl,
-        what: What::Tick(ask),
+        what: ClaimPurpose::Tick(ask),
         remember: REMEMBERED,
     }
 }
@@ -50,7 +52,7 @@ pub async fn win(client: &Client, key: &str) -> Lease {
     }
 }
 
-pub async fn win_and_release(client: &Client, key: &str) -> Result<Option<Won>, StoreError> {
+pub async fn win_and_release(client: &Client, key: &str) -> Result<Option<WonClaim>, StoreError> {
     let claim = claim_now();
     let ClaimReply::Won(won) = client.claim(key, &claim).await?.reply.decision else { return Ok(None) };
     client.release(key, &won.lease, &SUCCEEDED).await?;

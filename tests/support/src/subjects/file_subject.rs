@@ -17,14 +17,14 @@ pub fn file() -> std::future::Ready<Subject> {
     let store = open(&folder, None);
     let wiped = store.clone();
     let subject = Subject::new(store)
-        .polled()
-        .wiped_by(move |key| {
+        .without_notifications()
+        .with_wipe(move |key| {
             let removed = std::fs::remove_file(wiped.state_file(&key));
             if let Err(error) = removed {
                 assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
             }
             async {}
         })
-        .namespaced_by(move |name| open(&folder, Some(name)));
+        .with_namespaces(move |name| open(&folder, Some(name)));
     std::future::ready(subject)
 }

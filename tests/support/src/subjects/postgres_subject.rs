@@ -18,7 +18,7 @@ pub async fn postgres() -> Subject {
 /// The same server behind a pooler: every request may use another session.
 pub async fn pooled() -> Subject {
     // `LISTEN` succeeds there, and receives nothing.
-    at(Pooler::shared().url()).await.polled()
+    at(Pooler::shared().url()).await.without_notifications()
 }
 
 async fn at(url: String) -> Subject {
@@ -31,7 +31,7 @@ async fn at(url: String) -> Subject {
     let (store, prefix) = (open(&namespace), namespace.clone());
     let client = Arc::new(PostgresServer::shared().client().await);
     Subject::new(store)
-        .wiped_by(move |key| {
+        .with_wipe(move |key| {
             let (client, namespace) = (Arc::clone(&client), namespace.clone());
             async move {
                 // The key's runs and skips go with its row.
@@ -41,5 +41,5 @@ async fn at(url: String) -> Subject {
                 client.query_typed(statement, &arguments).await.expect("the row is deleted");
             }
         })
-        .namespaced_by(move |name| open(&format!("{prefix}.{name}")))
+        .with_namespaces(move |name| open(&format!("{prefix}.{name}")))
 }

@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, FromRedisValue, ServerErrorKind};
 
 use crate::redis_server::{PATIENCE, RedisServer};
-use crate::subject::{Subject, Tamper, Tampering};
+use crate::subject::{AccessFuture, ExternalAccess, Subject};
 
 /// The store at a URL, with a namespace of the test's own; the clients are plain ones of all nodes that may have a key.
 pub fn at(url: String, clients: Vec<MultiplexedConnection>, server: Option<Arc<RedisServer>>) -> Subject {
@@ -21,8 +21,8 @@ pub fn at(url: String, clients: Vec<MultiplexedConnection>, server: Option<Arc<R
     };
     let prefix = namespace.clone();
     Subject::new(open(&namespace))
-        .tampered_by(Outside { clients, namespace, _server: server })
-        .namespaced_by(move |name| open(&format!("{prefix}.{name}")))
+        .with_external_access(Outside { clients, namespace, _server: server })
+        .with_namespaces(move |name| open(&format!("{prefix}.{name}")))
 }
 
 struct Outside {
@@ -49,12 +49,12 @@ impl Outside {
     }
 }
 
-impl Tamper for Outside {
-    fn lock<'a>(&'a self, key: &'a str) -> Tampering<'a, Option<String>> {
+impl ExternalAccess for Outside {
+    fn lock<'a>(&'a self, key: &'a str) -> AccessFuture<'a, Option<String>> {
         Box::pin(async move { self.run(redis::cmd("GET").arg(self.lock_key(key))).await })
     }
 
-    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> Tampering<'a> {
+    fn set_lock<'a>(&'a self, key: &'a str, token: &'a str, until: Option<Timestamp>) -> AccessFuture<'a> {
         Box::pin(async move {
             let mut set = redis::cmd("SET");
             set.arg(self.lock_key(key)).arg(token);
@@ -66,11 +66,11 @@ impl Tamper for Outside {
         })
     }
 
-    fn remove_lock<'a>(&'a self, key: &'a str) -> Tampering<'a> {
+    fn remove_lock<'a>(&'a self, key: &'a str) -> AccessFuture<'a> {
         Box::pin(async move { self.run(redis::cmd("DEL").arg(self.lock_key(key))).await })
     }
 
-    fn wipe<'a>(&'a self, key: &'a str) -> Tampering<'a> {
+    fn wipe<'a>(&'a self, key: &'a str) -> AccessFuture<'a> {
         let lock = self.lock_key(key);
         let parts = ["state", "runs", "skips"].map(|part| format!("{{{lock}}}:{part}"));
         Box::pin(async move { self.run(redis::cmd("DEL").arg(lock).arg(&parts)).await })

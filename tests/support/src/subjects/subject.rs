@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jobs::clock::SystemClock;
 use jobs::store::memory::MemoryStore;
 
-pub use jobs::testing::store::{Subject, Tamper, Tampering};
+pub use jobs::testing::store::{AccessFuture, ExternalAccess, Subject};
 
 use crate::redis_server::RedisServer;
 use crate::redis_subject;
@@ -15,8 +15,8 @@ pub fn memory() -> std::future::Ready<Subject> {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let same = store.clone();
     let subject = Subject::new(store.clone())
-        .tampered_by(store)
-        .namespaced_by(move |name| same.clone().with_namespace(name));
+        .with_external_access(store)
+        .with_namespaces(move |name| same.clone().with_namespace(name));
     std::future::ready(subject)
 }
 

@@ -4,145 +4,144 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
-use super::{Kind, Lease, SkipRecord};
+use super::{Lease, LeaseKind, SkipRecord};
 
 /// A request to become the holder of a key.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Unguessable, and the same through every retry of this claim.
     pub token: Arc<str>,
-    /// Who asks.
+    /// The server that asks.
     pub server: Arc<str>,
-    /// How long the lease lasts without an extension.
+    /// Duration of the lease without an extension.
     pub ttl: Duration,
-    /// What for.
-    pub what: What,
-    /// How many runs, and how many skips, the store keeps on record.
+    /// The purpose of the lease.
+    pub what: ClaimPurpose,
+    /// Number of run records, and of skip records, that the store keeps.
     pub remember: usize,
 }
 
-/// What a claim is for.
+/// The purpose of a claim.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum ClaimPurpose {
     /// One tick of a schedule.
     Tick(TickClaim),
-    /// Now, by hand: consumes no tick, and a paused job can still be run this way.
+    /// A manual run: uses no tick, and is allowed for a paused job.
     Now,
-    /// The same, on behalf of a server that left the [request](super::Requested) with this id, because it
-    /// does not have the job.
+    /// A manual run for the [request](super::RunRequest) with this id, by a server that does not have the job.
     Requested(Arc<str>),
-    /// A lock by hand. What the store knows of such a key goes away by itself, unless a job has it, too.
+    /// A manual lock. Its record expires, unless a job has the same key.
     Lock,
-    /// The same, for work that is done once: refused while it is marked as done.
+    /// A manual lock for work that is done once: refused while the work is marked as done.
     Once,
-    /// The same, for the leader of a group.
+    /// A manual lock for the leader of a group.
     Leader,
-    /// One of so many slots of the key. They have nothing to do with its lock.
+    /// One of this number of slots of the key. Slots are independent of the key's lock.
     Slot(u32),
 }
 
-impl What {
-    /// What the lease is held for.
-    pub fn kind(&self) -> Kind {
+impl ClaimPurpose {
+    /// The kind of the lease.
+    pub fn kind(&self) -> LeaseKind {
         match self {
-            Self::Tick(_) | Self::Now | Self::Requested(_) => Kind::Run,
-            Self::Lock => Kind::Lock,
-            Self::Once => Kind::Once,
-            Self::Leader => Kind::Leader,
-            Self::Slot(of) => Kind::Slot { of: *of },
+            Self::Tick(_) | Self::Now | Self::Requested(_) => LeaseKind::Run,
+            Self::Lock => LeaseKind::Lock,
+            Self::Once => LeaseKind::Once,
+            Self::Leader => LeaseKind::Leader,
+            Self::Slot(of) => LeaseKind::Slot { of: *of },
         }
     }
 }
 
-/// The tick a claim is for, and the part of the job's policy that decides the claim.
+/// The claim of a tick: the tick, and the part of the job's policy that decides the claim.
 #[derive(Clone, Debug)]
 pub struct TickClaim {
     /// The scheduled instant.
     pub tick: Timestamp,
     /// The scheduled instant before it; `None` if there is none, or for a takeover.
     pub previous: Option<Timestamp>,
-    /// How long after its tick the job starts.
+    /// Delay of the start after the tick.
     pub delay: Duration,
-    /// How late it may still start.
+    /// Longest delay of the start beyond that.
     pub grace: Duration,
-    /// The claim is to finish what another server has started: a tick that the store does not know is not started.
+    /// Whether the claim only takes over what another server has started: a tick that the store does not know is not started.
     pub only_takes_over: bool,
-    /// What happens when the key is held.
+    /// The policy for a key that is held.
     pub overlap: Overlap,
-    /// How many attempts beyond the first an unfinished tick gets.
+    /// Number of attempts beyond the first for an unfinished tick.
     pub takeovers: u32,
-    /// Whether it may start after its grace, if nobody could start it before.
+    /// The policy for a tick that no server started within its grace.
     pub missed: Missed,
     /// The schedule that the tick comes from, as text.
     pub schedule: Arc<str>,
-    /// For how long the asking server has been scheduling the job.
+    /// Time since the asking server began to schedule the job.
     pub known_for: Duration,
 }
 
-/// The store's answer to a claim, and what it says about the job beside it.
+/// The decision about a claim, and what else the record shows about the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// The answer itself.
+pub struct ClaimAnswer {
+    /// The decision.
     pub decision: ClaimReply,
-    /// With takeovers allowed: a tick that may have to be taken over.
-    pub unfinished: Option<Unfinished>,
+    /// A tick that may have to be taken over, if takeovers are allowed.
+    pub unfinished: Option<UnfinishedTick>,
     /// The schedule that another server had registered, if it differs from the asking server's.
-    pub other_schedule: Option<Registered>,
+    pub other_schedule: Option<RegisteredSchedule>,
 }
 
-impl From<ClaimReply> for Verdict {
+impl From<ClaimReply> for ClaimAnswer {
     fn from(decision: ClaimReply) -> Self {
         Self { decision, unfinished: None, other_schedule: None }
     }
 }
 
-/// A tick that was started last and has not finished.
+/// The tick that was started last, if it has not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unfinished {
-    /// Which one.
+pub struct UnfinishedTick {
+    /// The tick.
     pub tick: Timestamp,
-    /// How long the key stays held unless extended: zero if it is free, `None` if nobody knows or the job is
-    /// paused.
+    /// Time until the key becomes free unless its lease is extended: zero if it is free, `None` if that is unknown or the
+    /// job is paused.
     pub remaining: Option<Duration>,
 }
 
 /// The schedule that a job was registered with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Registered {
-    /// As text.
-    pub schedule: String,
-    /// When, or when the job was last resumed, by the store's clock. No tick before it is run late.
+pub struct RegisteredSchedule {
+    /// The schedule as text.
+    pub schedule: Arc<str>,
+    /// Instant of the registration, or of the last resumption, by the store's clock. No earlier tick is run late.
     pub at: Timestamp,
     /// The server whose claim registered it.
-    pub server: String,
-    /// When that server began to schedule it, by the store's clock: newer servers replace it.
+    pub server: Arc<str>,
+    /// Instant at which that server began to schedule it, by the store's clock: newer servers replace it.
     pub begun: Timestamp,
-    /// When a tick was last won with it: any server replaces one that nobody follows any more.
+    /// Instant at which a tick was last won with it. Any server replaces a schedule that no server follows any more.
     pub used: Timestamp,
-    /// Since when missed ticks are run once, if they are: one that was missed before stays missed.
+    /// Instant since which missed ticks are run once; `None` if they are not. Ticks that were missed before stay missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_missed_since: Option<Timestamp>,
 }
 
-/// Ticks that no server ran or skipped: those after `after` and before `before`.
+/// Ticks that no server ran or skipped: all after `after` and before `before`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// The last instant before them that was decided, or at which the job was registered.
     pub after: Timestamp,
     /// The tick that was decided next, or the instant at which the schedule changed.
     pub before: Timestamp,
-    /// The schedule at that time, as text, if it may be another one by now.
+    /// The schedule at that time, as text, if it may have changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<String>,
+    pub schedule: Option<Arc<str>>,
 }
 
-/// The store's answer to a claim.
+/// The decision about a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClaimReply {
-    /// The caller holds the key. A repeated claim that had won is told so again.
-    Won(Won),
-    /// The caller had won with this token, and that lease is over.
+    /// The caller holds the key. A repeated claim that had won gets this reply again.
+    Won(WonClaim),
+    /// The caller had won with this token, and its lease is over.
     Lost,
     /// The tick is not due for this long.
     Early(Duration),
@@ -158,49 +157,49 @@ pub enum ClaimReply {
     Paused,
     /// The tick is older than its grace.
     Late(Duration),
-    /// Somebody holds the key. With [`Overlap::Skip`], and within its grace, the tick is skipped for all
-    /// servers. Of slots: all are held, and this is the one that ends first.
+    /// The key is held. With [`Overlap::Skip`], and within its grace, the tick is skipped for all servers. Of slots: all are
+    /// held, and this is the one that expires first.
     Held(Holder),
-    /// No such request waits: it was answered, it expired, or it never was.
+    /// There is no open request with this id: it was answered, it expired, or it never existed.
     NotRequested,
-    /// The work was done already, at this instant.
+    /// The work was done, at this instant.
     Done(Timestamp),
 }
 
 /// A lease that was won.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Won {
+pub struct WonClaim {
     /// The lease.
     pub lease: Lease,
     /// Ticks before this one that no server ran, skipped, or reported as missed. Only for a claim of a tick.
     pub missed: Vec<Gap>,
-    /// The mean duration of the job's successful runs, if there are enough to tell.
+    /// Mean duration of the job's successful runs, if there were at least three.
     pub usual: Option<Duration>,
 }
 
-/// What became of a tick that is decided already.
+/// How a tick was decided before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// A server started it.
     Started {
-        /// Which one.
+        /// The id of the server.
         server: String,
-        /// When it claimed the tick.
+        /// Instant of its claim.
         since: Timestamp,
-        /// Whether the run ended by itself; `false` while it goes on, and after a crash.
+        /// Whether the run ended by itself; `false` while it is in progress, and after a crash.
         finished: bool,
     },
     /// It was skipped for all servers.
     Skipped(SkipRecord),
 }
 
-/// Who holds a key.
+/// The holder of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The server's [id](crate::Jobs::server_id); unknown if another program holds the lock.
     pub server: Option<String>,
-    /// Since when, if known.
+    /// Instant since which the key is held, if known.
     pub since: Option<Timestamp>,
-    /// How long the lock lasts unless extended, if it expires at all.
+    /// Time until the lock expires unless it is extended; `None` if it never expires.
     pub remaining: Option<Duration>,
 }

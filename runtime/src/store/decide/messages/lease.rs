@@ -4,43 +4,43 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{Claim, Holder, RunOutcome, What};
+use super::{Claim, ClaimPurpose, Holder, RunOutcome};
 use crate::store::decide::UNKNOWN_FENCE;
-use crate::store::state::{as_micros, first, is_default, is_first};
+use crate::store::key_state::{as_micros, first, is_default, is_first};
 
-/// A lease: as a record keeps it, and as its holder knows it, who can put it back into a store that lost it.
+/// A lease, as a record keeps it and as its holder knows it. The holder can restore it in a store that lost it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The claim's token: proof of ownership.
     pub token: Arc<str>,
     /// The holder.
     pub server: Arc<str>,
-    /// What it is held for.
+    /// The kind of the lease.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub kind: Kind,
+    pub kind: LeaseKind,
     /// The tick it was claimed for; `None` for a manual claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick: Option<Timestamp>,
     /// 1 for a tick's first run, 2 for the first takeover, and so on.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub attempt: u32,
-    /// How many attempts beyond the first the tick gets, by the policy under which it was first started.
+    /// Number of attempts beyond the first, by the policy under which the tick was first started.
     #[serde(default, skip_serializing_if = "is_default")]
     pub takeovers: u32,
     /// The id of the request that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
-    /// Greater than that of every earlier lease of the key. 0 in a record, of its newest lease: that has the record's.
+    /// Greater than the fence of every earlier lease of the key. 0 for the newest lease in a record: its fence is the record's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fence: i64,
-    /// When it began, by the store's clock.
+    /// Instant at which it began, by the store's clock.
     pub since: Timestamp,
-    /// When it ends unless extended, by the store's clock, as far as is known.
+    /// Instant at which it expires unless extended, by the store's clock, as far as is known.
     pub until: Timestamp,
-    /// How long each extension lasts.
+    /// Duration of each extension.
     #[serde(with = "as_micros")]
     pub ttl: Duration,
-    /// How far the run is, as its function said last.
+    /// The last progress that the run reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
     /// Missed ticks before this instant were reported by the holder. Not kept in records.
@@ -49,11 +49,11 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease that a claim wins. Its fence is the store's to compute.
+    /// Creates the lease that a claim wins. The store computes its fence.
     pub fn claimed(claim: &Claim, since: Timestamp, until: Timestamp) -> Self {
         let (tick, takeovers, request) = match &claim.what {
-            What::Tick(ask) => (Some(ask.tick), ask.takeovers, None),
-            What::Requested(id) => (None, 0, Some(id.clone())),
+            ClaimPurpose::Tick(ask) => (Some(ask.tick), ask.takeovers, None),
+            ClaimPurpose::Requested(id) => (None, 0, Some(id.clone())),
             _ => (None, 0, None),
         };
         Self {
@@ -74,36 +74,36 @@ impl Lease {
         }
     }
 
-    /// What others see of it.
+    /// The holder, as other servers see it.
     pub(crate) fn holder(&self, now: Timestamp) -> Holder {
         let remaining = Some(self.until.since(now));
         Holder { server: Some(self.server.to_string()), since: Some(self.since), remaining }
     }
 }
 
-/// What a lease is held for.
+/// The kind of a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum LeaseKind {
     /// A run of a job.
     #[default]
     Run,
-    /// A lock by hand.
+    /// A manual lock.
     Lock,
-    /// Work that is done once.
+    /// A manual lock for work that is done once.
     Once,
-    /// To lead a group.
+    /// A manual lock for the leader of a group.
     Leader,
-    /// One slot of a key, …
+    /// One slot of a key.
     Slot {
-        /// … which has so many.
+        /// The number of slots.
         of: u32,
     },
 }
 
-impl Kind {
-    /// The kind in one lower-case word, as it is stored.
+impl LeaseKind {
+    /// Returns the kind as one lower-case word, as it is stored.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -115,18 +115,18 @@ impl Kind {
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// So much is done …
+    /// Units of work that are done.
     pub done: u64,
-    /// … of so much; 0 if that is not known.
+    /// Units of work in all; 0 if that is not known.
     pub total: u64,
-    /// What it is doing, in words.
+    /// A description of what it is doing.
     pub status: String,
 }
 
-/// The store's answer to an extension.
+/// The decision about an extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExtendReply {
@@ -134,35 +134,35 @@ pub enum ExtendReply {
     Kept {
         /// The new expiry.
         until: Timestamp,
-        /// The server of an operator who wants the run cancelled.
+        /// The server of the operator who asked for the run to be cancelled.
         cancelled_by: Option<Arc<str>>,
     },
     /// The store had lost the lease, and it was restored until this instant.
     Restored(Timestamp),
     /// The lease is over. This is final.
     Lost {
-        /// The server of the operator who broke it, if that is how it ended.
+        /// The server of the operator who broke it, if one did.
         broken_by: Option<Arc<str>>,
     },
 }
 
-/// How a run ended, for the record.
+/// The end of a run, for its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// In one word.
+    /// The outcome.
     pub outcome: RunOutcome,
-    /// The error's text, if there was one; already cut to a bounded length.
+    /// The error's text, cut to a bounded length.
     pub error: Option<String>,
-    /// The tries before the last one, oldest first; only so many are kept.
+    /// The failed tries before the last one, oldest first.
     pub failed_tries: Vec<FailedTry>,
-    /// How many runs the store keeps on record.
+    /// Number of run records that the store keeps.
     pub remember: usize,
     /// Marks the key's work as done for this long, in the same step.
     pub done_for: Option<Duration>,
 }
 
 impl Ending {
-    /// An ending with nothing more to say.
+    /// Creates an ending without an error.
     pub const fn of(outcome: RunOutcome, remember: usize) -> Self {
         Self { outcome, error: None, failed_tries: Vec::new(), remember, done_for: None }
     }
@@ -173,19 +173,19 @@ impl Ending {
 pub struct FailedTry {
     /// 1 for the first.
     pub number: u32,
-    /// When it failed, by the store's clock as its server knew it.
+    /// Instant of the failure, by the server's estimate of the store's clock.
     pub at: Timestamp,
     /// The error's text.
     pub error: String,
 }
 
-/// The store's answer to a release.
+/// The decision about a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReleaseReply {
     /// The lease ended and its run is on record.
     Released,
-    /// The store had lost the lease; its end was put back, and its run is on record.
+    /// The store had lost the lease; its end was restored, and its run is on record.
     Restored,
     /// The lease had ended before, by release or by a successor; nothing was recorded.
     NotHeld,

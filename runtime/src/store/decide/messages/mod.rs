@@ -4,11 +4,12 @@ mod operator;
 mod record;
 
 pub use claim::{
-    Claim, ClaimReply, Gap, Holder, Registered, Taken, TickClaim, Unfinished, Verdict, What, Won,
+    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Gap, Holder, RegisteredSchedule, Taken, TickClaim,
+    UnfinishedTick, WonClaim,
 };
-pub use lease::{Ending, ExtendReply, FailedTry, Kind, Lease, Progress, ReleaseReply};
-pub use operator::{Forgotten, HeldLock, JobInfo, RequestAnswer, Requested, RunningInfo, ServerInfo};
+pub use lease::{Ending, ExtendReply, FailedTry, Lease, LeaseKind, Progress, ReleaseReply};
+pub use operator::{Forgotten, HeldLock, JobInfo, RequestAnswer, RunRequest, RunningInfo, ServerInfo};
 pub use record::{CurrentRun, History, RunOutcome, RunRecord, Skip, SkipRecord, Stats};
 
-/// How many runs, and how many skips, a store keeps on record unless it is told otherwise.
+/// Default number of run records, and of skip records, that a store keeps for each job.
 pub const REMEMBERED: usize = 100;

@@ -1,33 +1,33 @@
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{Holder, Kind};
+use super::{Holder, LeaseKind};
 
-/// A request to run a job by hand, by a server that does not have its function.
+/// A request for a manual run, by a server that does not have the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requested {
-    /// Tells it from other requests.
+pub struct RunRequest {
+    /// Identifies the request.
     pub id: String,
     /// The server that asked.
     pub by: String,
-    /// When it expires, by the store's clock.
+    /// Instant at which it expires, by the store's clock.
     pub until: Timestamp,
-    /// What became of it.
+    /// The answer, once there is one.
     pub answer: Option<RequestAnswer>,
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestAnswer {
     /// A server started the run.
     Started {
-        /// Which one.
+        /// The id of the server.
         server: String,
     },
     /// The key was held, so nothing was started.
     Held {
-        /// By this server; unknown if another program holds the lock.
+        /// The id of the holder; `None` if another program holds the lock.
         server: Option<String>,
     },
 }
@@ -40,7 +40,7 @@ pub enum Forgotten {
     Yes,
     /// No: the server with this id still has it.
     Scheduled(String),
-    /// No: somebody holds its key.
+    /// No: its key is held.
     Held(Holder),
     /// No: it is paused, and forgetting that would let it run. Resume it first.
     Paused,
@@ -54,31 +54,31 @@ pub enum Forgotten {
 pub struct HeldLock {
     /// Its key.
     pub key: String,
-    /// What it is held for; `None` if another program holds it.
-    pub kind: Option<Kind>,
+    /// The kind of its lease; `None` if another program holds it.
+    pub kind: Option<LeaseKind>,
     /// The fence of its lease; `None` if another program holds it.
     pub fence: Option<i64>,
-    /// Who holds it, since when, and for how long unless it is extended.
+    /// The holder.
     pub holder: Holder,
 }
 
-/// A server as it announced itself.
+/// The heartbeat of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerInfo {
     /// Its id: `host-pid-random`.
     pub id: String,
-    /// When its scheduler started, by the store's clock.
+    /// Instant at which its scheduler started, by the store's clock.
     pub started: Timestamp,
-    /// When it said this, by the store's clock. It says so every 20 s.
+    /// Instant of the heartbeat, by the store's clock. There is one every 20 s.
     pub announced: Timestamp,
     /// The version of this crate that it runs.
     pub version: String,
     /// The jobs that it schedules.
     pub jobs: Vec<JobInfo>,
-    /// How far its clock is ahead of the store's, in microseconds.
+    /// Offset of its clock to the store's, in microseconds; positive if it is ahead.
     pub clock_ahead_micros: i64,
-    /// The runs that go on there.
+    /// Its runs in progress.
     pub running: Vec<RunningInfo>,
 }
 
@@ -87,14 +87,14 @@ pub struct ServerInfo {
 pub struct JobInfo {
     /// Its key.
     pub key: String,
-    /// Differs between servers whose schedule or policy of the job differ.
+    /// A hash of the job's schedule and policy.
     pub hash: String,
 }
 
-/// A run that goes on on a server.
+/// A run in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningInfo {
-    /// Of which job.
+    /// The key of the job.
     pub key: String,
     /// The fence of its lease.
     pub fence: i64,

@@ -4,9 +4,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{Ending, FailedTry, Lease, Progress, Registered, Requested};
+use super::{Ending, FailedTry, Lease, Progress, RegisteredSchedule, RunRequest};
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -21,18 +21,18 @@ pub enum RunOutcome {
     Panicked,
     /// It was cancelled by a shutdown.
     Cancelled,
-    /// Its lease could not be proved any longer, so it was cancelled.
+    /// It was cancelled because its server could no longer prove its lease.
     LeaseLost,
-    /// Its server never said how it ended; found by the next claim.
+    /// Its lease expired without a release. The next claim records that.
     Crashed,
-    /// It was claimed and given back before it started.
+    /// It was claimed and released before it started.
     NotStarted,
     /// An operator broke its lock.
     Broken,
 }
 
 impl RunOutcome {
-    /// Whether the tick is done with. An unfinished tick may be taken over.
+    /// Whether the tick is finished. An unfinished tick may be taken over.
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::TimedOut | Self::Panicked)
     }
@@ -42,7 +42,7 @@ impl RunOutcome {
         matches!(self, Self::Failed | Self::TimedOut | Self::Panicked | Self::Crashed)
     }
 
-    /// The outcome in one lower-case word, as it is stored.
+    /// Returns the outcome in lower case, as it is stored.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -64,39 +64,39 @@ impl fmt::Display for RunOutcome {
     }
 }
 
-/// One run of a job, as the store remembers it.
+/// The record of a run that ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// The tick it ran for; `None` for a run by hand.
+    /// The tick it ran for; `None` for a manual run.
     pub tick: Option<Timestamp>,
-    /// Where it ran.
+    /// The id of the server.
     pub server: String,
     /// The fence of its lease.
     pub fence: i64,
-    /// Which attempt at the tick it was.
+    /// The number of the attempt at the tick, from 1.
     pub attempt: u32,
-    /// When it was claimed, by the store's clock.
+    /// Instant of the claim, by the store's clock.
     pub started: Timestamp,
-    /// When it was released, or found crashed, by the store's clock.
+    /// Instant of the release, or of the expiry of its lease, by the store's clock.
     pub ended: Timestamp,
-    /// How it ended.
+    /// The outcome.
     pub outcome: RunOutcome,
     /// The error's text, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The tries before the last one, oldest first; only the newest are kept.
+    /// The failed tries before the last one, oldest first; only the newest are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_tries: Vec<FailedTry>,
-    /// How far it said it was.
+    /// The last progress that it reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// The id of the request that it answered, for a manual run that another server asked for.
+    /// The id of the request for this manual run, if another server asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
 }
 
 impl RunRecord {
-    /// Of a lease that has ended.
+    /// Creates the record of a lease that has ended.
     pub(crate) fn of(lease: &Lease, ended: Timestamp, end: &Ending) -> Self {
         Self {
             tick: lease.tick,
@@ -113,30 +113,30 @@ impl RunRecord {
         }
     }
 
-    /// How long it took, from claim to release.
+    /// Time from claim to release.
     pub fn duration(&self) -> Duration {
         self.ended.since(self.started)
     }
 }
 
-/// A run that goes on, as far as the store knows.
+/// A run in progress, as far as the store knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrentRun {
-    /// The tick it runs for; `None` for a run by hand.
+    /// The tick it runs for; `None` for a manual run.
     pub tick: Option<Timestamp>,
-    /// Where it runs.
+    /// The id of the server.
     pub server: String,
     /// The fence of its lease.
     pub fence: i64,
-    /// Which attempt at the tick it is.
+    /// The number of the attempt at the tick, from 1.
     pub attempt: u32,
-    /// When it was claimed, by the store's clock.
+    /// Instant of the claim, by the store's clock.
     pub started: Timestamp,
-    /// When its lease ends unless extended, by the store's clock.
+    /// Instant at which its lease expires unless extended, by the store's clock.
     pub until: Timestamp,
-    /// How far it said it was, when its lease was last extended.
+    /// The progress that it had reported when its lease was last extended.
     pub progress: Option<Progress>,
-    /// The id of the request that it answers, for a manual run that another server asked for.
+    /// The id of the request for this manual run, if another server asked for it.
     pub request: Option<String>,
 }
 
@@ -155,31 +155,31 @@ impl CurrentRun {
     }
 }
 
-/// One tick that was skipped for all servers.
+/// The record of a tick that was skipped for all servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipRecord {
     /// The tick.
     pub tick: Timestamp,
-    /// Why.
+    /// The reason.
     pub reason: Skip,
     /// The server whose claim decided it.
     pub server: String,
-    /// When, by the store's clock.
+    /// Instant of the decision, by the store's clock.
     pub at: Timestamp,
 }
 
-/// Why a tick was skipped for all servers.
+/// The reason for which a tick was skipped for all servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Skip {
-    /// The last run, or another program's lock, was still there.
+    /// The previous run was in progress, or another program held the lock.
     Held,
     /// The job was paused.
     Paused,
 }
 
-/// What the store counted of a job's runs.
+/// Counts over all runs of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// Runs that were started.
@@ -188,11 +188,11 @@ pub struct Stats {
     pub failures: u64,
     /// Runs that succeeded.
     pub successes: u64,
-    /// How long the successful runs took together, in microseconds.
+    /// Total duration of the successful runs, in microseconds.
     pub total_micros: u64,
-    /// How long the longest successful run took, in microseconds.
+    /// Duration of the longest successful run, in microseconds.
     pub longest_micros: u64,
-    /// When a run last succeeded, by the store's clock.
+    /// Instant at which a run last succeeded, by the store's clock.
     pub last_success: Option<Timestamp>,
 }
 
@@ -208,10 +208,10 @@ impl Stats {
     }
 }
 
-/// What a store remembers of a job.
+/// The history of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// The run that goes on.
+    /// The run in progress.
     pub current: Option<CurrentRun>,
     /// The newest runs that ended, newest first.
     pub runs: Vec<RunRecord>,
@@ -222,7 +222,7 @@ pub struct History {
     /// Whether ticks are skipped until the job is resumed.
     pub paused: bool,
     /// The schedule that servers follow; `None` if no tick was ever claimed.
-    pub registered: Option<Registered>,
-    /// The last request to run the job by hand.
-    pub request: Option<Requested>,
+    pub registered: Option<RegisteredSchedule>,
+    /// The last request for a manual run.
+    pub request: Option<RunRequest>,
 }

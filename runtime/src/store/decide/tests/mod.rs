@@ -34,6 +34,6 @@ fn subject_on(clock: &TestClock) -> Subject {
     let store = MemoryStore::new(Arc::new(clock.clone()));
     let same = store.clone();
     Subject::new(store.clone())
-        .tampered_by(store)
-        .namespaced_by(move |name| same.clone().with_namespace(name))
+        .with_external_access(store)
+        .with_namespaces(move |name| same.clone().with_namespace(name))
 }

@@ -1,4 +1,4 @@
-//! What could hurt about a folder.
+//! Finds dangerous properties of a folder.
 
 use std::fs;
 use std::path::Path;
@@ -43,15 +43,15 @@ fn about_type(kind: &str) -> Option<Finding> {
         | "ocfs2" | "fuse.sshfs" | "fuse.glusterfs" => (
             FindingKind::NetworkShare,
             format!(
-                "the store's folder is on a network share ({kind}): locks and clocks differ there from machine to machine, and \
-                 then a tick can start twice; use a folder on a local disk, or Redis or PostgreSQL for several machines"
+                "the store's folder is on a network share ({kind}): locks and clocks differ between machines, so a tick can \
+                start twice; use a folder on a local disk, or Redis or PostgreSQL for several machines"
             ),
         ),
         "tmpfs" | "ramfs" => (
             FindingKind::NotDurable,
             format!(
-                "the store's folder is in memory ({kind}): after a restart of the machine a tick that has run may run once more \
-                 within its grace, and pauses are forgotten; use a folder on a disk"
+                "the store's folder is in memory ({kind}): after a restart of the machine a tick that has run may run again \
+                within its grace, and pauses are lost; use a folder on a disk"
             ),
         ),
         _ => return None,
@@ -67,8 +67,8 @@ fn about_permissions(folder: &Path) -> Option<Finding> {
     (mode & 0o002 != 0).then(|| {
         Finding::warning(
             FindingKind::OpenToOthers,
-            "everybody on this machine may write to the store's folder, and so stop jobs or make them run again; take that right \
-             away: chmod o-w",
+            "all users of this machine may write to the store's folder, and so stop jobs or make them run again; remove that \
+            permission: chmod o-w",
         )
     })
 }

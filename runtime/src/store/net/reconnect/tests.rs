@@ -1,21 +1,21 @@
 use super::*;
 
-fn pause(redial: &Redial) -> Duration {
-    redial.not_before().map_or(Duration::ZERO, |until| until - Instant::now())
+fn pause(backoff: &ReconnectBackoff) -> Duration {
+    backoff.not_before().map_or(Duration::ZERO, |until| until - Instant::now())
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_first_attempt_of_all_is_made_at_once() {
-    assert_eq!(Redial::new().not_before(), None);
+    assert_eq!(ReconnectBackoff::new().not_before(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn first_attempts_after_a_loss_are_spread() {
     let pauses: Vec<_> = (0..200)
         .map(|_| {
-            let mut redial = Redial::new();
-            redial.lost(Some(BRIEF));
-            pause(&redial)
+            let mut backoff = ReconnectBackoff::new();
+            backoff.lost(Some(BRIEF));
+            pause(&backoff)
         })
         .collect();
     assert!(pauses.iter().all(|pause| *pause <= SPREAD), "{pauses:?}");
@@ -25,11 +25,11 @@ async fn first_attempts_after_a_loss_are_spread() {
 
 #[tokio::test(start_paused = true)]
 async fn pauses_grow_up_to_less_than_a_second() {
-    let mut redial = Redial::new();
+    let mut backoff = ReconnectBackoff::new();
     let pauses: Vec<_> = (0..10)
         .map(|_| {
-            redial.lost(None);
-            pause(&redial)
+            backoff.lost(None);
+            pause(&backoff)
         })
         .collect();
     let millis = |millis| Duration::from_millis(millis);
@@ -40,29 +40,29 @@ async fn pauses_grow_up_to_less_than_a_second() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_lasts_ends_a_row_of_failures_and_a_brief_one_does_not() {
     for (lasted, longest) in [(BRIEF, SPREAD), (BRIEF / 2, Duration::from_millis(800))] {
-        let mut redial = Redial::new();
-        (0..10).for_each(|_| redial.lost(None));
-        redial.lost(Some(lasted));
-        let pause = pause(&redial);
+        let mut backoff = ReconnectBackoff::new();
+        (0..10).for_each(|_| backoff.lost(None));
+        backoff.lost(Some(lasted));
+        let pause = pause(&backoff);
         assert!(pause <= longest && (lasted == BRIEF || pause > SPREAD), "{lasted:?}: {pause:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_over_when_its_time_has_passed() {
-    let mut redial = Redial::new();
-    redial.lost(None);
+    let mut backoff = ReconnectBackoff::new();
+    backoff.lost(None);
     tokio::time::advance(Duration::from_millis(51)).await;
-    assert_eq!(redial.not_before(), None);
+    assert_eq!(backoff.not_before(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_cannot_wait_cuts_a_pause_short_but_not_below_a_tenth_of_a_second() {
-    let mut redial = Redial::new();
-    (0..10).for_each(|_| redial.lost(None));
-    redial.hurry();
-    assert_eq!(pause(&redial), SHORTEST);
+    let mut backoff = ReconnectBackoff::new();
+    (0..10).for_each(|_| backoff.lost(None));
+    backoff.shorten();
+    assert_eq!(pause(&backoff), SHORTEST);
     tokio::time::advance(SHORTEST).await;
-    redial.hurry();
-    assert_eq!(redial.not_before(), None);
+    backoff.shorten();
+    assert_eq!(backoff.not_before(), None);
 }

@@ -1,4 +1,4 @@
-//! Hearing that a key may have come free, instead of asking again and again.
+//! Subscriptions to keys that may become free, instead of polling.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -7,69 +7,68 @@ use tokio::sync::watch;
 
 use crate::util::lock;
 
-/// Hears of it when a key is freed. Whoever waits still asks now and then: a message can get lost.
+/// A subscription to a key. A notification can get lost, so subscribers also look at the key from time to time.
 #[derive(Debug)]
-pub struct Listener(watch::Receiver<()>);
+pub struct Subscription(watch::Receiver<()>);
 
-/// The store's end of a [`Listener`].
+/// Notifies a [`Subscription`]. The store keeps it.
 #[derive(Debug)]
-pub struct Bell(watch::Sender<()>);
+pub struct Notifier(watch::Sender<()>);
 
-impl Listener {
-    /// A listener, and the bell that it hears.
-    pub fn new() -> (Bell, Self) {
-        let (bell, listener) = watch::channel(());
-        (Bell(bell), Self(listener))
+impl Subscription {
+    /// Creates a subscription and its notifier.
+    pub fn new() -> (Notifier, Self) {
+        let (notifier, subscription) = watch::channel(());
+        (Notifier(notifier), Self(subscription))
     }
 
-    /// Waits until the key may have come free, counted from when the store began to listen. `false` if the store can no
-    /// longer tell, and has to be asked to listen again.
-    pub async fn freed(&mut self) -> bool {
+    /// Waits for the next notification since the subscription began. Returns `false` if the subscription has ended, and
+    /// the caller has to subscribe again.
+    pub async fn notified(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }
 }
 
-impl Bell {
-    /// Tells the listener; at once, and without waiting for it.
-    pub fn ring(&self) {
+impl Notifier {
+    /// Notifies the subscription without waiting for it.
+    pub fn notify(&self) {
         self.0.send_replace(());
     }
 
-    /// Whether nobody listens any longer.
-    pub fn is_unheard(&self) -> bool {
+    /// Whether the subscription was dropped.
+    pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
 }
 
-/// The bells that ring for what is listened for, by name. Owned by what reads from a connection: when it ends they are gone,
-/// and those who listen know that they hear nothing any more.
+/// Subscriptions by name. The task that reads from a connection owns them, so that they end with the connection.
 #[derive(Default)]
-pub(crate) struct Bells(Mutex<Hanging>);
+pub(crate) struct Subscriptions(Mutex<NotifierMap>);
 
 #[derive(Default)]
-struct Hanging {
-    bells: HashMap<String, Bell>,
-    /// When there are so many, those that nobody hears are removed.
+struct NotifierMap {
+    notifiers: HashMap<String, Notifier>,
+    /// At this number of names, those without subscribers are removed.
     room: usize,
 }
 
-impl Bells {
-    /// Begins to listen for a name. Returns the names that nobody listens for any more, too.
-    pub(crate) fn hang(&self, name: String) -> (Listener, Vec<String>) {
-        let Hanging { bells, room } = &mut *lock(&self.0);
-        let mut unheard = Vec::new();
-        if bells.len() >= *room {
-            let removed = bells.extract_if(|other, bell| *other != name && bell.is_unheard());
-            unheard = removed.map(|(name, _)| name).collect();
-            *room = 64.max(2 * bells.len());
+impl Subscriptions {
+    /// Subscribes to a name. Also returns the names that have no subscribers any more.
+    pub(crate) fn subscribe(&self, name: String) -> (Subscription, Vec<String>) {
+        let NotifierMap { notifiers, room } = &mut *lock(&self.0);
+        let mut unused = Vec::new();
+        if notifiers.len() >= *room {
+            let removed = notifiers.extract_if(|other, notifier| *other != name && notifier.is_closed());
+            unused = removed.map(|(name, _)| name).collect();
+            *room = 64.max(2 * notifiers.len());
         }
-        let bell = bells.entry(name).or_insert_with(|| Listener::new().0);
-        (Listener(bell.0.subscribe()), unheard)
+        let notifier = notifiers.entry(name).or_insert_with(|| Subscription::new().0);
+        (Subscription(notifier.0.subscribe()), unused)
     }
 
-    pub(crate) fn ring(&self, name: &str) {
-        if let Some(bell) = lock(&self.0).bells.get(name) {
-            bell.ring();
+    pub(crate) fn notify(&self, name: &str) {
+        if let Some(notifier) = lock(&self.0).notifiers.get(name) {
+            notifier.notify();
         }
     }
 }

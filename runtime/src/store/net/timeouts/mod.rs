@@ -1,16 +1,16 @@
-//! How long a store may take to answer, the same for every store that is reached over a network.
+//! Timeouts, the same for every store that is reached over a network.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use singleton_jobs_policy::parse_duration;
 
-use super::url::Parameters;
+use super::url::UrlParameters;
 
-/// Below, no server answers in time; above, every caller has given up long before.
+/// Below, no server answers in time. Above, every caller has stopped waiting.
 const SENSIBLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
-/// How long to wait for a connection, and for the answer to a step.
+/// Timeouts of a connection, and of the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
@@ -25,7 +25,7 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// Reads `connect_timeout=2s` and `response_timeout=500ms`. A bare number of the former is in `unit`, if there is one.
-    pub(crate) fn read(parameters: &Parameters<'_>, unit: &str) -> Result<Self, String> {
+    pub(crate) fn read(parameters: &UrlParameters<'_>, unit: &str) -> Result<Self, String> {
         let read = |name: &str, unit: &str, default: Duration| {
             let Some(mut value) = parameters.get(name)? else { return Ok(default) };
             if value.parse::<u64>().is_ok() {

@@ -1,7 +1,7 @@
 use super::*;
 
 fn timeouts(parameters: &str) -> Result<Timeouts, String> {
-    Timeouts::read(&Parameters::of(parameters), "")
+    Timeouts::read(&UrlParameters::of(parameters), "")
 }
 
 #[test]

@@ -1,32 +1,12 @@
-//! Whom this server trusts, and who it says it is.
+//! Certificates and keys, from a URL's files or from the application.
 
 use std::fmt;
-use std::sync::Arc;
 
-use rustls::client::ClientConfig;
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{Error, InconsistentKeys, RootCertStore};
+use crate::store::net::url::UrlParameters;
 
-use super::Files;
-use super::verifier::AnyName;
-
-/// How much a server at the other end has to prove.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "Redis always proves all"))]
-pub(crate) enum Trust {
-    /// That a trusted certificate names the host it was looked for at.
-    Host,
-    /// That a trusted authority knows it, under whatever name.
-    Authority,
-    /// Nothing: listeners are kept out, impostors are not.
-    Nothing,
-}
-
-/// Certificates for a store that is reached over TLS, where they are not in files that its URL names.
+/// Certificates for a store that is reached over TLS, if they are not in files that its URL names.
 ///
-/// Without a root certificate of your own, those of the system count.
+/// Without a root certificate of your own, the system's are used.
 ///
 /// ```
 /// # #[cfg(feature = "redis")] fn open(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<(), jobs::store::StoreError> {
@@ -40,160 +20,96 @@ pub(crate) enum Trust {
 /// ```
 #[derive(Clone, Default)]
 pub struct Certificates {
-    roots: Option<Pem>,
-    own: Option<(Pem, Pem)>,
+    pub(super) roots: Option<Pem>,
+    /// Certificate and key of this server.
+    pub(super) own: Option<(Pem, Pem)>,
 }
 
-/// What a file holds, and what to call it.
+/// The content of a PEM file, and its name for errors.
 #[derive(Clone)]
-struct Pem {
-    bytes: Vec<u8>,
-    name: String,
-}
-
-impl Pem {
-    fn read(parameter: &str, path: &str) -> Result<Self, String> {
-        let name = format!("{path} ({parameter})");
-        let bytes = std::fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
-        Ok(Self { bytes, name })
-    }
-
-    fn handed_over(bytes: &[u8], what: &str) -> Self {
-        Self { bytes: bytes.to_owned(), name: format!("the {what} that was handed over") }
-    }
-
-    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
-        let name = &self.name;
-        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.bytes).collect();
-        match found {
-            Ok(found) if !found.is_empty() => Ok(found),
-            Ok(_) => Err(format!("{name} holds no certificate: PEM has one after `BEGIN CERTIFICATE`")),
-            Err(error) => Err(format!("{name} is not PEM: {error}")),
-        }
-    }
-
-    fn key(&self) -> Result<PrivateKeyDer<'static>, String> {
-        // The error is not repeated, because it may quote a line of the key.
-        PrivateKeyDer::from_pem_slice(&self.bytes).map_err(|_| {
-            format!(
-                "{} holds no private key: PEM has one after `BEGIN PRIVATE KEY`; one with a passphrase has to be \
-                 decrypted first",
-                self.name
-            )
-        })
-    }
+#[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS reads them"))]
+pub(super) struct Pem {
+    pub(super) bytes: Vec<u8>,
+    pub(super) name: String,
 }
 
 impl Certificates {
-    /// Trusts whoever these vouch for, and nobody else: PEM, as in the file that `sslrootcert` names.
-    #[must_use]
-    pub fn root(mut self, pem: &[u8]) -> Self {
-        self.roots = Some(Pem::handed_over(pem, "root certificate"));
-        self
+    /// Reads the files that a URL names: `sslrootcert`, `sslcert` and `sslkey`.
+    pub(crate) fn of_url(parameters: &UrlParameters<'_>) -> Result<Self, String> {
+        let [root, certificate, key] = file_names(parameters)?;
+        if cfg!(not(feature = "tls")) && (root.is_some() || certificate.is_some()) {
+            return Err(needs_feature("a certificate in the URL"));
+        }
+        let read = |path: Option<String>, parameter| path.map(|path| Pem::read(&path, parameter)).transpose();
+        let roots = read(root.filter(|root| root != "system"), "sslrootcert")?;
+        Ok(Self { roots, own: read(certificate, "sslcert")?.zip(read(key, "sslkey")?) })
     }
 
-    /// Shows the store who this server is: PEM, as in the files that `sslcert` and `sslkey` name.
-    #[must_use]
-    pub fn client(mut self, certificate: &[u8], key: &[u8]) -> Self {
-        let certificate = Pem::handed_over(certificate, "client certificate");
-        self.own = Some((certificate, Pem::handed_over(key, "client key")));
-        self
-    }
-
-    /// Reads what a URL names.
-    pub(crate) fn and_those_in(mut self, files: &Files) -> Result<Self, String> {
-        let twice = |what: &str| Err(format!("{what} is handed over, and named in the URL as well"));
-        if let Some(path) = files.root.as_deref().filter(|root| *root != "system")
-            && self.roots.replace(Pem::read("sslrootcert", path)?).is_some()
-        {
-            return twice("a root certificate");
+    /// Adds those of the application.
+    pub(crate) fn and(self, others: Self) -> Result<Self, String> {
+        if (self.roots.is_some() && others.roots.is_some()) || (self.own.is_some() && others.own.is_some()) {
+            return Err("a certificate is set both in the URL and by the application; remove one".to_owned());
         }
-        if let (Some(certificate), Some(key)) = (&files.certificate, &files.key)
-            && self.own.replace((Pem::read("sslcert", certificate)?, Pem::read("sslkey", key)?)).is_some()
-        {
-            return twice("a client certificate");
-        }
-        Ok(self)
+        Ok(Self { roots: self.roots.or(others.roots), own: self.own.or(others.own) })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.roots.is_none() && self.own.is_none()
     }
+}
 
-    /// Checks all of them, and that certificate and key belong together.
-    pub(crate) fn client_config(&self, trust: Trust) -> Result<ClientConfig, String> {
-        // The application's choice, if it has made one.
-        let chosen = CryptoProvider::get_default().cloned();
-        let provider = chosen.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
-        let algorithms = provider.signature_verification_algorithms;
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|error| error.to_string())?;
-        let any_name = |roots| Arc::new(AnyName { roots, algorithms });
-        let builder = match trust {
-            Trust::Host => builder.with_root_certificates(self.roots()?),
-            Trust::Authority if self.roots.is_none() => {
-                return Err("sslmode=verify-ca needs sslrootcert=/path/to/ca.pem: with the system's roots anybody could \
-                            have a certificate; write sslmode=verify-full, or name the CA"
-                    .to_owned());
-            }
-            Trust::Authority => {
-                builder.dangerous().with_custom_certificate_verifier(any_name(Some(self.roots()?)))
-            }
-            Trust::Nothing => builder.dangerous().with_custom_certificate_verifier(any_name(None)),
-        };
-        let Some((certificate, key)) = &self.own else { return Ok(builder.with_no_client_auth()) };
-        let made = builder.with_client_auth_cert(certificate.certificates()?, key.key()?);
-        made.map_err(|error| match error {
-            Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                format!("{} is not the key to {}", key.name, certificate.name)
-            }
-            _ => format!("{} cannot be used with {}: {error}", certificate.name, key.name),
-        })
+#[cfg(feature = "tls")]
+impl Certificates {
+    /// Trusts the servers whose certificates one of these authorities has signed, and no others. The text is PEM, as in
+    /// the file that `sslrootcert` names.
+    #[must_use]
+    pub fn root(mut self, pem: &[u8]) -> Self {
+        self.roots = Some(Pem::of(pem, "root certificate"));
+        self
     }
 
-    fn roots(&self) -> Result<RootCertStore, String> {
-        let mut roots = RootCertStore::empty();
-        if let Some(pem) = &self.roots {
-            for certificate in pem.certificates()? {
-                let added = roots.add(certificate);
-                added.map_err(|error| format!("{} holds an unusable certificate: {error}", pem.name))?;
-            }
-            return Ok(roots);
-        }
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
-            return Err(format!(
-                "this machine has no root certificates{why}: install `ca-certificates`, or name the store's with \
-                 sslrootcert=/path/to/ca.pem"
-            ));
-        }
-        Ok(roots)
-    }
-
-    /// The same in the words of the Redis client, which makes its configuration for each connection.
-    #[cfg(feature = "redis")]
-    pub(crate) fn for_redis(&self) -> Result<redis::TlsCertificates, String> {
-        self.client_config(Trust::Host)?;
-        // It reads all of the system's root certificates each time, also if it is given others.
-        if let Some(error) = rustls_native_certs::load_native_certs().errors.first() {
-            return Err(format!("this machine's root certificates cannot be read: {error}"));
-        }
-        // It takes the process's provider, and panics if there is none and the build has several.
-        if CryptoProvider::get_default().is_none() {
-            let _somebody_was_faster = rustls::crypto::ring::default_provider().install_default();
-        }
-        let client_tls = self.own.as_ref().map(|(certificate, key)| redis::ClientTlsConfig {
-            client_cert: certificate.bytes.clone(),
-            client_key: key.bytes.clone(),
-        });
-        let root_cert = self.roots.as_ref().map(|pem| pem.bytes.clone());
-        Ok(redis::TlsCertificates { client_tls, root_cert })
+    /// Proves to the store who this server is. Both texts are PEM, as in the files that `sslcert` and `sslkey` name.
+    #[must_use]
+    pub fn client(mut self, certificate: &[u8], key: &[u8]) -> Self {
+        self.own = Some((Pem::of(certificate, "client certificate"), Pem::of(key, "client key")));
+        self
     }
 }
 
-/// Without what they hold: there may be a key among them.
+impl Pem {
+    fn read(path: &str, parameter: &str) -> Result<Self, String> {
+        let name = format!("{path} ({parameter})");
+        let bytes = std::fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+        Ok(Self { bytes, name })
+    }
+
+    #[cfg(feature = "tls")]
+    fn of(bytes: &[u8], name: &str) -> Self {
+        Self { bytes: bytes.to_owned(), name: format!("the {name} of the application") }
+    }
+}
+
+/// The paths in `sslrootcert`, `sslcert` and `sslkey`.
+pub(super) fn file_names(parameters: &UrlParameters<'_>) -> Result<[Option<String>; 3], String> {
+    let path = |name: &str| match parameters.get(name)? {
+        Some(path) if path.is_empty() => {
+            Err(format!("`{name}` names no file, as in {name}=/etc/ssl/shop.pem"))
+        }
+        path => Ok(path),
+    };
+    let [root, certificate, key] = [path("sslrootcert")?, path("sslcert")?, path("sslkey")?];
+    if certificate.is_some() != key.is_some() {
+        return Err("`sslcert` and `sslkey` go together: a certificate, and the key to it".to_owned());
+    }
+    Ok([root, certificate, key])
+}
+
+/// The error where this build cannot do what a URL asks for.
+pub(crate) fn needs_feature(what: &str) -> String {
+    format!("{what} asks for TLS, which needs the feature `tls` of singleton-jobs")
+}
+
+/// Shows the names only: one of them may be a key.
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let roots = self.roots.as_ref().map(|pem| &pem.name);

@@ -1,4 +1,4 @@
-//! Less than the whole proof, for those who ask for less by name.
+//! Verifies less than the whole certificate, for `sslmode=verify-ca` and `sslmode=prefer`.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -7,16 +7,16 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Takes a certificate for any host name.
+/// Accepts a certificate for any host name.
 #[derive(Debug)]
-pub(crate) struct AnyName {
-    /// The authorities that may have signed it, as `sslmode=verify-ca` asks for; `None` if that does not matter, as for
-    /// `sslmode=prefer`, which would do without encryption as well.
+pub(crate) struct AnyHostVerifier {
+    /// The authorities of which one must have signed it, for `sslmode=verify-ca`; `None` for `sslmode=prefer`, which also
+    /// accepts no encryption.
     pub(crate) roots: Option<RootCertStore>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for AnyHostVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

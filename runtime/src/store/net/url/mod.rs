@@ -8,15 +8,15 @@ use percent_encoding::percent_decode_str;
 pub(crate) const COMMON: [&str; 5] =
     ["connect_timeout", "response_timeout", "sslrootcert", "sslcert", "sslkey"];
 
-/// What follows the `?`, not decoded yet.
-pub(crate) struct Parameters<'a>(Vec<&'a str>);
+/// The part of a URL after the `?`, not decoded.
+pub(crate) struct UrlParameters<'a>(Vec<&'a str>);
 
-impl<'a> Parameters<'a> {
+impl<'a> UrlParameters<'a> {
     pub(crate) fn of(query: &'a str) -> Self {
         Self(query.split('&').filter(|parameter| !parameter.is_empty()).collect())
     }
 
-    /// The decoded value of a parameter that may be given once. A plus is a plus: it means a space only in forms.
+    /// Returns the decoded value of a parameter that may be given once. A plus stands for itself, as everywhere but in forms.
     pub(crate) fn get(&self, name: &str) -> Result<Option<String>, String> {
         let mut given = self.0.iter().filter(|parameter| name_of(parameter) == name);
         let Some(parameter) = given.next() else { return Ok(None) };
@@ -38,7 +38,7 @@ impl<'a> Parameters<'a> {
         known.iter().try_for_each(|name| self.get(name).map(drop))
     }
 
-    /// The query again, without these parameters.
+    /// Returns the query without these parameters.
     #[cfg(feature = "postgres")]
     pub(crate) fn without(&self, names: &[&str]) -> String {
         let others = self.0.iter().filter(|parameter| !names.contains(&name_of(parameter)));
@@ -50,7 +50,7 @@ fn name_of(parameter: &str) -> &str {
     parameter.split('=').next().unwrap_or_default()
 }
 
-/// A host as it stands before a port.
+/// Returns a host as it is written before a port.
 pub(crate) fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }

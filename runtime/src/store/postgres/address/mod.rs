@@ -1,4 +1,4 @@
-//! PostgreSQL URLs, and how to speak of them without their passwords.
+//! Reads PostgreSQL URLs, and shows them without their passwords.
 
 use std::error::Error;
 
@@ -6,27 +6,27 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslNegotiation, TargetSessionAttrs};
 
 use crate::store::net::timeouts::Timeouts;
-use crate::store::net::tls::Files;
-use crate::store::net::url::{COMMON, Parameters, bracketed};
+use crate::store::net::tls::Certificates;
+use crate::store::net::url::{COMMON, UrlParameters, bracketed};
 
-/// Where the store is: how to connect, for how long to wait, and what the URL says of schema and encryption.
-pub(super) struct Address {
+/// A URL that was read.
+pub(super) struct PostgresAddress {
     pub(super) config: Config,
     pub(super) timeouts: Timeouts,
     pub(super) schema: Option<String>,
-    /// Not left to the client, because it does not know all of PostgreSQL's words for it.
+    /// Not left to the client, which does not know all modes of PostgreSQL.
     pub(super) sslmode: Option<String>,
-    pub(super) files: Files,
+    pub(super) certificates: Certificates,
 }
 
 const EXPECTED: &str = "expected `postgres://user:password@host:port/database`";
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
-pub(super) fn parse(url: &str) -> Result<Address, String> {
+pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
     let (url, query) = split(url)?;
-    let parameters = Parameters::of(query);
+    let parameters = UrlParameters::of(query);
     let (schema, sslmode) = (parameters.get("schema")?, parameters.get("sslmode")?);
-    let files = Files::named_in(&parameters)?;
+    let certificates = Certificates::of_url(&parameters)?;
     let mut timeouts = Timeouts::read(&parameters, "s")?;
     let others = parameters.without(&[&COMMON[..], &["schema", "sslmode"]].concat());
     let mut config: Config = format!("{url}?{others}").parse().map_err(|error: tokio_postgres::Error| {
@@ -42,7 +42,7 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     if config.get_ssl_negotiation() == SslNegotiation::Direct {
         return Err("sslnegotiation=direct is not supported; leave it out".to_owned());
     }
-    // The name that a certificate has to bear, if there is no other.
+    // The name that the certificate must have, if there is no other.
     if config.get_hosts().is_empty() {
         for address in config.get_hostaddrs().to_vec() {
             config.host(address.to_string());
@@ -51,12 +51,12 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     if config.get_application_name().is_none() {
         config.application_name("singleton-jobs");
     }
-    // Of several hosts the one that takes writes: a standby cannot decide anything.
+    // Of several hosts the one that accepts writes.
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    // As long for each of them, so that one that is silent does not hide the others.
+    // The timeout is for each of them, so that one that does not answer does not hide the others.
     config.connect_timeout(timeouts.connect);
     timeouts.connect *= u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
-    Ok(Address { config, timeouts, schema, sslmode, files })
+    Ok(PostgresAddress { config, timeouts, schema, sslmode, certificates })
 }
 
 /// Splits off the parameters, which begin where the client finds them: after the first `@`, if there is one.
@@ -76,7 +76,7 @@ fn split(url: &str) -> Result<(&str, &str), String> {
     Ok((rest, query.strip_prefix('?').unwrap_or_default()))
 }
 
-/// The URL again, without the password.
+/// Returns the URL without the password.
 pub(super) fn without_password(config: &Config) -> String {
     let user = config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
     let ports = config.get_ports();
@@ -91,7 +91,7 @@ pub(super) fn without_password(config: &Config) -> String {
     format!("postgres://{user}{}{database}", hosts.join(","))
 }
 
-/// A schema's name, as it stands in quotes.
+/// Checks the name of a schema, which is used in quotes.
 pub(super) fn check_schema(schema: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if schema.is_empty() || schema.len() > 63 || !schema.chars().all(allowed) {

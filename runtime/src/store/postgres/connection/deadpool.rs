@@ -1,34 +1,33 @@
-//! Connections out of a `deadpool-postgres` pool.
+//! Connections of a `deadpool-postgres` pool.
 
 use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
 use tokio::runtime::Handle;
 use tokio_postgres::Client;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::source::{Lending, Session, Source};
+use super::source::{BorrowFuture, BorrowedConnection, ConnectionSource};
 
-pub(crate) struct Deadpool {
+pub(crate) struct DeadpoolSource {
     pub(crate) pool: Pool,
     /// The pool's connections outlive the scheduler, so they are opened on the application's runtime.
     pub(crate) app: Handle,
 }
 
-impl Source for Deadpool {
+impl ConnectionSource for DeadpoolSource {
     fn location(&self) -> String {
         "the application's PostgreSQL pool".to_owned()
     }
 
-    fn connect(&self) -> Lending<'_> {
+    fn connect(&self) -> BorrowFuture<'_> {
         let pool = self.pool.clone();
-        // Whoever gives up no longer stands in the pool's queue.
+        // A caller that stops waiting leaves the pool's queue.
         let getting = AbortOnDropHandle::new(self.app.spawn(async move { pool.get().await }));
         Box::pin(async {
             match getting.await {
-                Ok(Ok(object)) => Ok(Box::new(object) as Box<dyn Session>),
+                Ok(Ok(object)) => Ok(Box::new(object) as Box<dyn BorrowedConnection>),
                 Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {
                     let size = self.pool.status().max_size;
-                    Err(format!("all {size} connections of the pool are in use; make it larger, or give the jobs one of \
-                                 their own").into())
+                    Err(format!("all {size} connections of the pool are in use; make it larger, or give the jobs their own pool").into())
                 }
                 Ok(Err(PoolError::Closed)) => Err("the pool has been closed".into()),
                 Ok(Err(error)) => Err(error.into()),
@@ -38,7 +37,7 @@ impl Source for Deadpool {
     }
 }
 
-impl Session for Object {
+impl BorrowedConnection for Object {
     fn client(&self) -> &Client {
         self
     }

@@ -1,23 +1,20 @@
-//! What `sslmode` asks for, and what that takes.
+//! The encryption that `sslmode` asks for.
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-#[cfg(feature = "tls")]
-use super::tls::Tls;
 use crate::store::net::tls::Certificates;
 #[cfg(feature = "tls")]
 use crate::store::net::tls::Trust;
 
-/// Encrypts the connections for which the mode asks for it.
 #[cfg(feature = "tls")]
-pub(crate) type Encryption = Tls;
+pub(crate) use super::tls::RustlsConnector as Encryption;
 #[cfg(not(feature = "tls"))]
-pub(crate) type Encryption = tokio_postgres::NoTls;
+pub(crate) use tokio_postgres::NoTls as Encryption;
 
 const MODES: &str = "expected one of disable, prefer, require, verify-ca, verify-full";
 
-/// Reads the mode, and prepares what it takes. Stronger than PostgreSQL's own clients are in one case and nowhere weaker:
+/// Reads the mode, and prepares the encryption. Never weaker than PostgreSQL's own clients, and stronger in one case:
 /// `require` verifies the certificate and the host name, as `verify-full` does.
 pub(crate) fn prepare(
     mode: Option<&str>,
@@ -27,7 +24,7 @@ pub(crate) fn prepare(
     let is_local = |host: &Host| !matches!(host, Host::Tcp(_));
     let named = !certificates.is_empty();
     let ssl_mode = match mode {
-        // There is no TLS over a socket in the file system, and nobody between to keep out.
+        // A Unix socket needs no TLS.
         _ if config.get_hosts().iter().all(is_local) => SslMode::Disable,
         Some(mode @ ("disable" | "prefer")) if named => {
             return Err(format!(
@@ -53,10 +50,10 @@ fn encryption(
     let config = match (ssl_mode, mode) {
         (SslMode::Require, Some("verify-ca")) => certificates.client_config(Trust::Authority)?,
         (SslMode::Require, _) => certificates.client_config(Trust::Host)?,
-        // Verified never: whoever can answer in the server's place could offer no encryption as well.
+        // Nothing is verified: an impostor could also offer no encryption.
         _ => Certificates::default().client_config(Trust::Nothing)?,
     };
-    Ok(Tls(config.into()))
+    Ok(Encryption(config.into()))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -67,7 +64,7 @@ fn encryption(ssl_mode: SslMode, mode: Option<&str>, _: &Certificates) -> Result
             mode.unwrap_or("verify-full")
         )));
     }
-    Ok(tokio_postgres::NoTls)
+    Ok(Encryption)
 }
 
 #[cfg(all(test, not(feature = "tls")))]

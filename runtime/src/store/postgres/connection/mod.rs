@@ -1,7 +1,7 @@
-//! How messages reach the server: over one connection of the store's own, or over those that it is lent.
+//! Connections to the server: one of the store's own, or borrowed ones.
 //!
-//! One message at a time is on its way over a connection. A pooler may hand the answers that a client did not wait for to
-//! another client, if that client had sent several messages: PgBouncer 1.18 does.
+//! A connection sends one message at a time. A pooler may hand the answers that a client did not wait for to another
+//! client, if the first one had sent several messages: PgBouncer 1.18 does.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +12,13 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage, SimpleQueryRow};
 
-use super::super::{Listener, StoreErrorKind};
-use super::trouble::{Result, Trouble};
-use crate::store::net::shared::{Blame, Dial, Shared};
-use crate::store::net::subscriptions::Bells;
+use super::super::{StoreErrorKind, Subscription};
+use super::errors::{PostgresError, Result};
+use crate::store::net::connection::{Connect, Fault, SharedConnection};
+use crate::store::net::subscriptions::Subscriptions;
 use crate::store::net::timeouts::Timeouts;
 use encryption::Encryption;
-use source::{Session, Source};
+use source::{BorrowedConnection, ConnectionSource};
 
 #[cfg(feature = "deadpool-postgres")]
 pub(crate) mod deadpool;
@@ -31,36 +31,36 @@ pub(crate) mod tls;
 const LISTEN: &str = "LISTEN jobs_freed";
 
 #[derive(Clone)]
-pub(super) struct Connection {
-    way: Way,
+pub(super) struct PostgresConnection {
+    way: Transport,
     pub(super) timeouts: Timeouts,
 }
 
 #[derive(Clone)]
-enum Way {
+enum Transport {
     Own {
-        server: Server,
-        shared: Arc<Shared<Server>>,
-        /// All subscriptions share another one, which is opened by the first of them.
-        listening: Arc<Shared<Server>>,
+        server: PostgresConnector,
+        shared: Arc<SharedConnection<PostgresConnector>>,
+        /// The connection of all subscriptions. The first of them opens it.
+        listening: Arc<SharedConnection<PostgresConnector>>,
     },
-    Lent(Arc<dyn Source>),
+    Lent(Arc<dyn ConnectionSource>),
 }
 
-impl Connection {
+impl PostgresConnection {
     pub(super) fn new(config: Config, encryption: Encryption, timeouts: Timeouts) -> Self {
-        let server = Server { config: Arc::new(config), encryption, patience: timeouts.connect };
-        let [shared, listening] = [(); 2].map(|()| Arc::new(Shared::new()));
-        Self { way: Way::Own { server, shared, listening }, timeouts }
+        let server = PostgresConnector { config: Arc::new(config), encryption, patience: timeouts.connect };
+        let [shared, listening] = [(); 2].map(|()| Arc::new(SharedConnection::new()));
+        Self { way: Transport::Own { server, shared, listening }, timeouts }
     }
 
-    pub(super) fn lent_by(source: impl Source) -> Self {
-        Self { way: Way::Lent(Arc::new(source)), timeouts: Timeouts::default() }
+    pub(super) fn lent_by(source: impl ConnectionSource) -> Self {
+        Self { way: Transport::Lent(Arc::new(source)), timeouts: Timeouts::default() }
     }
 
     pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.timeouts = Timeouts { connect, response };
-        if let Way::Own { server, .. } = &mut self.way {
+        if let Transport::Own { server, .. } = &mut self.way {
             Arc::make_mut(&mut server.config).connect_timeout(connect);
             server.patience = connect;
         }
@@ -68,27 +68,27 @@ impl Connection {
     }
 
     pub(super) fn is_own(&self) -> bool {
-        matches!(self.way, Way::Own { .. })
+        matches!(self.way, Transport::Own { .. })
     }
 
-    /// Sends one message, and returns the rows of its answer. The server has this long from when it is sent.
+    /// Sends one message, and returns the rows of its answer. The timeout begins when the message is sent.
     pub(super) async fn send(&self, text: &str, patience: Duration) -> Result<Vec<SimpleQueryRow>> {
         match &self.way {
-            Way::Own { server, shared, .. } => loop {
+            Transport::Own { server, shared, .. } => loop {
                 let sent = shared.exchange(server, |line| async move { line.send(text, patience).await });
                 match sent.await {
                     Ok(Some(rows)) => return Ok(rows),
                     Ok(None) => {}
-                    Err(trouble) => return Err(trouble),
+                    Err(error) => return Err(error),
                 }
             },
-            Way::Lent(source) => {
-                let mut lent = Lent(Some(borrow(source.as_ref(), self.timeouts.connect).await?));
+            Transport::Lent(source) => {
+                let mut lent = BorrowGuard(Some(borrow(source.as_ref(), self.timeouts.connect).await?));
                 let result = match &lent.0 {
                     Some(session) => query(session.client(), text, patience).await,
                     None => Ok(Vec::new()),
                 };
-                if result.as_ref().err().is_none_or(|trouble| trouble.blame() == Blame::None) {
+                if result.as_ref().err().is_none_or(|error| error.fault() == Fault::None) {
                     drop(lent.0.take());
                 }
                 result
@@ -96,19 +96,20 @@ impl Connection {
         }
     }
 
-    /// Subscribes to a payload, from now on.
+    /// Subscribes to a payload.
     ///
-    /// `None` if the store has no connection of its own: one that is lent has to be given back.
-    pub(super) async fn listen(&self, payload: String) -> Result<Option<Listener>> {
-        let Way::Own { server, listening, .. } = &self.way else { return Ok(None) };
+    /// Returns `None` if the store borrows its connections: they have to be returned.
+    pub(super) async fn listen(&self, payload: String) -> Result<Option<Subscription>> {
+        let Transport::Own { server, listening, .. } = &self.way else { return Ok(None) };
         loop {
             let (payload, patience) = (payload.clone(), self.timeouts.response);
-            let talk = |line: Arc<Line>| async move {
-                // It can be repeated, and shows that the server still answers.
+            let talk = |line: Arc<OpenConnection>| async move {
+                // It may be repeated, and shows that the server still answers.
                 let Some(_confirmed) = line.send(LISTEN, patience).await? else { return Ok(None) };
-                let ended =
-                    || Trouble::new(StoreErrorKind::Unreachable, "the connection that listens has ended");
-                Ok(Some(line.bells.upgrade().ok_or_else(ended)?.hang(payload).0))
+                let ended = || {
+                    PostgresError::new(StoreErrorKind::Unreachable, "the connection that listens has ended")
+                };
+                Ok(Some(line.subscriptions.upgrade().ok_or_else(ended)?.subscribe(payload).0))
             };
             if let Some(listener) = listening.exchange(server, talk).await? {
                 return Ok(Some(listener));
@@ -118,8 +119,8 @@ impl Connection {
 }
 
 async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<SimpleQueryRow>> {
-    // What is not answered may have been applied, or be applied later.
-    let late = |_| Trouble::timed_out("no answer", patience);
+    // A message without an answer may have been applied, or be applied later.
+    let late = |_| PostgresError::timed_out("no answer", patience);
     let answer = timeout(patience, client.simple_query(text)).await.map_err(late)??;
     let row = |message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
@@ -128,20 +129,19 @@ async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<Si
     Ok(answer.into_iter().filter_map(row).collect())
 }
 
-async fn borrow(source: &dyn Source, patience: Duration) -> Result<Box<dyn Session>> {
+async fn borrow(source: &dyn ConnectionSource, patience: Duration) -> Result<Box<dyn BorrowedConnection>> {
     match timeout(patience, source.connect()).await {
-        Ok(lent) => lent.map_err(Trouble::from),
-        Err(_) => Err(Trouble::timed_out("no connection was lent", patience).advising(
-            "all of them are in use, or no new one can be opened; make the pool larger, or give the jobs one of their \
-             own",
+        Ok(lent) => lent.map_err(PostgresError::from),
+        Err(_) => Err(PostgresError::timed_out("no connection was lent", patience).with_advice(
+            "all of them are in use, or no new one can be opened; make the pool larger, or give the jobs their own pool",
         )),
     }
 }
 
-/// A session that is discarded unless it was taken out before: a statement may still be under way on it.
-struct Lent(Option<Box<dyn Session>>);
+/// Discards a borrowed connection unless it was taken out before: a statement may still be in progress on it.
+struct BorrowGuard(Option<Box<dyn BorrowedConnection>>);
 
-impl Drop for Lent {
+impl Drop for BorrowGuard {
     fn drop(&mut self) {
         if let Some(session) = self.0.take() {
             session.discard();
@@ -149,76 +149,76 @@ impl Drop for Lent {
     }
 }
 
-/// A connection of the store's own that is open.
-pub(super) struct Line {
+/// An open connection of the store's own.
+pub(super) struct OpenConnection {
     client: Client,
-    /// Those to notify of what comes over it.
-    bells: Weak<Bells>,
+    /// The subscriptions that it notifies.
+    subscriptions: Weak<Subscriptions>,
     turn: Mutex<()>,
-    /// A message was left without an answer: nothing may be sent behind it.
+    /// Whether a message was left without an answer. No other may be sent after it.
     is_abandoned: AtomicBool,
 }
 
-impl Line {
-    /// `None` if the connection was abandoned before it was this message's turn: nothing was sent.
+impl OpenConnection {
+    /// Returns `None`, and sends nothing, if the connection was abandoned while this message waited for its turn.
     async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<SimpleQueryRow>>> {
         let _turn = self.turn.lock().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
             return Ok(None);
         }
         let result = query(&self.client, text, patience).await;
-        let is_answered = result.as_ref().err().is_none_or(|trouble| trouble.blame() == Blame::None);
+        let is_answered = result.as_ref().err().is_none_or(|error| error.fault() == Fault::None);
         self.is_abandoned.store(!is_answered, Ordering::SeqCst);
         result.map(Some)
     }
 }
 
-/// A server, and how to connect to it.
+/// Opens connections to a server.
 #[derive(Clone)]
-pub(super) struct Server {
+pub(super) struct PostgresConnector {
     config: Arc<Config>,
     encryption: Encryption,
     patience: Duration,
 }
 
-impl Dial for Server {
-    type Connection = Arc<Line>;
-    type Error = Trouble;
+impl Connect for PostgresConnector {
+    type Connection = Arc<OpenConnection>;
+    type Error = PostgresError;
 
-    async fn dial(self) -> Result<Arc<Line>> {
+    async fn connect(self) -> Result<Arc<OpenConnection>> {
         let Ok(connected) = timeout(self.patience, self.config.connect(self.encryption.clone())).await else {
-            return Err(Trouble::timed_out("no connection", self.patience)
-                .advising("check host and port, and that no firewall is between"));
+            return Err(PostgresError::timed_out("no connection", self.patience)
+                .with_advice("check host and port, and that no firewall is between"));
         };
         let (client, mut connection) = connected?;
-        let bells = Arc::<Bells>::default();
-        let line = Line {
+        let subscriptions = Arc::<Subscriptions>::default();
+        let line = OpenConnection {
             client,
-            bells: Arc::downgrade(&bells),
+            subscriptions: Arc::downgrade(&subscriptions),
             turn: Mutex::default(),
             is_abandoned: AtomicBool::new(false),
         };
-        // Whoever waits for an answer, and whoever listens, is told of the connection's end.
+        // The end of the task ends all exchanges and subscriptions.
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notification) = message {
-                    bells.ring(notification.payload());
+                    subscriptions.notify(notification.payload());
                 }
             }
         });
         Ok(Arc::new(line))
     }
 
-    fn abandoned() -> Trouble {
-        Trouble::new(StoreErrorKind::Unreachable, "the connection was given up before it was open")
+    fn abandoned() -> PostgresError {
+        PostgresError::new(StoreErrorKind::Unreachable, "the connection was given up before it was open")
     }
 
-    fn blame(trouble: &Trouble) -> Blame {
-        trouble.blame()
+    fn fault(error: &PostgresError) -> Fault {
+        error.fault()
     }
 
-    fn is_closed(line: &Arc<Line>) -> bool {
-        // While a message is on its way the turn is taken, and it is not known yet whether it is answered.
+    fn is_closed(line: &Arc<OpenConnection>) -> bool {
+        // While a message waits for its answer the mutex is locked, and it is not known yet whether it is answered.
         line.client.is_closed() || (line.is_abandoned.load(Ordering::SeqCst) && line.turn.try_lock().is_ok())
     }
 }

@@ -1,4 +1,4 @@
-//! Connections that the application lends.
+//! Connections of the application.
 
 use std::pin::Pin;
 
@@ -6,11 +6,11 @@ use tokio_postgres::Client;
 
 use crate::job::outcome::BoxError;
 
-/// Where a store's connections come from if not from a URL: a pool, or a way to connect of your own.
+/// A source of connections other than a URL: a pool, or your own way to connect.
 ///
-/// Each step borrows a connection, sends one statement over it, and gives it back. Leases are kept alive over it too,
-/// by a thread of the scheduler's own: if connections live on the application's runtime, a job that blocks that runtime
-/// for longer than its ttl may lose its lease.
+/// Each request borrows a connection, sends one statement over it, and returns it. Keep-alives use it, too: if the
+/// connections live on the application's runtime, a job that blocks that runtime for longer than its ttl may lose its
+/// lease.
 ///
 /// ```
 /// use jobs::store::postgres::{Lending, Session, Source};
@@ -33,30 +33,31 @@ use crate::job::outcome::BoxError;
 ///     }
 /// }
 /// ```
-pub trait Source: Send + Sync + 'static {
-    /// Where its connections lead, for logs and errors; never with a password.
+pub trait ConnectionSource: Send + Sync + 'static {
+    /// Returns the address of the server for logs and errors, without a password.
     fn location(&self) -> String;
 
-    /// Lends a connection for one step. Called on the scheduler's own runtime, which ends with the scheduler: a
-    /// connection that is to outlive it is opened on another. Dropped when it takes longer than a step may wait.
-    fn connect(&self) -> Lending<'_>;
+    /// Borrows a connection for one request. Called on the scheduler's runtime, which ends with the scheduler: open
+    /// connections that are to outlive it on another runtime. The future is dropped at the connection timeout.
+    fn connect(&self) -> BorrowFuture<'_>;
 }
 
-/// What [`Source::connect`] returns.
-pub type Lending<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Session>, BoxError>> + Send + 'a>>;
+/// The future that [`ConnectionSource::connect`] returns.
+pub type BorrowFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Box<dyn BorrowedConnection>, BoxError>> + Send + 'a>>;
 
-/// A connection that was lent, and is given back by being dropped.
-pub trait Session: Send + Sync {
-    /// The connection.
+/// A borrowed connection. Dropping it returns it.
+pub trait BorrowedConnection: Send + Sync {
+    /// Returns the connection.
     fn client(&self) -> &Client;
 
-    /// Called instead of giving it back, when nobody waits for its answer any longer or it broke: it must not be lent to
-    /// anybody again, because a statement may still be under way on it.
+    /// Closes the connection instead of returning it, because it broke or did not answer: a statement may still be in
+    /// progress on it.
     fn discard(self: Box<Self>);
 }
 
-/// A connection that is nobody else's: it is closed when it is dropped.
-impl Session for Client {
+/// A connection that is not shared: dropping it closes it.
+impl BorrowedConnection for Client {
     fn client(&self) -> &Client {
         self
     }

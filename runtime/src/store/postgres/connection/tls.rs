@@ -1,7 +1,7 @@
-//! Encrypted connections, and what ties a password to one of them.
+//! Encrypted connections, and channel binding.
 //!
-//! Not by `tokio-postgres-rustls`: a feature cannot ask for a dependency only if another feature is on, too, so that Redis
-//! over TLS would come with a client for PostgreSQL.
+//! This does not use `tokio-postgres-rustls`: a cargo feature cannot add a dependency only if another feature is on, so
+//! Redis over TLS would come with a PostgreSQL client.
 
 use std::io;
 use std::pin::Pin;
@@ -16,42 +16,42 @@ use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-/// Encrypts the connections of a store.
+/// Makes the handshakes of a store's connections.
 #[derive(Clone)]
-pub(crate) struct Tls(pub(crate) Arc<ClientConfig>);
+pub(crate) struct RustlsConnector(pub(crate) Arc<ClientConfig>);
 
-/// A handshake with the server of a name.
-pub(crate) struct Handshake(TlsConnector, String);
+/// A handshake with the server of this name.
+pub(crate) struct TlsHandshake(TlsConnector, String);
 
-/// What both sides say is encrypted.
-pub(crate) struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
+/// An encrypted stream.
+pub(crate) struct EncryptedStream(tokio_rustls::client::TlsStream<Socket>);
 
-impl MakeTlsConnect<Socket> for Tls {
-    type Stream = Encrypted;
-    type TlsConnect = Handshake;
+impl MakeTlsConnect<Socket> for RustlsConnector {
+    type Stream = EncryptedStream;
+    type TlsConnect = TlsHandshake;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        Ok(Handshake(self.0.clone().into(), host.to_owned()))
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<TlsHandshake> {
+        Ok(TlsHandshake(self.0.clone().into(), host.to_owned()))
     }
 }
 
-impl TlsConnect<Socket> for Handshake {
-    type Stream = Encrypted;
+impl TlsConnect<Socket> for TlsHandshake {
+    type Stream = EncryptedStream;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<EncryptedStream>> + Send>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
             let Self(connector, host) = self;
             let host = ServerName::try_from(host).map_err(io::Error::other)?;
-            connector.connect(host, socket).await.map(Encrypted)
+            connector.connect(host, socket).await.map(EncryptedStream)
         })
     }
 }
 
-impl TlsStream for Encrypted {
-    /// A password that is proved over this connection is worth nothing over another, so that nobody can pass it on.
+impl TlsStream for EncryptedStream {
+    /// Binds the proof of a password to this connection, so that it cannot be forwarded over another.
     fn channel_binding(&self) -> ChannelBinding {
         let (_, session) = self.0.get_ref();
         let certificate = session.peer_certificates().and_then(<[_]>::first);
@@ -62,13 +62,13 @@ impl TlsStream for Encrypted {
     }
 }
 
-/// The beginnings of the names of algorithms, as they stand in a certificate.
+/// The first bytes of the object identifiers of signature algorithms.
 const ECDSA_WITH_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 
-/// The hash of a certificate is taken as its signature takes it; by RFC 5929 with SHA-256 where that is too weak.
+/// Returns the hash algorithm of a certificate's signature; SHA-256 in place of weaker ones, by RFC 5929.
 fn hash_of_signature(der: &[u8]) -> Option<&'static Algorithm> {
-    // A certificate is a sequence of what is signed, how, and the signature.
+    // A certificate is a sequence: what is signed, the algorithm, the signature.
     let (certificate, _) = element(der)?;
     let (_signed, rest) = element(certificate)?;
     let (how, _) = element(rest)?;
@@ -77,12 +77,12 @@ fn hash_of_signature(der: &[u8]) -> Option<&'static Algorithm> {
         (ECDSA_WITH_SHA2, 2) | (RSA, 4 | 5 | 11) => Some(&SHA256),
         (ECDSA_WITH_SHA2, 3) | (RSA, 12) => Some(&SHA384),
         (ECDSA_WITH_SHA2, 4) | (RSA, 13) => Some(&SHA512),
-        // Others name no hash, so that the password is not tied to the connection.
+        // Others name no hash, so there is no channel binding.
         _ => None,
     }
 }
 
-/// The content of the first element in some DER, and what follows it.
+/// Returns the content of the first element in some DER, and the rest.
 fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&[_tag, length], rest) = der.split_first_chunk()?;
     if length < 0x80 {
@@ -94,7 +94,7 @@ fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-impl AsyncRead for Encrypted {
+impl AsyncRead for EncryptedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -104,7 +104,7 @@ impl AsyncRead for Encrypted {
     }
 }
 
-impl AsyncWrite for Encrypted {
+impl AsyncWrite for EncryptedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

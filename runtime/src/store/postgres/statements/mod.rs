@@ -1,6 +1,6 @@
-//! The SQL that a store sends, written for its schema once, and the SQL that makes the tables.
+//! The SQL that a store sends, and the SQL that creates its tables.
 //!
-//! Each text is one statement and one transaction: any connection of a pooler will do.
+//! Each text is one statement and one transaction, so it works over any connection of a pooler.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,9 +16,9 @@ pub(crate) mod values;
 #[derive(Clone)]
 pub(super) struct Statement {
     pub(super) sql: String,
-    /// The name under which a session prepares it, if it is sent so often that it is worth that. No other text has it.
+    /// The name under which a session prepares it, if it is sent often. No other text has the same name.
     pub(super) name: Option<String>,
-    /// What is set for its transaction.
+    /// The settings of its transaction.
     pub(super) settings: &'static str,
 }
 
@@ -99,37 +99,38 @@ statements! {
         DELETE FROM $schema.job_note WHERE namespace = $1 AND topic = $2 AND name = $3
         ) SELECT $clock");
 
-    /// One row at least, for the clock.
+    /// At least one row, for the clock.
     notes: plain("SELECT $clock, n.name, n.content FROM (VALUES (1)) AS one
         LEFT JOIN $schema.job_note n ON n.namespace = $1 AND n.topic = $2 AND n.until > now() ORDER BY n.name");
 
-    /// Marks that somebody waits for a key. Written only when the mark would not last for another minute.
+    /// Marks that a caller waits for a key. Written only if the mark would expire within a minute.
     await_key: plain("INSERT INTO $schema.job_note (namespace, topic, name, content, until)
         SELECT $1, 'waiting', $2, '\"\"', now() + interval '2 minutes' WHERE NOT EXISTS (
           SELECT FROM $schema.job_note
           WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now() + interval '1 minute')
         ON CONFLICT (namespace, topic, name) DO UPDATE SET until = excluded.until");
 
-    /// Notifies those who wait for a key, if there are any: commits that notify are made one after the other. Sent when
-    /// the swap has been answered, so that it sees everybody who looked before the swap was committed.
+    /// Notifies the callers that wait for a key, if there are any: commits that notify are serialized. Sent after the swap was
+    /// answered, so that it sees every caller that looked before the commit.
     notify: plain("SELECT pg_notify('jobs_freed', $3) FROM $schema.job_note
         WHERE namespace = $1 AND topic = 'waiting' AND name = $2 AND until > now()");
 
-    /// Of these keys, a JSON array, the states that do not look as this version writes them: $3 and $4, patterns.
+    /// Of the keys in a JSON array, those whose states match none of the patterns $3 and $4 of this version.
     unreadable: plain("SELECT job_name, state FROM $schema.job_lock
         WHERE namespace = $1 AND job_name IN (SELECT json_array_elements_text($2::json))
         AND NOT (state LIKE $3 OR state LIKE $4) ORDER BY job_name");
 }
 
-/// The statements that make the tables.
+/// Returns the statements that create the tables.
 pub(super) fn tables(schema: &str) -> String {
     fill(include_str!("sql/tables.sql"), schema)
 }
 
-/// Makes what is missing; sent at once, it is one transaction. The name has been checked: it needs no escapes.
+/// Returns the SQL that creates what is missing, as one transaction. The schema's name has been checked: it needs no
+/// escapes.
 ///
-/// Two servers that make the tables at once would trip over each other. The one that had to wait must then see what was
-/// made, also where a transaction usually sees only what was there when it began.
+/// Servers that create the tables at the same time wait for each other, and then see what was created, whatever the
+/// default isolation level.
 pub(super) fn definitions(schema: &str) -> String {
     // `CREATE SCHEMA IF NOT EXISTS` needs the right to make one even if it is there.
     format!(
@@ -140,7 +141,7 @@ pub(super) fn definitions(schema: &str) -> String {
     )
 }
 
-/// The same, for an administrator to run, with what a user needs who did not make the tables.
+/// Returns the same for an administrator to run, with the grants for a user that does not own the tables.
 pub(super) fn script(schema: &str, user: Option<&str>) -> String {
     let grants = user.map(|user| user.replace('"', "\"\"")).map(|user| {
         let tables = ["lock", "record", "note"].map(|table| format!("\"{schema}\".job_{table}")).join(", ");
@@ -152,10 +153,10 @@ pub(super) fn script(schema: &str, user: Option<&str>) -> String {
     format!("BEGIN;\n{}{}COMMIT;\n", definitions(schema), grants.unwrap_or_default())
 }
 
-/// The words that stand for a longer expression in the texts above and in the files.
+/// Replaces the placeholders in a text.
 fn fill(template: &str, schema: &str) -> String {
     let schema = format!("\"{schema}\"");
-    let words = [
+    let message = [
         ("$schema", schema.as_str()),
         ("$clock", "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
         // `FenceChange`: $7 is 1 if it is the next one, else $8 is the least.
@@ -166,7 +167,9 @@ fn fill(template: &str, schema: &str) -> String {
     ];
     let without_comments: Vec<_> =
         template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
-    words.iter().fold(without_comments.join("\n"), |text, (word, expression)| text.replace(word, expression))
+    message
+        .iter()
+        .fold(without_comments.join("\n"), |text, (word, expression)| text.replace(word, expression))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! How a statement is written: as one message of the simple protocol, which is one transaction.
+//! Sends a statement as one message of the simple protocol, which is one transaction.
 //!
-//! The message begins by limiting how long it waits for a lock, of a row or of a table: a statement that waits for another
-//! session keeps those behind it waiting, too, and its own session long after its caller has given up.
+//! The message first limits the wait for row and table locks: a statement that waits for another session delays those
+//! behind it, and keeps its session busy long after its caller has stopped waiting.
 //!
-//! Looks and swaps are parsed and planned once by each session: that is most of what they cost. They are prepared in SQL, each
-//! under a name that no other text has, so that a pooler can never execute another one in its place. A session that does not
-//! know one yet refuses it, and is then sent both together: behind a pooler the next message may go to another session.
+//! Each session parses and plans looks and swaps once: that is most of their cost. They are prepared in SQL, each under a
+//! name that no other text has, so that a pooler can never execute another one in its place. A session that does not know
+//! one yet refuses it, and then gets both together: behind a pooler the next message may go to another session.
 
 use std::fmt::Write;
 
@@ -14,21 +14,21 @@ use tokio_postgres::error::SqlState;
 
 use super::Query;
 use crate::store::StoreErrorKind;
-use crate::store::postgres::connection::Connection;
-use crate::store::postgres::trouble::{Result, Trouble};
+use crate::store::postgres::connection::PostgresConnection;
+use crate::store::postgres::errors::{PostgresError, Result};
 
 /// Before every statement.
 pub(crate) const BRIEF_WAIT: &str = "SET LOCAL lock_timeout = '50ms'";
 
-/// Before swaps, too. PostgreSQL overestimates what their plan costs without the parameters, and would make another one for
-/// each execution: a third of what a swap costs.
+/// Before swaps. PostgreSQL overestimates the cost of their generic plan, and would make another one for each execution: a
+/// third of the cost of a swap.
 pub(crate) const BRIEF_WAIT_AND_ONE_PLAN: &str =
     "SET LOCAL lock_timeout = '50ms'; SET LOCAL plan_cache_mode = force_generic_plan";
 
-/// How often a statement is sent to sessions that refuse it as unknown, or its preparation as known.
+/// Number of attempts with sessions that refuse a statement as unknown, or its preparation as known.
 const SESSIONS: usize = 10;
 
-/// A parameter, which knows its type.
+/// A parameter with its type.
 #[derive(Clone, Copy)]
 pub(crate) enum Parameter<'a> {
     Text(Option<&'a str>),
@@ -51,7 +51,7 @@ impl Parameter<'_> {
     fn literal(self) -> Result<String> {
         match self {
             Self::Text(None) => Ok("NULL".to_owned()),
-            Self::Text(Some(text)) if text.contains('\0') => Err(Trouble::new(
+            Self::Text(Some(text)) if text.contains('\0') => Err(PostgresError::new(
                 StoreErrorKind::Misconfigured,
                 "a name contains U+0000; use names in ASCII, without it",
             )),
@@ -63,7 +63,7 @@ impl Parameter<'_> {
 
 impl Query<'_> {
     /// The rows are there only once the server has committed: an error at the very end counts.
-    pub(crate) async fn rows(self, connection: &Connection) -> Result<Vec<SimpleQueryRow>> {
+    pub(crate) async fn rows(self, connection: &PostgresConnection) -> Result<Vec<SimpleQueryRow>> {
         let Self { statement, parameters } = self;
         let literals = parameters.iter().map(|parameter| parameter.literal()).collect::<Result<Vec<_>>>()?;
         let (settings, patience) = (statement.settings, connection.timeouts.response);
@@ -76,14 +76,14 @@ impl Query<'_> {
         let mut before = String::new();
         for _ in 1..SESSIONS {
             let result = connection.send(&format!("{settings}; {before}{execute}"), patience).await;
-            let Err(trouble) = &result else { return result };
+            let Err(error) = &result else { return result };
             // In all of these cases nothing was executed.
-            before = if trouble.is(&SqlState::INVALID_SQL_STATEMENT_NAME) {
+            before = if error.is(&SqlState::INVALID_SQL_STATEMENT_NAME) {
                 self.preparation(name)
-            } else if trouble.is(&SqlState::FEATURE_NOT_SUPPORTED) {
+            } else if error.is(&SqlState::FEATURE_NOT_SUPPORTED) {
                 // The type of a column has changed since.
                 format!("DEALLOCATE {name}; {}", self.preparation(name))
-            } else if trouble.is(&SqlState::DUPLICATE_PSTATEMENT) {
+            } else if error.is(&SqlState::DUPLICATE_PSTATEMENT) {
                 String::new()
             } else {
                 return result;

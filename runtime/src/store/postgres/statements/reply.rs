@@ -1,48 +1,47 @@
-//! What the rows of an answer say.
+//! Reads the rows of answers.
 
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use tokio_postgres::SimpleQueryRow as Row;
 
 use super::values::RUN;
 use crate::Timestamp;
 use crate::store::postgres::PAGE;
-use crate::store::postgres::trouble::{OTHER_TABLES, Result, Trouble};
-use crate::store::{JobRecords, Look, Note, Notes, Page, State, StoreErrorKind, Version};
+use crate::store::postgres::errors::{OTHER_TABLES, PostgresError, Result};
+use crate::store::{JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind, Version};
 
-/// A row of recovery, clock, version, fence and state.
+/// Reads a row of recovery, clock, version, fence and state.
 pub(crate) fn look(row: &Row) -> Result<Look> {
     if is_true(row, 0)? {
-        return Err(Trouble::new(
+        return Err(PostgresError::new(
             StoreErrorKind::Refused,
-            "the server is a standby, and cannot decide who runs a job: point the URL to the primary",
+            "the server is a standby, and cannot grant leases: point the URL to the primary",
         ));
     }
     let now = clock(row, 1)?;
     let Some(version) = text(row, 2)? else { return Ok(Look::nothing(now)) };
     let version: Version = version.parse().map_err(unreadable)?;
-    let state = State::from_json(text(row, 4)?.unwrap_or_default());
+    let state = KeyState::from_json(text(row, 4)?.unwrap_or_default());
     let state = state.map_err(|problem| unreadable(format!("the record {problem}")))?;
     Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None })
 }
 
-/// The same with the key that was asked for in a sixth column: a pooler may mix up answers.
+/// Reads the same row, and checks the key in its sixth column: a pooler may mix up answers.
 pub(crate) fn look_at(rows: &[Row], key: &str) -> Result<Look> {
     let row = first(rows)?;
     check_echo(row, 5, key)?;
     look(row)
 }
 
-/// The same for every key, without those that cannot be read.
+/// Reads a page of such rows, without those that cannot be read.
 pub(crate) fn page(rows: &[Row]) -> Result<Page> {
     let mut page = Page::default();
     for row in rows {
         match look(row) {
             Ok(look) => page.keys.push((column(row, 5)?, look)),
-            Err(trouble) if trouble.kind == StoreErrorKind::Unreadable => {}
-            Err(trouble) => return Err(trouble),
+            Err(error) if error.kind == StoreErrorKind::Unreadable => {}
+            Err(error) => return Err(error),
         }
     }
     let is_full = i64::try_from(rows.len()) == Ok(PAGE);
@@ -50,52 +49,54 @@ pub(crate) fn page(rows: &[Row]) -> Result<Page> {
     Ok(page)
 }
 
-/// The row that an answer has at least.
+/// Returns the first row of an answer, which must exist.
 pub(crate) fn first(rows: &[Row]) -> Result<&Row> {
     rows.first().ok_or_else(mixed_up)
 }
 
-/// An answer to another statement than the one that was sent.
-pub(crate) fn mixed_up() -> Trouble {
-    Trouble::new(
+/// The error for an answer to another statement than the one that was sent.
+pub(crate) fn mixed_up() -> PostgresError {
+    PostgresError::new(
         StoreErrorKind::Unreachable,
         "the answer is for another statement: a pooler has mixed up two",
     )
 }
 
-/// Rows of kind and record, newest first.
+/// Reads rows of kind and record, newest first.
 pub(crate) fn records(rows: &[Row]) -> Result<JobRecords> {
     let mut records = JobRecords::default();
     for row in rows {
         let json = text(row, 1)?.unwrap_or_default();
+        let problem = |problem| unreadable(format!("a row of job_record {problem}"));
         if text(row, 0)? == Some(RUN) {
-            records.runs.push(from_json(json)?);
+            records.runs.push(JobRecord::from_json(json).map_err(problem)?);
         } else {
-            records.skips.push(from_json(json)?);
+            records.skips.push(JobRecord::from_json(json).map_err(problem)?);
         }
     }
     Ok(records)
 }
 
-/// Rows of clock, name and content; a single one without a name if there are no notes.
+/// Reads rows of clock, name and content; a single one without a name if there are no notes.
 pub(crate) fn notes(rows: &[Row]) -> Result<Notes> {
     let mut notes = Notes::default();
     for row in rows {
         notes.now = clock(row, 0)?;
         if let Some(name) = optional(row, 1)? {
-            let content: String = from_json(text(row, 2)?.unwrap_or_default())?;
+            let content: String = serde_json::from_str(text(row, 2)?.unwrap_or_default())
+                .map_err(|error| unreadable(format!("a row of job_note has no JSON string ({error})")))?;
             notes.notes.push(Note { name, text: content.into() });
         }
     }
     Ok(notes)
 }
 
-/// The clock, in a column of the first row.
+/// Reads the clock in the first row.
 pub(crate) fn now(rows: &[Row]) -> Result<Timestamp> {
     clock(first(rows)?, 0)
 }
 
-/// In microseconds.
+/// Reads a clock in microseconds.
 fn clock(row: &Row, index: usize) -> Result<Timestamp> {
     column(row, index).map(Timestamp::from_micros)
 }
@@ -113,7 +114,7 @@ pub(crate) fn column<T: FromStr>(row: &Row, index: usize) -> Result<T> {
     optional(row, index)?.ok_or_else(|| other_tables(index))
 }
 
-/// `None` for NULL.
+/// Reads a column; `None` for NULL.
 pub(crate) fn optional<T: FromStr>(row: &Row, index: usize) -> Result<Option<T>> {
     text(row, index)?.map(|text| text.parse().map_err(|_| other_tables(index))).transpose()
 }
@@ -122,14 +123,10 @@ pub(crate) fn text(row: &Row, index: usize) -> Result<Option<&str>> {
     row.try_get(index).map_err(|_| other_tables(index))
 }
 
-fn other_tables(index: usize) -> Trouble {
-    unreadable(format!("column {} has another type", index + 1)).advising(OTHER_TABLES)
+fn other_tables(index: usize) -> PostgresError {
+    unreadable(format!("column {} has another type", index + 1)).with_advice(OTHER_TABLES)
 }
 
-fn from_json<T: DeserializeOwned>(json: &str) -> Result<T> {
-    serde_json::from_str(json).map_err(|error| unreadable(format!("a record or a note is damaged ({error})")))
-}
-
-fn unreadable(problem: String) -> Trouble {
-    Trouble::new(StoreErrorKind::Unreadable, problem)
+fn unreadable(problem: String) -> PostgresError {
+    PostgresError::new(StoreErrorKind::Unreadable, problem)
 }

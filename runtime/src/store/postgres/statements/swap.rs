@@ -9,35 +9,34 @@ use super::Statements;
 use super::prepared::{Parameter, text};
 use super::reply;
 use super::values;
-use super::values::{Appended, time};
+use super::values::{AppendedRecords, time};
 use crate::Timestamp;
 use crate::store::postgres::PostgresStore;
-use crate::store::postgres::trouble::Result;
-use crate::store::{Change, FenceChange, Look, Record, State, Swap, SwapReply, Swapped, Version};
+use crate::store::postgres::errors::Result;
+use crate::store::{Change, FenceChange, KeyState, Look, Record, Swap, SwapReply, Swapped, Version};
 
 /// After so many new keys that expire, those that have expired are removed.
 const SWEPT_AFTER: u32 = 32;
 
 impl PostgresStore {
-    /// Applies a swap, or shows why it cannot be applied. There is no lock that other programs share, so the expected
-    /// lock is ignored.
+    /// Applies a swap, or returns the current look. There is no lock that other programs share, so the expected lock is
+    /// ignored.
     ///
-    /// A statement that failed because of another session was not applied. It is sent again while the key is as
-    /// expected: then the other session has changed nothing either.
+    /// A statement that failed because of another session was not applied. It is sent again while the key is as expected.
     pub(crate) async fn swap_or_look(&self, key: &str, swap: &Swap) -> Result<SwapReply> {
         let begun = Instant::now();
         loop {
             let conflict = match self.send_swap(key, swap).await {
                 Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),
                 Ok(None) => None,
-                Err(trouble) if trouble.is_conflict() => Some(trouble),
-                Err(trouble) => return Err(trouble),
+                Err(error) if error.is_conflict() => Some(error),
+                Err(error) => return Err(error),
             };
             let look = self.look_at(key).await?;
             match conflict {
-                Some(trouble) if applies(swap, &look) => {
+                Some(error) if applies(swap, &look) => {
                     if !self.tables.pause(begun).await {
-                        return Err(trouble);
+                        return Err(error);
                     }
                 }
                 _ => return Ok(SwapReply::Changed(look)),
@@ -45,7 +44,7 @@ impl PostgresStore {
         }
     }
 
-    /// `None` if the swap was refused.
+    /// Returns `None` if the swap was refused.
     async fn send_swap(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>> {
         let Swap { expected, nonce, change, .. } = swap;
         let (expected, sent) = (expected.map(|version| version.to_string()), format!("{nonce:016x}"));
@@ -58,10 +57,11 @@ impl PostgresStore {
         };
         let state = change.state.as_deref();
         let [server, since, until] = state.map(values::holder).unwrap_or_default();
-        let (json, expires) = (state.map(State::to_json), state.and_then(|state| state.expires).map(time));
+        let (json, expires) = (state.map(KeyState::to_json), state.and_then(|state| state.expires).map(time));
         // Records are trimmed only when some are appended, as in `Record::swap`.
         let appends = state.is_some() && !change.records.is_empty();
-        let Appended { rows, runs_kept, skips_kept } = Appended::of(&change.records, change.keep);
+        let AppendedRecords { rows, runs_kept, skips_kept } =
+            AppendedRecords::of(&change.records, change.keep);
 
         let mut parameters = Vec::with_capacity(16);
         parameters.extend(self.named(key));
@@ -87,8 +87,8 @@ impl PostgresStore {
         };
         let applied = applied(&self.tables.send(statement.with(&parameters)).await?, &sent, *nonce)?;
         if applied.is_some() && change.notify {
-            // Whether somebody waits is looked up only now: the swap does not see who began to wait while it was applied.
-            // Who waits also looks from time to time, should this get lost.
+            // In a second statement: the swap does not see callers that began to wait while it was applied. If this gets lost,
+            // they look from time to time.
             let texts = vec![self.namespace.clone(), key.to_owned(), self.payload(key)];
             self.tables.send_afterwards(&self.statements.notify, texts);
         }
@@ -101,7 +101,7 @@ impl PostgresStore {
         Ok(applied)
     }
 
-    /// Deletes a record that is expected not to be there: only the limits count.
+    /// Deletes a record that is expected not to exist: only the limits are checked.
     async fn delete_nothing(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>> {
         let look = self.look_at(key).await?;
         Ok(match Record::swap(&mut None, None, look.now, swap) {
@@ -110,7 +110,7 @@ impl PostgresStore {
         })
     }
 
-    /// Removes what has expired, a limited number at a time. What is left is removed the next time.
+    /// Removes a limited number of expired rows.
     pub(crate) fn sweep(&self) {
         self.tables.send_afterwards(&self.statements.sweep, Vec::new());
     }
@@ -124,8 +124,8 @@ fn applies(swap: &Swap, look: &Look) -> bool {
         && not_after.is_none_or(|limit| look.now <= limit)
 }
 
-/// What an answer says of a swap; `None` if it was refused. The answer has the nonce of the swap that it is for: a pooler
-/// that mixed up two answers must neither grant a lease nor deny one.
+/// Reads the answer to a swap; `None` if it was refused. Checks the nonce: a pooler that mixed up two answers must neither
+/// grant a lease nor deny one.
 fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Swapped>> {
     let row = reply::first(rows)?;
     reply::check_echo(row, 0, sent)?;

@@ -1,4 +1,4 @@
-//! A server's tables: made when they are first needed, and asked until they answer.
+//! The tables of a server: created when they are first needed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use tokio_postgres::SimpleQueryRow as Row;
 
 use super::prepared::text;
 use super::{Query, Statement};
-use crate::store::postgres::connection::Connection;
+use crate::store::postgres::connection::PostgresConnection;
+use crate::store::postgres::errors::{PostgresError, Result};
 use crate::store::postgres::statements;
-use crate::store::postgres::trouble::{Result, Trouble};
 use crate::util::backoff::up_to;
 
-/// How long the tables may take to make, while other servers wait to find them made.
+/// Timeout for the creation of the tables, during which other servers wait.
 const MAKING: Duration = Duration::from_secs(10);
 
 /// The longest pause before a statement is sent again.
@@ -21,28 +21,28 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
 pub(crate) struct Tables {
-    pub(crate) connection: Connection,
+    pub(crate) connection: PostgresConnection,
     pub(crate) schema: String,
     making: Arc<Mutex<()>>,
 }
 
 impl Tables {
-    pub(crate) fn new(connection: Connection, schema: &str) -> Self {
+    pub(crate) fn new(connection: PostgresConnection, schema: &str) -> Self {
         Self { connection, schema: schema.to_owned(), making: Arc::default() }
     }
 
-    /// Sends a statement, again if another session was in the way, and reads its rows.
+    /// Sends a statement, again after a conflict with another session, and reads its rows.
     pub(crate) async fn ask<T>(&self, query: Query<'_>, read: impl Fn(&[Row]) -> Result<T>) -> Result<T> {
         let begun = Instant::now();
         loop {
             match self.send(query).await {
-                Err(trouble) if trouble.is_conflict() && self.pause(begun).await => {}
+                Err(error) if error.is_conflict() && self.pause(begun).await => {}
                 result => return read(&result?),
             }
         }
     }
 
-    /// Sends a statement whose answer no caller waits for. It is lost with the connection, or with the runtime.
+    /// Sends a statement whose answer is not needed. It may get lost with the connection or the runtime.
     pub(crate) fn send_afterwards(&self, statement: &Statement, texts: Vec<String>) {
         let (tables, statement) = (self.clone(), statement.clone());
         tokio::spawn(async move {
@@ -51,8 +51,7 @@ impl Tables {
         });
     }
 
-    /// Waits for a random time, so that two sessions do not get into each other's way again and again. Returns whether
-    /// there is time for another attempt.
+    /// Waits for a random time, so that two sessions do not conflict again. Returns whether there is time for another attempt.
     pub(crate) async fn pause(&self, begun: Instant) -> bool {
         let is_time = begun.elapsed() < self.connection.timeouts.response;
         if is_time {
@@ -61,16 +60,16 @@ impl Tables {
         is_time
     }
 
-    /// Sends a statement once; once more if the tables had to be made.
+    /// Sends a statement once; once more if the tables had to be created.
     pub(crate) async fn send(&self, query: Query<'_>) -> Result<Vec<Row>> {
-        let is_missing = |result: &Result<_>| result.as_ref().is_err_and(Trouble::is_missing);
+        let is_missing = |result: &Result<_>| result.as_ref().is_err_and(PostgresError::is_missing);
         let mut result = query.rows(&self.connection).await;
         if is_missing(&result) {
             let _one_at_a_time = self.making.lock().await;
             result = query.rows(&self.connection).await;
             if is_missing(&result) {
                 let made = self.connection.send(&statements::definitions(&self.schema), MAKING).await;
-                made.map_err(|trouble| trouble.amid("the tables are missing, and cannot be made"))?;
+                made.map_err(|error| error.during("the tables are missing, and cannot be created"))?;
                 result = query.rows(&self.connection).await;
             }
         }

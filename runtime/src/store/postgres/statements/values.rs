@@ -1,14 +1,14 @@
-//! Columns that a person can read. They must never fail a statement: nothing is decided by them.
+//! Columns for people. They must never fail a statement: no decision depends on them.
 
 use serde::Serialize;
 
 use crate::Timestamp;
-use crate::store::{JobRecord, Lease, State, names, to_ascii_json};
+use crate::store::{JobRecord, KeyState, Lease, names, to_ascii_json};
 
-/// The year 9999. Shown as infinity: not every system's calendar goes further.
+/// The year 9999, shown as infinity: not every system's calendar goes further.
 const END: i64 = 253_370_764_800_000_000;
 
-/// An instant as the text of a `timestamptz`.
+/// Returns an instant as the text of a `timestamptz`.
 pub(crate) fn time(at: Timestamp) -> String {
     match at.as_micros() {
         ..0 => "-infinity".to_owned(),
@@ -17,13 +17,13 @@ pub(crate) fn time(at: Timestamp) -> String {
     }
 }
 
-/// A text in ASCII: a database of any encoding can keep it.
+/// Returns a text in ASCII, which a database of any encoding can keep.
 pub(crate) fn readable(text: &str) -> String {
     text.chars().map(|c| if matches!(c, ' '..='~' | '\n' | '\t') { c } else { '?' }).collect()
 }
 
-/// Who holds a key, since when and until when, whether its lease is still valid or not; nobody once it was released.
-pub(crate) fn holder(state: &State) -> [Option<String>; 3] {
+/// Returns the holder of a key, and the instants since and until which it holds it, expired or not. Empty after a release.
+pub(crate) fn holder(state: &KeyState) -> [Option<String>; 3] {
     if let (Some(Lease { server, since, until, .. }), false) = (&state.claimant, state.released) {
         return [Some(readable(server)), Some(time(*since)), Some(time(*until))];
     }
@@ -36,16 +36,16 @@ pub(crate) fn holder(state: &State) -> [Option<String>; 3] {
     ]
 }
 
-/// Records to append, and how many older ones of each kind stay beside them.
-pub(crate) struct Appended {
-    /// An array in JSON, oldest first.
+/// Records to append, and the number of older ones of each kind to keep.
+pub(crate) struct AppendedRecords {
+    /// A JSON array, oldest first.
     pub(crate) rows: String,
     pub(crate) runs_kept: i64,
     pub(crate) skips_kept: i64,
 }
 
-impl Appended {
-    /// The newest `keep` of each kind: what would be removed at once is not appended.
+impl AppendedRecords {
+    /// Takes the newest `keep` of each kind: records that would be removed at once are not appended.
     pub(crate) fn of(records: &[JobRecord], keep: usize) -> Self {
         let is_run = |record: &JobRecord| matches!(record, JobRecord::Run(_));
         // A kind that is not appended to is not trimmed.
@@ -61,7 +61,7 @@ impl Appended {
                 *left -= i64::from(fits);
                 fits
             })
-            .map(Row::of)
+            .map(RecordRow::of)
             .collect();
         rows.reverse();
         Self { rows: to_ascii_json(&rows), runs_kept, skips_kept }
@@ -72,7 +72,7 @@ pub(crate) const RUN: &str = "run";
 
 /// A row of `job_record`.
 #[derive(Serialize)]
-struct Row {
+struct RecordRow {
     kind: &'static str,
     tick: Option<String>,
     server: String,
@@ -83,7 +83,7 @@ struct Row {
     record: String,
 }
 
-impl Row {
+impl RecordRow {
     fn of(record: &JobRecord) -> Self {
         match record {
             JobRecord::Run(run) => Self {
@@ -94,7 +94,7 @@ impl Row {
                 ended: time(run.ended),
                 outcome: run.outcome.as_str().to_owned(),
                 error: run.error.as_deref().map(readable),
-                record: to_ascii_json(run),
+                record: record.to_json(),
             },
             JobRecord::Skip(skip) => Self {
                 kind: "skip",
@@ -104,7 +104,7 @@ impl Row {
                 ended: time(skip.at),
                 outcome: to_ascii_json(&skip.reason).trim_matches('"').to_owned(),
                 error: None,
-                record: to_ascii_json(skip),
+                record: record.to_json(),
             },
         }
     }
@@ -116,9 +116,9 @@ mod tests {
 
     use super::*;
     use crate::history::{RunOutcome, RunRecord, Skip, SkipRecord};
-    use crate::store::{Claim, What};
+    use crate::store::{Claim, ClaimPurpose};
 
-    fn lease(what: What, server: &str, since: i64, until: i64) -> Lease {
+    fn lease(what: ClaimPurpose, server: &str, since: i64, until: i64) -> Lease {
         let (token, server, ttl) = ("t".into(), server.into(), Duration::from_micros(4));
         let claim = Claim { token, server, ttl, what, remember: 0 };
         Lease::claimed(&claim, Timestamp::from_micros(since), Timestamp::from_micros(until))
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn newest_records_of_each_kind_are_appended() {
-        let appended = Appended::of(&[run(1), run(2), skip(), run(3)], 2);
+        let appended = AppendedRecords::of(&[run(1), run(2), skip(), run(3)], 2);
         assert_eq!((appended.runs_kept, appended.skips_kept), (0, 1));
         let rows: Vec<serde_json::Value> = serde_json::from_str(&appended.rows).expect("an array");
         let column = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
@@ -162,19 +162,23 @@ mod tests {
 
     #[test]
     fn holder_is_shown_until_the_key_is_released() {
-        let held = State { claimant: Some(lease(What::Now, "host-1", 5, 9)), ..State::default() };
+        let held =
+            KeyState { claimant: Some(lease(ClaimPurpose::Now, "host-1", 5, 9)), ..KeyState::default() };
         let expected = ["host-1", "1970-01-01T00:00:00.000005Z", "1970-01-01T00:00:00.000009Z"];
         assert_eq!(holder(&held), expected.map(|text| Some(text.to_owned())));
-        let released = State { released: true, ..held };
+        let released = KeyState { released: true, ..held };
         assert_eq!(holder(&released), [const { None }; 3]);
     }
 
     #[test]
     fn holders_of_slots_are_shown_together() {
-        let slot = |server, since, until| lease(What::Slot(2), server, since, until);
+        let slot = |server, since, until| lease(ClaimPurpose::Slot(2), server, since, until);
         let slots = vec![slot("a", 1, 9), slot("b", 2, 8)];
         let [since, until] = [1, 9].map(|at| Some(time(Timestamp::from_micros(at))));
-        assert_eq!(holder(&State { slots, ..State::default() }), [Some("a, b".to_owned()), since, until]);
+        assert_eq!(
+            holder(&KeyState { slots, ..KeyState::default() }),
+            [Some("a, b".to_owned()), since, until]
+        );
     }
 
     #[test]

@@ -7,8 +7,7 @@ use super::topology::slots::Node;
 use crate::store::net::tls::Certificates;
 use crate::store::net::url::bracketed;
 
-/// Reads the URL of one server. The error says what was expected, and never repeats the URL, because a password may be
-/// anywhere in a malformed one.
+/// Reads the URL of one server. The error never repeats the URL, because a password may be anywhere in a malformed one.
 pub(super) fn parse(url: &str, expected: &str) -> Result<ConnectionInfo, String> {
     #[cfg(not(feature = "tls"))]
     if url.starts_with("rediss://") {
@@ -16,8 +15,8 @@ pub(super) fn parse(url: &str, expected: &str) -> Result<ConnectionInfo, String>
     }
     if url.starts_with("rediss://") && url.contains('#') {
         return Err(
-            "the part after `#` is not understood: a certificate is always verified, also one that the file \
-                    in ?sslrootcert=/path/to/ca.pem vouches for"
+            "the part after `#` is not supported: the certificate is always verified; name its CA with \
+            ?sslrootcert=/path/to/ca.pem"
                 .to_owned(),
         );
     }
@@ -31,7 +30,7 @@ pub(super) fn parse(url: &str, expected: &str) -> Result<ConnectionInfo, String>
     Ok(info.set_redis_settings(redis).set_tcp_settings(tcp))
 }
 
-/// The user with an `@`, if there is one, and hosts and ports. Never the password.
+/// Returns the user with an `@`, if there is one, and hosts and ports. Never the password.
 ///
 /// A user without a password is not shown: it is most likely the password, as in `redis://PASSWORD@host`.
 pub(super) fn user_and_hosts(infos: &[ConnectionInfo]) -> String {
@@ -55,7 +54,7 @@ pub(super) fn node_of(info: &ConnectionInfo) -> Option<Node> {
     }
 }
 
-/// What connects to a server: plainly, or as the certificates say.
+/// Returns a client for a server, with these certificates.
 pub(super) fn client(info: ConnectionInfo, certificates: &Certificates) -> Result<Client, String> {
     #[cfg(feature = "tls")]
     if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
@@ -69,7 +68,7 @@ pub(super) fn client(info: ConnectionInfo, certificates: &Certificates) -> Resul
     }
 }
 
-/// What connects to another server of the same deployment, in the same way.
+/// Returns a client for another server of the same deployment, with the same settings.
 pub(super) fn client_at((host, port): &Node, like: &Client) -> RedisResult<Client> {
     let info = like.get_connection_info().clone();
     let (host, port) = (host.clone(), *port);

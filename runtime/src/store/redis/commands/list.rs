@@ -8,9 +8,9 @@ use redis::{Pipeline, RedisError, RedisResult, Value};
 
 use super::look;
 use super::look::{COMMANDS, add_look};
-use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::RedisConnection;
 use crate::store::redis::topology::slots::Node;
-use crate::store::redis::{RedisStore, trouble};
+use crate::store::redis::{RedisStore, errors};
 use crate::store::{Look, Page, StoreErrorKind, to_ascii_json};
 
 /// So many keys are visited for a page: far below a millisecond of the server's time.
@@ -18,7 +18,7 @@ const VISITED: usize = 1000;
 
 impl RedisStore {
     pub(crate) async fn list_page(&self, page: Option<&str>) -> RedisResult<Page> {
-        let foreign = || trouble::own(InvalidClientConfig, "the page was not named by this store");
+        let foreign = || errors::own(InvalidClientConfig, "the page was not named by this store");
         let (node, at) = parse(page).ok_or_else(foreign)?;
         // One server after the other, in the order of their names.
         let masters = self.route.masters().await?;
@@ -31,7 +31,11 @@ impl RedisStore {
     }
 
     /// A page, and where the server's next one begins; 0 after its last one.
-    async fn page_of(&self, connection: &Connection, at: u64) -> RedisResult<(Vec<(String, Look)>, u64)> {
+    async fn page_of(
+        &self,
+        connection: &RedisConnection,
+        at: u64,
+    ) -> RedisResult<(Vec<(String, Look)>, u64)> {
         let mut scan = redis::cmd("SCAN");
         scan.arg(at).arg("MATCH").arg(self.keys.pattern()).arg("COUNT").arg(VISITED);
         let talk = async |mut connection| scan.query_async::<(u64, Vec<Value>)>(&mut connection).await;
@@ -65,13 +69,13 @@ impl RedisStore {
         }
         match look {
             Ok(look) => Ok((look.version.is_some() || look.lock.is_some()).then(|| (key.to_owned(), look))),
-            Err(error) if trouble::kind_of(&error) == StoreErrorKind::Unreadable => Ok(None),
+            Err(error) if errors::kind_of(&error) == StoreErrorKind::Unreadable => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Where a page begins: on this server, at this cursor of its `SCAN`. As text it is JSON.
+/// The beginning of a page: a server, and the cursor of its `SCAN`. As text it is JSON.
 type Cursor = (Node, u64);
 
 fn parse(page: Option<&str>) -> Option<Cursor> {

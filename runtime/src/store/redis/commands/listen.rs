@@ -1,4 +1,4 @@
-//! Subscriptions to keys that may come free, over one connection that all listeners share.
+//! Subscriptions to keys that may become free, over one connection.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,29 +13,29 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::script;
-use crate::store::net::shared::{Blame, Dial, Shared};
-use crate::store::net::subscriptions::Bells;
+use crate::store::net::connection::{Connect, Fault, SharedConnection};
+use crate::store::net::subscriptions::Subscriptions;
 use crate::store::net::timeouts::Timeouts;
-use crate::store::redis::connection::Server;
-use crate::store::redis::topology::route::Route;
-use crate::store::redis::{RedisStore, trouble};
-use crate::store::{Listener, StoreErrorKind};
+use crate::store::redis::connection::RedisConnector;
+use crate::store::redis::topology::router::Router;
+use crate::store::redis::{RedisStore, errors};
+use crate::store::{StoreErrorKind, Subscription};
 
-/// How long a swap notifies those who listen to its key.
+/// Time for which swaps notify the subscribers of a key.
 const LISTENING: Duration = Duration::from_secs(60);
 
-/// The connection of all subscriptions: opened by the first, and after an error by the next.
-pub(crate) type Subscriptions = Shared<Listening>;
+/// The connection of all subscriptions. The first opens it, and after an error the next.
+pub(crate) type SharedPubSub = SharedConnection<PubSubConnector>;
 
 impl RedisStore {
-    /// Subscribes, and marks the key as awaited meanwhile: then swaps publish.
-    pub(crate) async fn subscribe(&self, key: &str) -> RedisResult<Option<Listener>> {
+    /// Subscribes, and marks the key as awaited, so that swaps publish.
+    pub(crate) async fn subscribe(&self, key: &str) -> RedisResult<Option<Subscription>> {
         let [.., awaited] = self.keys.of_job(key);
         let mut mark = redis::cmd("SET");
         mark.arg(&awaited).arg("").arg("PX").arg(LISTENING.as_millis());
         let (channel, timeouts) = (self.keys.channel(key), self.timeouts);
-        let listening = Listening { route: self.route.clone(), timeouts };
-        let listen = |line: Arc<Line>| async move {
+        let listening = PubSubConnector { route: self.route.clone(), timeouts };
+        let listen = |line: Arc<PubSubConnection>| async move {
             timeout(timeouts.response, line.listen(channel)).await.map_err(io::Error::from)?
         };
         let subscribed = tokio::try_join!(
@@ -46,67 +46,67 @@ impl RedisStore {
         );
         match subscribed {
             Ok((listener, _)) => Ok(Some(listener)),
-            // This user may not: the caller polls.
-            Err(error) if trouble::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
+            // The user may not subscribe: the caller polls.
+            Err(error) if errors::kind_of(&error) == StoreErrorKind::Refused => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// How to open the connection.
+/// Opens the connection.
 #[derive(Clone)]
-pub(crate) struct Listening {
-    route: Route,
+pub(crate) struct PubSubConnector {
+    route: Router,
     timeouts: Timeouts,
 }
 
-impl Dial for Listening {
-    type Connection = Arc<Line>;
+impl Connect for PubSubConnector {
+    type Connection = Arc<PubSubConnection>;
     type Error = RedisError;
 
-    async fn dial(self) -> RedisResult<Arc<Line>> {
+    async fn connect(self) -> RedisResult<Arc<PubSubConnection>> {
         let opening = async { self.route.client().await?.get_async_pubsub().await };
         let opened = timeout(self.timeouts.connect, opening).await.map_err(io::Error::from)??;
         let (commands, heard) = opened.split();
-        let bells = Arc::<Bells>::default();
-        let line = Arc::downgrade(&bells);
+        let subscriptions = Arc::<Subscriptions>::default();
+        let line = Arc::downgrade(&subscriptions);
         let reading = tokio::spawn(async move {
             let mut heard = Box::pin(heard);
             while let Some(message) = poll_fn(|polling| heard.as_mut().poll_next(polling)).await {
-                bells.ring(message.get_channel_name());
+                subscriptions.notify(message.get_channel_name());
             }
         });
         let (commands, reading) = (Mutex::new(commands), AbortOnDropHandle::new(reading));
-        Ok(Arc::new(Line { commands, bells: line, _reading: reading }))
+        Ok(Arc::new(PubSubConnection { commands, subscriptions: line, _reading: reading }))
     }
 
     fn abandoned() -> RedisError {
-        Server::abandoned()
+        RedisConnector::abandoned()
     }
 
-    fn blame(error: &RedisError) -> Blame {
-        Server::blame(error)
+    fn fault(error: &RedisError) -> Fault {
+        RedisConnector::fault(error)
     }
 
-    fn is_closed(line: &Arc<Line>) -> bool {
-        line.bells.strong_count() == 0
+    fn is_closed(line: &Arc<PubSubConnection>) -> bool {
+        line.subscriptions.strong_count() == 0
     }
 }
 
-/// The connection, and the listeners of each channel.
-pub(crate) struct Line {
-    /// One at a time: a channel without listeners must not be left while the next one subscribes to it.
+/// The connection, and the subscriptions of each channel.
+pub(crate) struct PubSubConnection {
+    /// One command at a time: a channel must not be unsubscribed while the next subscriber subscribes to it.
     commands: Mutex<PubSubSink>,
-    bells: Weak<Bells>,
+    subscriptions: Weak<Subscriptions>,
     /// The connection stays open for as long as this task reads from it.
     _reading: AbortOnDropHandle<()>,
 }
 
-impl Line {
-    async fn listen(&self, channel: String) -> RedisResult<Listener> {
+impl PubSubConnection {
+    async fn listen(&self, channel: String) -> RedisResult<Subscription> {
         let mut commands = self.commands.lock().await;
-        let bells = self.bells.upgrade().ok_or_else(Server::abandoned)?;
-        let (listener, unheard) = bells.hang(channel.clone());
+        let subscriptions = self.subscriptions.upgrade().ok_or_else(RedisConnector::abandoned)?;
+        let (listener, unheard) = subscriptions.subscribe(channel.clone());
         if !unheard.is_empty() {
             commands.unsubscribe(unheard).await?;
         }

@@ -1,19 +1,19 @@
-//! Looks: four plain commands in one pipeline, and no script, because most looks are those of servers that lose.
+//! Looks: four plain commands in one pipeline. Servers that lose a race only look, so this has to be cheap.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value, from_redis_value};
 
 use super::token;
 use crate::Timestamp;
-use crate::store::redis::keys::Keys;
-use crate::store::redis::trouble;
-use crate::store::{FORMAT, Lock, Look, Record};
+use crate::store::redis::errors;
+use crate::store::redis::keys::RedisKeys;
+use crate::store::{FORMAT, Look, Record, SharedLock};
 
-/// How many commands [`add_look`] adds.
+/// Number of commands that [`add_look`] adds.
 pub(crate) const COMMANDS: usize = 4;
 
-/// Adds the commands that read a key. The clock is read last: then a lock never seems to expire too early.
-pub(crate) fn add_look(pipeline: &mut Pipeline, keys: &Keys, key: &str) {
+/// Adds the commands that read a key. The clock is read last, so that a lock never seems to expire too early.
+pub(crate) fn add_look(pipeline: &mut Pipeline, keys: &RedisKeys, key: &str) {
     let (lock, record) = (keys.lock(key), keys.record(key));
     for words in [&["GET", &record][..], &["GET", &lock], &["PTTL", &lock], &["TIME"]] {
         let mut command = Cmd::with_capacity(words.len(), words.iter().map(|word| word.len()).sum());
@@ -22,7 +22,7 @@ pub(crate) fn add_look(pipeline: &mut Pipeline, keys: &Keys, key: &str) {
     }
 }
 
-/// Sends commands that only read, and returns one answer for each; errors are among them.
+/// Sends commands that only read, and returns one answer for each, which may be an error.
 ///
 /// While a slot moves to another node of a cluster, that node does not yet know all of its keys: what it answers after an
 /// `ASK` may be a false "absent". So a read is never sent there, and the caller repeats it.
@@ -47,13 +47,17 @@ pub(crate) async fn send(
 }
 
 /// Reads the answers to [`add_look`], which are also what swap.lua returns if it wrote nothing.
-pub(crate) fn read(keys: &Keys, key: &str, answers: impl IntoIterator<Item = Value>) -> RedisResult<Look> {
+pub(crate) fn read(
+    keys: &RedisKeys,
+    key: &str,
+    answers: impl IntoIterator<Item = Value>,
+) -> RedisResult<Look> {
     let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or(Value::Nil);
     let (record, lock, pttl, time) = (next(), next(), next(), next());
     let now = time_of(refuse_error(time)?)?;
     let lock = read_lock(refuse_error(lock)?, &refuse_error(pttl)?, now);
-    let unreadable = |why: String| trouble::unreadable(format!("{} {why}", keys.record(key)));
+    let unreadable = |why: String| errors::unreadable(format!("{} {why}", keys.record(key)));
     let record = match refuse_error(record)? {
         Value::Nil => None,
         Value::BulkString(text) => {
@@ -69,7 +73,7 @@ pub(crate) fn read(keys: &Keys, key: &str, answers: impl IntoIterator<Item = Val
     Ok(Record::look(record.as_ref(), lock.as_ref(), now))
 }
 
-/// Keeps the answer that a value is not a string.
+/// Returns an error of the server as an error, except that a value is not a string.
 fn refuse_error(answer: Value) -> RedisResult<Value> {
     match answer {
         Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(error.into()),
@@ -77,8 +81,8 @@ fn refuse_error(answer: Value) -> RedisResult<Value> {
     }
 }
 
-/// The lock by its value and `PTTL`. What is not a string is another program's lock, too.
-fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Option<Lock> {
+/// Reads the lock from its value and `PTTL`. A value of another type is another program's lock, too.
+fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Option<SharedLock> {
     let token = match value {
         Value::Nil => return None,
         Value::BulkString(value) => token::of_value(&value),
@@ -94,10 +98,10 @@ fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Option<Lock> {
         // It has expired meanwhile.
         _ => return None,
     };
-    Some(Lock { token, until })
+    Some(SharedLock { token, until })
 }
 
-/// The answer to `TIME`.
+/// Reads the answer to `TIME`.
 pub(crate) fn time_of(answer: Value) -> RedisResult<Timestamp> {
     let (seconds, micros): (i64, i64) = from_redis_value(answer)?;
     Ok(Timestamp::from_micros(seconds.saturating_mul(1_000_000).saturating_add(micros)))
@@ -122,7 +126,7 @@ mod tests {
     /// What is read from such answers.
     fn read(record: Value, lock: Value, pttl: i64) -> RedisResult<Look> {
         let time = Value::Array(vec![bulk("1800014400"), bulk("1999")]);
-        super::read(&Keys::new(None), "key", [record, lock, Value::Int(pttl), time])
+        super::read(&RedisKeys::new(None), "key", [record, lock, Value::Int(pttl), time])
     }
 
     #[test]
@@ -139,7 +143,7 @@ mod tests {
             Value::Int(0),
         ] {
             let error = read(record, Value::Nil, -2).unwrap_err();
-            assert_eq!(trouble::kind_of(&error), StoreErrorKind::Unreadable);
+            assert_eq!(errors::kind_of(&error), StoreErrorKind::Unreadable);
             assert!(error.detail().unwrap().len() > "{lock:key}:state ".len());
         }
         let look = read(record(version, "{\"format\":2}"), Value::Nil, -2);

@@ -1,4 +1,4 @@
-//! What is sent to a Redis server: looks, swaps, lists and notes.
+//! The commands that are sent to a Redis server: looks, swaps, lists and notes.
 
 pub(crate) mod list;
 pub(crate) mod listen;

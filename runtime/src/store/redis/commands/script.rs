@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value};
 
-use crate::store::redis::trouble;
+use crate::store::redis::errors;
 
 /// A script and the digest by which the server remembers it.
 pub(crate) struct Script {
@@ -42,7 +42,7 @@ impl Script {
             }
             result => result,
         };
-        result.map_err(|error| trouble::of_script(error, self))
+        result.map_err(|error| errors::of_script(error, self))
     }
 
     /// The command on the line at which the server says that the script failed.

@@ -6,9 +6,9 @@ use redis::{Cmd, RedisResult, Value, from_redis_value};
 
 use super::{look, script, token};
 use crate::Timestamp;
-use crate::store::redis::{RedisStore, trouble};
+use crate::store::redis::{RedisStore, errors};
 use crate::store::{
-    FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped, to_ascii_json,
+    FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped,
 };
 
 /// The indices in KEYS of swap.lua.
@@ -27,7 +27,7 @@ impl RedisStore {
         };
         let answer = route.exchange(&keys[0], talk).await;
         let answer = answer.and_then(|(value, replicas)| Ok((self.read_reply(key, value)?, replicas)));
-        match answer.map_err(|error| self.trouble("swap", &error))? {
+        match answer.map_err(|error| self.error("swap", &error))? {
             (SwapReply::Swapped(_), replicas) if wait.is_some() && replicas < self.wait_replicas => {
                 let cause = format!("only {replicas} of {} replicas have the lease", self.wait_replicas);
                 Err(StoreError::new(StoreErrorKind::NotReplicated, "swap", &self.location, cause))
@@ -36,12 +36,12 @@ impl RedisStore {
         }
     }
 
-    /// The command that waits for the replicas, if the swap is worth it.
+    /// Returns the command that waits for the replicas, if the swap grants a lease.
     fn wait_for(&self, swap: &Swap) -> Option<Cmd> {
         if self.wait_replicas == 0 || !swap.change.grants_lease {
             return None;
         }
-        // Several such waits must fit into the time that the caller has for a request.
+        // Several waits must fit into the response timeout of the caller.
         let claimant = swap.change.state.as_ref().and_then(|state| state.claimant.as_ref());
         let ttl = claimant.map_or(Duration::MAX, |claimant| claimant.ttl);
         let within = (self.timeouts.response / 4).min(ttl / 12);
@@ -58,7 +58,7 @@ impl RedisStore {
         let mut next = || parts.next().unwrap_or(Value::Nil);
         let now = look::time_of(next())?;
         let version = look::text_of(&next()).and_then(|version| version.parse().ok());
-        let version = version.ok_or_else(|| trouble::unreadable("the answer makes no sense"))?;
+        let version = version.ok_or_else(|| errors::unreadable("the answer to a swap has no version"))?;
         Ok(SwapReply::Swapped(Swapped { now, version, fence: from_redis_value(next())? }))
     }
 }
@@ -84,7 +84,7 @@ fn add_arguments(command: &mut Cmd, keys: &[String; 5], swap: &Swap) {
     match &change.lock {
         LockChange::Leave => command.arg("").arg(""),
         LockChange::Delete => command.arg("-").arg(""),
-        // Redis keeps a key up to and including the millisecond it is told, and takes only positive ones.
+        // Redis keeps a key up to and including this millisecond, and accepts only positive ones.
         LockChange::Set { token, until } => {
             command.arg(["=", token].concat()).arg((until.as_micros() / 1000 - 1).max(1))
         }
@@ -93,8 +93,9 @@ fn add_arguments(command: &mut Cmd, keys: &[String; 5], swap: &Swap) {
     command.arg(u32::try_from(change.keep).unwrap_or(u32::MAX)).arg(u8::from(change.notify));
     for record in &change.records {
         match record {
-            JobRecord::Run(run) => command.arg(RUNS).arg(to_ascii_json(run)),
-            JobRecord::Skip(skip) => command.arg(SKIPS).arg(to_ascii_json(skip)),
+            JobRecord::Run(_) => command.arg(RUNS),
+            JobRecord::Skip(_) => command.arg(SKIPS),
         };
+        command.arg(record.to_json());
     }
 }

@@ -10,7 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 /// The token of a lock that is not a string.
 pub(crate) const NOT_A_STRING: &str = "\0type";
 
-/// What precedes the encoded bytes of a value that is no token of its own.
+/// Prefix of the encoded bytes of a value that is not a token itself.
 const BYTES: &str = "\0bytes:";
 
 /// The token of a lock whose value is these bytes.

@@ -7,7 +7,7 @@ use redis::{ErrorKind, FromRedisValue, RedisResult, Value};
 
 use super::super::Record;
 use super::RedisStore;
-use super::topology::route::Route;
+use super::topology::router::Router;
 use crate::observe::finding;
 use crate::observe::finding::{Finding, FindingKind, LOOKED_AT};
 use FindingKind::{
@@ -17,7 +17,7 @@ use FindingKind::{
 /// Redis before this has no `SET … PXAT`.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// So many states are asked for in one round trip.
+/// Number of states that are read in one round trip.
 const BATCH: usize = 1_000;
 
 impl RedisStore {
@@ -63,12 +63,12 @@ impl RedisStore {
     async fn about_server(&self, mut connection: MultiplexedConnection) -> RedisResult<Vec<Finding>> {
         let Some(info) = ask::<String>(&mut connection, &["INFO"]).await? else {
             return Ok(vec![Finding::not_checked(
-                "whether the Redis server evicts, persists, has replicas or is one could not be checked: its user may not \
-                 run INFO; allow it with +info +config|get",
+                "eviction, persistence and replicas of the Redis server could not be checked: its user may not run INFO; \
+                allow it with +info +config|get",
             )]);
         };
-        let info = Info::read(&info);
-        // Everything else is the primary's business.
+        let info = RedisInfo::read(&info);
+        // The other checks are for primaries.
         if let Some(message) = info.not_primary() {
             return Ok(vec![Finding::error(NotPrimary, message)]);
         }
@@ -79,17 +79,18 @@ impl RedisStore {
                 Some(save) if save.contains_key("save") => findings.push(Finding::warning(
                     NotDurable,
                     "the Redis server keeps nothing on disk, neither an append-only file nor snapshots: after a restart a tick \
-                     that has run may run once more within its grace, and pauses are forgotten; set appendonly to yes",
+                    that has run may run again within its grace, and pauses are lost; set appendonly to yes",
                 )),
                 _ => findings.push(Finding::not_checked(
-                    "the Redis server has no append-only file, and whether it takes snapshots could not be checked: its user \
-                     may not run CONFIG GET",
+                    "the Redis server has no append-only file, and its snapshots could not be checked: its user may not run \
+                    CONFIG GET",
                 )),
             }
         }
-        if info.get("cluster_enabled") == "1" && matches!(self.route, Route::One(_)) {
+        if info.get("cluster_enabled") == "1" && matches!(self.route, Router::One(_)) {
             let cluster: Option<String> = ask(&mut connection, &["CLUSTER", "INFO"]).await?;
-            let nodes = cluster.and_then(|cluster| Info::read(&cluster).number("cluster_size")).unwrap_or(1);
+            let nodes =
+                cluster.and_then(|cluster| RedisInfo::read(&cluster).number("cluster_size")).unwrap_or(1);
             let (judge, harm): (fn(_, _) -> _, _) = if nodes > 1 {
                 (Finding::error, format!("of {nodes} nodes the jobs of {} would never run", nodes - 1))
             } else {
@@ -107,7 +108,7 @@ impl RedisStore {
     }
 }
 
-/// What the user may not look at is nothing to fail for; a connection that breaks is.
+/// Returns `None` if the user may not run the command. A broken connection is an error.
 fn if_allowed<T>(answer: RedisResult<T>) -> RedisResult<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -126,16 +127,16 @@ async fn ask<T: FromRedisValue>(
 fn is_unreadable(record: &Value) -> bool {
     match record {
         Value::BulkString(text) => Record::from_first_line(text).is_err(),
-        // Other refusals say nothing about it.
+        // Other errors do not concern the record.
         Value::ServerError(error) => error.code() == "WRONGTYPE",
         _ => false,
     }
 }
 
-/// What `INFO` says, by name.
-struct Info<'a>(HashMap<&'a str, &'a str>);
+/// The fields of `INFO`, by name.
+struct RedisInfo<'a>(HashMap<&'a str, &'a str>);
 
-impl<'a> Info<'a> {
+impl<'a> RedisInfo<'a> {
     fn read(text: &'a str) -> Self {
         Self(text.lines().filter_map(|line| line.trim_end().split_once(':')).collect())
     }
@@ -148,27 +149,27 @@ impl<'a> Info<'a> {
         self.get(name).parse().ok()
     }
 
-    /// Why this server cannot decide who runs a job.
+    /// Returns the reason if this server cannot grant leases.
     fn not_primary(&self) -> Option<String> {
         match *self.0.get("role")? {
             "master" => None,
             "slave" => Some(format!(
-                "the Redis server is a replica of {}:{}, and a replica cannot decide who runs a job; point the URL to the primary",
+                "the Redis server is a replica of {}:{}, and a replica cannot grant leases; point the URL to the primary",
                 self.get("master_host"),
                 self.get("master_port")
             )),
             "active-replica" => Some(
-                "the server is an active replica: it and its peer both accept writes, so each could let another server run the \
-                 same tick; set active-replica to no, and point the URL to the primary"
+                "the server is an active replica: it and its peer both accept writes, so both could grant the same tick; set \
+                active-replica to no, and point the URL to the primary"
                     .to_owned(),
             ),
             role => Some(format!(
-                "the server's role is `{role}`, and only a primary can decide who runs a job; point the URL to the primary"
+                "the server's role is `{role}`, and only a primary can grant leases; point the URL to the primary"
             )),
         }
     }
 
-    /// What there is to say of a primary, with so many replicas to wait for.
+    /// Returns the findings about a primary, if this number of replicas is waited for.
     fn about_primary(&self, wanted: usize) -> Vec<Finding> {
         let mut findings = Vec::new();
         if let Some(version) = self.too_old() {
@@ -176,7 +177,7 @@ impl<'a> Info<'a> {
                 format!("Redis {version} lacks `SET … PXAT`, by which locks are set; use Redis 6.2 or newer");
             findings.push(Finding::error(TooOld, message));
         }
-        // KeyDB alone has it.
+        // Only KeyDB has this field.
         if wanted > 0 && self.0.contains_key("mvcc_depth") {
             findings.push(Finding::error(
                 Other,
@@ -186,10 +187,10 @@ impl<'a> Info<'a> {
         }
         let policy = self.get("maxmemory_policy");
         let harm = if policy.starts_with("volatile-") {
-            "it may delete locks: a job's is put back by its holder, but of a lock by hand, a slot and what was done once \
-             everything may be gone, and then a second one gets in"
+            "it may delete locks: the holder restores that of a job, but manual locks, slots and done marks are lost, and \
+            then a second holder gets in"
         } else {
-            "it may delete what it knows of a job, and then a tick can start a second time, and pauses are forgotten"
+            "it may delete the record of a job, and then a tick can start a second time, and pauses are lost"
         };
         if !["", "noeviction"].contains(&policy) {
             findings.push(Finding::warning(
@@ -221,7 +222,8 @@ impl<'a> Info<'a> {
         findings
     }
 
-    /// The version, if it is. Other servers that speak the protocol say which version of Redis they resemble, and know more.
+    /// Returns the version if it is too old. Other servers with the same protocol report an old version of Redis, and know
+    /// more commands.
     fn too_old(&self) -> Option<&'a str> {
         let of_others =
             |name: &&str| name.ends_with("_version") && !["redis_version", "gcc_version"].contains(name);

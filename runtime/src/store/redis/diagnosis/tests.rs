@@ -3,11 +3,11 @@ use redis::ServerErrorKind;
 use super::*;
 
 fn is_too_old(info: &str) -> bool {
-    Info::read(info).too_old().is_some()
+    RedisInfo::read(info).too_old().is_some()
 }
 
 fn kinds(info: &str, wait_replicas: usize) -> Vec<FindingKind> {
-    Info::read(info).about_primary(wait_replicas).into_iter().map(|finding| finding.kind).collect()
+    RedisInfo::read(info).about_primary(wait_replicas).into_iter().map(|finding| finding.kind).collect()
 }
 
 #[test]
@@ -28,13 +28,13 @@ fn a_server_of_another_kind_is_not_judged_by_the_version_it_resembles() {
 
 #[test]
 fn only_a_master_is_a_primary() {
-    assert_eq!(Info::read("role:master\r\n").not_primary(), None);
+    assert_eq!(RedisInfo::read("role:master\r\n").not_primary(), None);
     for (info, words) in [
         ("role:slave\r\nmaster_host:db1\r\nmaster_port:6379\r\n", "replica of db1:6379"),
         ("role:active-replica\r\n", "active replica: it and its peer both accept writes"),
         ("role:sentinel\r\n", "role is `sentinel`"),
     ] {
-        let message = Info::read(info).not_primary().expect(info);
+        let message = RedisInfo::read(info).not_primary().expect(info);
         assert!(message.contains(words), "{message}");
     }
 }

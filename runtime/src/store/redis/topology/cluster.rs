@@ -10,39 +10,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
-use super::quorum::{Tie, agree};
-use super::slots::{Node, Slots, redirected, slot_of};
-use crate::store::net::shared::{Blame, Dial, Shared};
+use super::quorum::{TieBreak, agree};
+use super::slots::{Node, SlotMap, redirected, slot_of};
+use crate::store::net::connection::{Connect, Fault, SharedConnection};
 use crate::store::net::timeouts::Timeouts;
 use crate::store::redis::address::client_at;
-use crate::store::redis::connection::{Connection, Server};
-use crate::store::redis::trouble;
+use crate::store::redis::connection::{RedisConnection, RedisConnector};
+use crate::store::redis::errors;
 
 /// A slot may move on while it is looked for, but not for ever.
 const REDIRECTIONS: usize = 5;
 
 pub(crate) struct Cluster {
-    nodes: Arc<Nodes>,
-    slots: Shared<Arc<Nodes>>,
+    nodes: Arc<ClusterNodes>,
+    slots: SharedConnection<Arc<ClusterNodes>>,
 }
 
 /// The connections to the nodes, and how to open more.
-struct Nodes {
+struct ClusterNodes {
     /// The nodes that the URL names.
     named: BTreeSet<Node>,
-    /// What connects to one of them; the others take the same user, password and certificates.
+    /// A client for one of them. The others have the same user, password and certificates.
     client: Client,
     timeouts: Timeouts,
-    open: Mutex<HashMap<Node, Arc<Connection>>>,
+    open: Mutex<HashMap<Node, Arc<RedisConnection>>>,
 }
 
 /// A server that has keys, of a cluster or alone.
 pub(crate) struct Master {
     /// Empty if it is alone.
     pub(crate) node: Node,
-    pub(crate) connection: Arc<Connection>,
+    pub(crate) connection: Arc<RedisConnection>,
     /// If it is alone it has all.
-    pub(crate) slots: Option<Arc<Slots>>,
+    pub(crate) slots: Option<Arc<SlotMap>>,
 }
 
 impl Master {
@@ -53,8 +53,8 @@ impl Master {
 
 impl Cluster {
     pub(crate) fn new(named: BTreeSet<Node>, client: Client, timeouts: Timeouts) -> Self {
-        let nodes = Nodes { named, client, timeouts, open: Mutex::default() };
-        Self { nodes: Arc::new(nodes), slots: Shared::new() }
+        let nodes = ClusterNodes { named, client, timeouts, open: Mutex::default() };
+        Self { nodes: Arc::new(nodes), slots: SharedConnection::new() }
     }
 
     /// The same cluster, over connections of its own.
@@ -62,7 +62,7 @@ impl Cluster {
         Self::new(self.nodes.named.clone(), self.nodes.client.clone(), timeouts)
     }
 
-    /// Runs one exchange with the node that has the key. The exchange is told whether it must send `ASKING` first.
+    /// Runs one exchange with the node that has the key. The second argument of `talk` is whether to send `ASKING` first.
     pub(crate) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         key: &str,
@@ -70,7 +70,7 @@ impl Cluster {
     ) -> RedisResult<T> {
         let slot = slot_of(key);
         let mut moved = false;
-        let look_and_talk = async |slots: Arc<Slots>| {
+        let look_and_talk = async |slots: Arc<SlotMap>| {
             let mut node = slots.node_of(slot).ok_or_else(|| no_node(slot))?.clone();
             let mut asking = false;
             let mut redirections = 0..REDIRECTIONS;
@@ -100,74 +100,74 @@ impl Cluster {
         slots.nodes().into_iter().map(master).collect()
     }
 
-    /// What connects to some node; to another one the next time, since this one may hang.
+    /// Returns a client for a node; for another one each time, since a node may hang.
     pub(crate) async fn client_of_any(&self) -> RedisResult<Client> {
-        let slots = self.nodes.clone().dial().await?;
+        let slots = self.nodes.clone().connect().await?;
         let nodes = slots.nodes();
         let any = usize::from(uuid::Uuid::new_v4().as_bytes()[0]) % nodes.len().max(1);
         client_at(nodes.into_iter().nth(any).ok_or_else(|| no_node(0))?, &self.nodes.client)
     }
 }
 
-impl Nodes {
-    fn connection(&self, node: &Node) -> RedisResult<Arc<Connection>> {
+impl ClusterNodes {
+    fn connection(&self, node: &Node) -> RedisResult<Arc<RedisConnection>> {
         if let Some(connection) = self.open().get(node) {
             return Ok(connection.clone());
         }
         let client = client_at(node, &self.client)?;
-        let new = Connection::new(Server { client, sentinels: None, timeouts: self.timeouts });
+        let new = RedisConnection::new(RedisConnector { client, sentinels: None, timeouts: self.timeouts });
         Ok(self.open().entry(node.clone()).or_insert(Arc::new(new)).clone())
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<Node, Arc<Connection>>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<Node, Arc<RedisConnection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The slots as this node knows them.
-    async fn ask(self: Arc<Self>, node: Node) -> RedisResult<Slots> {
+    async fn ask(self: Arc<Self>, node: Node) -> RedisResult<SlotMap> {
         let talk = async |mut connection: MultiplexedConnection| {
             redis::cmd("CLUSTER").arg("SLOTS").query_async::<Value>(&mut connection).await
         };
         let answer = self.connection(&node)?.exchange(talk).await?;
         let (host, port) = node;
         let unknown = || std::io::Error::other(format!("{host}:{port} lists its slots in a way of its own"));
-        Ok(Slots::read(&answer, &host).ok_or_else(unknown)?)
+        Ok(SlotMap::read(&answer, &host).ok_or_else(unknown)?)
     }
 }
 
 /// The slots are looked up when they are first needed, and anew when they have led astray.
-impl Dial for Arc<Nodes> {
-    type Connection = Arc<Slots>;
+impl Connect for Arc<ClusterNodes> {
+    type Connection = Arc<SlotMap>;
     type Error = RedisError;
 
-    /// Whoever gave up may have been sent to a node that is gone, whatever the others answer.
-    const IF_ABANDONED: Blame = Blame::Broken;
+    /// A caller that stopped waiting may have been sent to a node that is gone, whatever other nodes answer.
+    const FAULT_IF_DROPPED: Fault = Fault::Broken;
 
-    async fn dial(self) -> RedisResult<Arc<Slots>> {
-        // Those that the URL names may have been replaced since, and any of them may hang: what most say counts.
+    async fn connect(self) -> RedisResult<Arc<SlotMap>> {
+        // Nodes of the URL may have been replaced since, and any of them may hang: the majority's answer counts.
         let known: BTreeSet<_> = self.open().keys().chain(&self.named).cloned().collect();
         let asked = known.into_iter().map(|node| self.clone().ask(node)).collect();
         // A node that does not have a slot any more names the one that has.
-        let slots = agree(asked, Tie::TakeEither).await.unwrap_or_else(|| Err(Self::abandoned()))?;
+        let slots = agree(asked, TieBreak::TakeEither).await.unwrap_or_else(|| Err(Self::abandoned()))?;
         let nodes = slots.nodes();
         self.open().retain(|node, _| self.named.contains(node) || nodes.contains(node));
         Ok(Arc::new(slots))
     }
 
     fn abandoned() -> RedisError {
-        Server::abandoned()
+        RedisConnector::abandoned()
     }
 
-    fn blame(error: &RedisError) -> Blame {
-        match (error.code(), trouble::blame(error)) {
+    fn fault(error: &RedisError) -> Fault {
+        match (error.code(), errors::fault(error)) {
             // A node that is silent may be gone: the slots may be elsewhere by now.
-            (Some("MOVED" | "CLUSTERDOWN"), _) | (_, Blame::Silent) => Blame::Broken,
+            (Some("MOVED" | "CLUSTERDOWN"), _) | (_, Fault::Silent) => Fault::Broken,
             (_, blame) => blame,
         }
     }
 }
 
-/// Where else the key is, and whether that is only for this once.
+/// The node to which a redirection leads, and whether it is for this request only.
 fn redirection(error: &RedisError, asked: &Node) -> Option<(Node, bool)> {
     let node = redirected(error.redirect_node()?.0, asked)?;
     Some((node, error.kind() == ErrorKind::Server(ServerErrorKind::Ask)))

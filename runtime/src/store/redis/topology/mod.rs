@@ -1,14 +1,14 @@
-//! What a URL leads to: one server, the master that sentinels name, or a cluster.
+//! Reads Redis URLs: one server, a master named by sentinels, or a cluster.
 
 use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 use super::address;
 use crate::store::net::timeouts::Timeouts;
-use crate::store::net::tls::Files;
+use crate::store::net::tls::Certificates;
 use crate::store::net::url;
 use crate::store::net::url::COMMON;
 
-/// How the store is deployed, and how to reach it.
+/// The deployment of the store, and its addresses.
 pub(super) enum Topology {
     Server(Box<ConnectionInfo>),
     Sentinel {
@@ -23,35 +23,34 @@ pub(super) enum Topology {
 }
 
 /// A URL that was read.
-pub(super) struct Target {
+pub(super) struct RedisAddress {
     pub(super) topology: Topology,
     /// The URL again, without its passwords.
     pub(super) location: String,
-    /// So many replicas must have a claim before its run starts.
+    /// Number of replicas that must have a claim before its run starts.
     pub(super) wait_replicas: usize,
     pub(super) timeouts: Timeouts,
-    /// Certificates and a key.
-    pub(super) files: Files,
+    pub(super) certificates: Certificates,
 }
 
-impl Target {
+impl RedisAddress {
     /// Adds what the URL asks for beside an address.
     fn new(
         topology: Topology,
         location: String,
-        query: &url::Parameters<'_>,
+        query: &url::UrlParameters<'_>,
         also_known: &[&str],
     ) -> Result<Self, String> {
         query.allow(&[&["wait_replicas"], &COMMON[..], also_known].concat())?;
         let replicas = query.get("wait_replicas")?.map_or(Ok(0), |replicas| replicas.parse());
         let wait_replicas = replicas.map_err(|_| "wait_replicas is not a number, as in wait_replicas=1")?;
-        let (timeouts, files) = (Timeouts::read(query, "")?, Files::named_in(query)?);
-        Ok(Self { topology, location, wait_replicas, timeouts, files })
+        let (timeouts, certificates) = (Timeouts::read(query, "")?, Certificates::of_url(query)?);
+        Ok(Self { topology, location, wait_replicas, timeouts, certificates })
     }
 }
 
 /// Reads a URL. The error never repeats it, because a password may be anywhere in a malformed one.
-pub(super) fn parse(url: &str) -> Result<Target, String> {
+pub(super) fn parse(url: &str) -> Result<RedisAddress, String> {
     // `valkey://`, `valkeys+cluster://` and so on mean the same with `redis`.
     let url = &match url.strip_prefix("valkey") {
         Some(rest) if rest.starts_with([':', 's', '+']) => format!("redis{rest}"),
@@ -64,7 +63,7 @@ pub(super) fn parse(url: &str) -> Result<Target, String> {
     }
 }
 
-fn server(url: &str) -> Result<Target, String> {
+fn server(url: &str) -> Result<RedisAddress, String> {
     let info = address::parse(url, "expected `redis://user:password@host:port/database`")?;
     let hosts = || address::user_and_hosts(std::slice::from_ref(&info));
     let db = info.redis_settings().db();
@@ -78,13 +77,13 @@ fn server(url: &str) -> Result<Target, String> {
         _ => (format!("redis://{}/{db}", hosts()), &["protocol"]),
     };
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    Target::new(Topology::Server(Box::new(info)), location, &url::Parameters::of(query), also_known)
+    RedisAddress::new(Topology::Server(Box::new(info)), location, &url::UrlParameters::of(query), also_known)
 }
 
-fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
+fn sentinel(scheme: &str, rest: &str) -> Result<RedisAddress, String> {
     const EXPECTED: &str =
         "expected `redis+sentinel://user:password@host1:26379,host2:26379/mastername/database`";
-    let parts = Parts::split(scheme, rest, EXPECTED)?;
+    let parts = UrlParts::split(scheme, rest, EXPECTED)?;
     let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
     if name.is_empty() {
         return Err(format!("the name of the master is missing; {EXPECTED}"));
@@ -103,23 +102,23 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Target, String> {
     let database = master.redis_settings().db();
     let location = format!("{scheme}://{}/{name}/{database}", address::user_and_hosts(&addresses));
     let topology = Topology::Sentinel { sentinels, name: name.to_owned(), master };
-    Target::new(topology, location, &parts.query, &["sentinel_username", "sentinel_password"])
+    RedisAddress::new(topology, location, &parts.query, &["sentinel_username", "sentinel_password"])
 }
 
-fn cluster(scheme: &str, rest: &str) -> Result<Target, String> {
+fn cluster(scheme: &str, rest: &str) -> Result<RedisAddress, String> {
     const EXPECTED: &str = "expected `redis+cluster://user:password@host1:6379,host2:6379`";
-    let parts = Parts::split(scheme, rest, EXPECTED)?;
+    let parts = UrlParts::split(scheme, rest, EXPECTED)?;
     if !["", "0"].contains(&parts.path) {
         return Err(format!("a cluster has no databases; {EXPECTED}"));
     }
     let addresses = parts.addresses("", 6379)?;
     let location = format!("{scheme}://{}", address::user_and_hosts(&addresses));
-    Target::new(Topology::Cluster(addresses), location, &parts.query, &[])
+    RedisAddress::new(Topology::Cluster(addresses), location, &parts.query, &[])
 }
 
 /// A URL with several hosts, taken apart.
-struct Parts<'a> {
-    /// What to say of a URL that is not like this.
+struct UrlParts<'a> {
+    /// The expected form, for errors.
     expected: &'a str,
     /// Of one of its hosts.
     scheme: &'a str,
@@ -127,10 +126,10 @@ struct Parts<'a> {
     credentials: &'a str,
     hosts: &'a str,
     path: &'a str,
-    query: url::Parameters<'a>,
+    query: url::UrlParameters<'a>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> UrlParts<'a> {
     fn split(scheme: &'a str, rest: &'a str, expected: &'a str) -> Result<Self, String> {
         let scheme = scheme.split('+').next().unwrap_or(scheme);
         let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -142,7 +141,7 @@ impl<'a> Parts<'a> {
         }
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (credentials, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-        let (path, query) = (path.trim_matches('/'), url::Parameters::of(query));
+        let (path, query) = (path.trim_matches('/'), url::UrlParameters::of(query));
         Ok(Self { expected, scheme, credentials, hosts, path, query })
     }
 
@@ -160,7 +159,7 @@ impl<'a> Parts<'a> {
 
 pub(crate) mod cluster;
 pub(crate) mod quorum;
-pub(crate) mod route;
+pub(crate) mod router;
 pub(crate) mod sentinel;
 pub(crate) mod slots;
 #[cfg(test)]

@@ -6,10 +6,10 @@ use crate::store::{FenceChange, Swap, SwapReply};
 use crate::util::random;
 
 use super::super::Subject;
-use super::super::key::{Key, deletion, from, numbered, with_fence};
+use super::super::test_key::{TestKey, deletion, from, numbered, with_fence};
 
 pub(super) async fn next_fence_grows_and_is_at_least_the_clock(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let mut last = 0;
     for number in 0..20 {
         let look = key.look().await;
@@ -24,7 +24,7 @@ pub(super) async fn next_fence_grows_and_is_at_least_the_clock(subject: &Subject
 }
 
 pub(super) async fn fence_is_kept_unless_the_swap_changes_it(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     assert_eq!(key.write(numbered(0)).await.fence, 0);
     let fence = key.write(with_fence(FenceChange::Next, numbered(1))).await.fence;
     for number in 2..4 {
@@ -34,7 +34,7 @@ pub(super) async fn fence_is_kept_unless_the_swap_changes_it(subject: &Subject) 
 }
 
 pub(super) async fn fence_is_raised_to_at_least_a_number_and_never_lowered(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     // As of a lease that was won while the store's clock was an hour ahead.
     let ahead = key.look().await.now.plus(Duration::from_secs(3_600)).as_micros();
     let changes = [
@@ -55,7 +55,7 @@ pub(super) async fn fence_is_raised_to_at_least_a_number_and_never_lowered(subje
 }
 
 pub(super) async fn fence_of_a_new_record_is_above_that_of_a_deleted_one(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let mut last = 0;
     for number in 0..10 {
         let fence = key.write(with_fence(FenceChange::Next, numbered(number))).await.fence;
@@ -67,7 +67,7 @@ pub(super) async fn fence_of_a_new_record_is_above_that_of_a_deleted_one(subject
 
 /// A deleted record keeps no fence, so that of the next one rests on the clock: it must be read after the deletion.
 pub(super) async fn fences_grow_over_concurrent_deletions_and_creations(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let mut writers = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let key = key.clone();
@@ -93,7 +93,7 @@ pub(super) async fn fences_grow_over_concurrent_deletions_and_creations(subject:
 
 /// Of concurrent winners of a lease, the fences are in the order of the swaps.
 pub(super) async fn fences_of_concurrent_swaps_are_all_different(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     key.write(numbered(0)).await;
     let mut writers = tokio::task::JoinSet::new();
     for _ in 0..4 {

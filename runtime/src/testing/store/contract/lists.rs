@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::store::{FenceChange, Look, Note, Topic};
 
 use super::super::Subject;
-use super::super::key::{Key, deletion, numbered, state, with_fence};
+use super::super::test_key::{TestKey, deletion, numbered, state, with_fence};
 
 /// More than one page of every store that has pages.
 const MANY: u64 = 1_200;
@@ -64,26 +64,26 @@ fn odd_keys() -> Vec<String> {
 pub(super) async fn odd_keys_are_separate_keys(subject: &Subject) {
     let names = odd_keys();
     for (number, name) in (0..).zip(&names) {
-        let key = Key::named(subject, name);
+        let key = TestKey::named(subject, name);
         assert_eq!(key.look().await.version, None, "{name:?}");
         key.write(numbered(number)).await;
     }
     for (number, name) in (0..).zip(&names) {
-        let key = Key::named(subject, name);
+        let key = TestKey::named(subject, name);
         assert_eq!(key.look().await.state, state(number), "{name:?}");
     }
-    let listed: BTreeSet<_> = Key::of(subject).list().await.into_iter().map(|(name, _)| name).collect();
+    let listed: BTreeSet<_> = TestKey::of(subject).list().await.into_iter().map(|(name, _)| name).collect();
     assert_eq!(listed, names.iter().cloned().collect());
     for name in &names {
-        Key::named(subject, name).write(deletion()).await;
+        TestKey::named(subject, name).write(deletion()).await;
     }
-    assert_eq!(Key::of(subject).list().await, []);
+    assert_eq!(TestKey::of(subject).list().await, []);
 }
 
 pub(super) async fn list_shows_every_key_as_a_look_does(subject: &Subject) {
     let mut expected = BTreeMap::new();
     for (number, name) in (0..).zip(["one", "two", "deleted", "three#slots"]) {
-        let key = Key::named(subject, name);
+        let key = TestKey::named(subject, name);
         key.write(with_fence(FenceChange::Next, numbered(number))).await;
         if name == "deleted" {
             key.write(deletion()).await;
@@ -92,7 +92,7 @@ pub(super) async fn list_shows_every_key_as_a_look_does(subject: &Subject) {
         }
     }
     let mut listed = BTreeMap::new();
-    for (name, look) in Key::of(subject).list().await {
+    for (name, look) in TestKey::of(subject).list().await {
         let known = expected.get(&name).unwrap_or_else(|| panic!("{name} is no key: {look:?}"));
         assert!(look.now >= known.now, "the clock of {name} is an old one");
         listed.insert(name, Look { now: known.now, ..look });
@@ -103,7 +103,7 @@ pub(super) async fn list_shows_every_key_as_a_look_does(subject: &Subject) {
 pub(super) async fn list_shows_more_keys_than_a_page_has(subject: &Subject) {
     let write = async |share: u64| {
         for number in (0..MANY).filter(|number| number % 16 == share) {
-            Key::named(subject, &format!("job-{number}")).write(numbered(number)).await;
+            TestKey::named(subject, &format!("job-{number}")).write(numbered(number)).await;
         }
     };
     let [a, b, c, d] = [0, 4, 8, 12].map(|first| async move {
@@ -111,7 +111,7 @@ pub(super) async fn list_shows_more_keys_than_a_page_has(subject: &Subject) {
     });
     tokio::join!(a, b, c, d);
     let mut listed = BTreeMap::new();
-    for (name, look) in Key::of(subject).list().await {
+    for (name, look) in TestKey::of(subject).list().await {
         listed.insert(name, look.state.stats.runs);
     }
     let expected: BTreeMap<_, _> = (0..MANY).map(|number| (format!("job-{number}"), number)).collect();
@@ -120,8 +120,8 @@ pub(super) async fn list_shows_more_keys_than_a_page_has(subject: &Subject) {
 }
 
 pub(super) async fn namespaces_have_separate_keys(subject: &Subject) {
-    let spaces = ["blue", "green", "blue.green"].map(|name| Key::in_namespace(subject, name));
-    let keys: Vec<_> = spaces.into_iter().chain([Key::of(subject)]).collect();
+    let spaces = ["blue", "green", "blue.green"].map(|name| TestKey::in_namespace(subject, name));
+    let keys: Vec<_> = spaces.into_iter().chain([TestKey::of(subject)]).collect();
     for (number, key) in (0..).zip(&keys) {
         assert_eq!(key.look().await.version, None);
         key.write(numbered(number)).await;
@@ -136,8 +136,8 @@ pub(super) async fn namespaces_have_separate_keys(subject: &Subject) {
 }
 
 pub(super) async fn namespaces_have_separate_notes(subject: &Subject) {
-    let [blue, green] = ["blue", "green"].map(|name| Key::in_namespace(subject, name));
-    let keys = [blue, green, Key::of(subject)];
+    let [blue, green] = ["blue", "green"].map(|name| TestKey::in_namespace(subject, name));
+    let keys = [blue, green, TestKey::of(subject)];
     let note = |text: &str| Note { name: "a".to_owned(), text: Arc::from(text) };
     for (key, text) in keys.iter().zip(["1", "2", "3"]) {
         key.store.put_note(Topic::Servers, &note(text), Duration::from_secs(60)).await.expect("put_note");

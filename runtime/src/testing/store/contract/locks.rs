@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::store::{Change, Lock, LockChange, Look, Swap};
+use crate::store::{Change, LockChange, Look, SharedLock, Swap};
 
 use super::super::Subject;
-use super::super::key::{Key, TEXTS, deletion, from, numbered};
+use super::super::test_key::{TEXTS, TestKey, deletion, from, numbered};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ fn token(look: &Look) -> Option<&str> {
 }
 
 pub(super) async fn swap_sets_keeps_and_deletes_the_lock(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let outside = async || subject.outside().lock(&key.name).await;
     let until = after(key.look().await.now, LONG);
     for name in ["one", "other"] {
@@ -46,7 +46,7 @@ pub(super) async fn swap_sets_keeps_and_deletes_the_lock(subject: &Subject) {
 }
 
 pub(super) async fn lock_expires_by_the_stores_clock(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let until = after(key.look().await.now, Duration::from_millis(300));
     key.write(set("one", until)).await;
     let look = key.look().await;
@@ -61,14 +61,14 @@ pub(super) async fn lock_expires_by_the_stores_clock(subject: &Subject) {
 }
 
 /// Redis tells the remaining time in milliseconds: a lock may seem to last a little longer, and never shorter.
-fn shows_expiry(lock: &Lock, until: Timestamp) {
+fn shows_expiry(lock: &SharedLock, until: Timestamp) {
     let shown = lock.until.expect("the lock expires");
     let latest = until.plus(Duration::from_millis(50));
     assert!(shown >= until && shown <= latest, "the lock ends at {until}, but {shown} is shown");
 }
 
 pub(super) async fn foreign_lock_is_shown_with_its_expiry(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     for _ in 0..2 {
         let until = after(key.look().await.now, LONG);
         subject.outside().set_lock(&key.name, "foreign", Some(until)).await;
@@ -76,7 +76,7 @@ pub(super) async fn foreign_lock_is_shown_with_its_expiry(subject: &Subject) {
         assert_eq!(&*lock.token, "foreign");
         shows_expiry(&lock, until);
         subject.outside().set_lock(&key.name, "foreign", None).await;
-        assert_eq!(key.look().await.lock, Some(Lock { token: "foreign".into(), until: None }));
+        assert_eq!(key.look().await.lock, Some(SharedLock { token: "foreign".into(), until: None }));
         subject.outside().remove_lock(&key.name).await;
         assert_eq!(key.look().await.lock, None);
         key.write(numbered(1)).await;
@@ -84,7 +84,7 @@ pub(super) async fn foreign_lock_is_shown_with_its_expiry(subject: &Subject) {
 }
 
 pub(super) async fn swap_is_refused_if_the_lock_is_not_the_expected_one(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     for _ in 0..2 {
         let free = key.look().await;
         subject.outside().set_lock(&key.name, "foreign", None).await;
@@ -105,7 +105,7 @@ pub(super) async fn swap_is_refused_if_the_lock_is_not_the_expected_one(subject:
 }
 
 pub(super) async fn foreign_tokens_are_compared_exactly(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let long = "t".repeat(3_000);
     let odd = ["", "=", "*", "-", "0", "1", "nil", "false", "\0type", "\0bytes:00", "foreign ", "Foreign"];
     for foreign in TEXTS.into_iter().chain(odd).chain([long.as_str()]) {
@@ -125,7 +125,7 @@ pub(super) async fn foreign_tokens_are_compared_exactly(subject: &Subject) {
 }
 
 pub(super) async fn foreign_lock_without_a_record_is_listed(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     subject.outside().set_lock(&key.name, "foreign", None).await;
     let keys = key.list().await;
     let (_, look) = keys.iter().find(|(name, _)| *name == key.name).expect("the key is listed");

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::store::{FenceChange, Look, Note, Topic};
 
 use super::super::Subject;
-use super::super::key::{Key, numbered, with_fence};
+use super::super::test_key::{TestKey, numbered, with_fence};
 
 pub(super) async fn unknown_key_shows_nothing(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let look = key.look().await;
     assert_eq!(look, Look::nothing(look.now));
     let records = key.records().await;
@@ -17,7 +17,7 @@ pub(super) async fn unknown_key_shows_nothing(subject: &Subject) {
 }
 
 pub(super) async fn look_writes_nothing(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     key.look().await;
     assert_eq!(key.list().await, [], "a key that was looked at is no key of the store");
     key.write(numbered(1)).await;
@@ -27,7 +27,7 @@ pub(super) async fn look_writes_nothing(subject: &Subject) {
 }
 
 pub(super) async fn applied_swap_is_shown_by_the_next_look(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     for number in 0..50 {
         let change = with_fence(FenceChange::Next, numbered(number));
         let swapped = key.write(change.clone()).await;
@@ -39,7 +39,7 @@ pub(super) async fn applied_swap_is_shown_by_the_next_look(subject: &Subject) {
 
 /// A look between two swaps shows the one or the other, and no mixture.
 pub(super) async fn version_fence_and_state_of_a_look_belong_together(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let base = key.write(with_fence(FenceChange::Next, numbered(0))).await.fence;
     let writer = {
         let key = key.clone();
@@ -63,7 +63,7 @@ pub(super) async fn version_fence_and_state_of_a_look_belong_together(subject: &
 }
 
 pub(super) async fn every_answer_shows_the_same_clock(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let note = Note { name: "a".to_owned(), text: Arc::from("") };
     let mut seen = Vec::new();
     for number in 0..10 {
@@ -77,7 +77,7 @@ pub(super) async fn every_answer_shows_the_same_clock(subject: &Subject) {
 }
 
 pub(super) async fn clock_advances_with_time(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let (before, begun) = (key.look().await.now, std::time::Instant::now());
     tokio::time::sleep(Duration::from_millis(50)).await;
     let passed = key.look().await.now.since(before);

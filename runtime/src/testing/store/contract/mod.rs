@@ -1,4 +1,4 @@
-//! Puts every promise to a store.
+//! Tests every promise on a store.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Need, Subject, Tampering};
+use super::{AccessFuture, Capability, Subject};
 
 mod fences;
 mod lists;
@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Promise {
     name: &'static str,
-    need: Option<Need>,
-    prove: for<'a> fn(&'a Subject) -> Tampering<'a>,
+    need: Option<Capability>,
+    prove: for<'a> fn(&'a Subject) -> AccessFuture<'a>,
 }
 
 macro_rules! table {
@@ -42,7 +42,7 @@ macro_rules! table {
 
 static PROMISES: &[Promise] = crate::__every_promise! { [table] };
 
-/// Puts every promise to a store, each to one that `open` opens for it.
+/// Tests every promise, each on a store that `open` opens for it.
 ///
 /// `without` names what the subject does not have. The promises that need it are left out, and listed in the test's
 /// output.
@@ -51,7 +51,7 @@ static PROMISES: &[Promise] = crate::__every_promise! { [table] };
 ///
 /// With the name of every promise that is not kept, and what the store answered. Also if `without` is wrong: what it
 /// does not name must be there, and what it names must not.
-pub async fn contract(open: impl AsyncFn() -> Subject, without: &[Need]) {
+pub async fn contract(open: impl AsyncFn() -> Subject, without: &[Capability]) {
     let report = Report::on(open).await;
     println!("{} promises are kept", report.kept);
     for (need, promises) in &report.left_out {
@@ -61,7 +61,7 @@ pub async fn contract(open: impl AsyncFn() -> Subject, without: &[Need]) {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Puts one promise to a store, in a runtime of its own. What [`store_contract`](crate::store_contract) calls.
+/// Tests one promise, in a runtime of its own. [`store_contract`](crate::store_contract) calls it.
 #[doc(hidden)]
 pub fn prove(promise: &str, open: impl AsyncFn() -> Subject) {
     let promise = PROMISES.iter().find(|known| known.name == promise).expect("a promise of the list");
@@ -77,7 +77,7 @@ pub fn prove(promise: &str, open: impl AsyncFn() -> Subject) {
 }
 
 impl Promise {
-    fn lacks(&self, subject: &Subject) -> Option<Need> {
+    fn lacks(&self, subject: &Subject) -> Option<Capability> {
         self.need.filter(|need| !subject.can(*need))
     }
 
@@ -87,11 +87,11 @@ impl Promise {
     }
 }
 
-/// What came of the promises.
+/// The results of the promises.
 #[derive(Default)]
 struct Report {
     kept: usize,
-    left_out: BTreeMap<Need, Vec<&'static str>>,
+    left_out: BTreeMap<Capability, Vec<&'static str>>,
     broken: Vec<(&'static str, String)>,
 }
 
@@ -117,28 +117,28 @@ impl Report {
             match proof.await {
                 Ok(None) => report.kept += 1,
                 Ok(Some(need)) => report.left_out.entry(need).or_default().push(name),
-                Err(error) => report.broken.push((name, said(error.into_panic().as_ref()))),
+                Err(error) => report.broken.push((name, message_of(error.into_panic().as_ref()))),
             }
         }
         report
     }
 
-    fn problems(&self, without: &[Need]) -> Vec<String> {
+    fn problems(&self, without: &[Capability]) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, answer) in &self.broken {
             problems.push(format!("{name} is not kept: {answer}"));
         }
-        for need in Need::ALL {
+        for need in Capability::ALL {
             let (left_out, remedy) = (self.left_out.get(&need), need.remedy());
             match left_out {
                 Some(promises) if !without.contains(&need) => problems.push(format!(
                     "{} promises could not be put to the test without {need} (see `{remedy}`, or say that the \
-                     subject has none by `&[Need::{need:?}]`): {}",
+                     subject has none by `&[Capability::{need:?}]`): {}",
                     promises.len(),
                     promises.join(", ")
                 )),
                 None if without.contains(&need) => problems.push(format!(
-                    "nothing was left out for `Need::{need:?}`: the subject has {need}, so do not name it"
+                    "nothing was left out for `Capability::{need:?}`: the subject has {need}, so do not name it"
                 )),
                 _ => {}
             }
@@ -147,8 +147,8 @@ impl Report {
     }
 }
 
-/// The words of a panic.
-fn said(panic: &(dyn Any + Send)) -> String {
+/// Returns the message of a panic.
+fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::store::{Change, Listener, Note, Topic};
+use crate::store::{Change, Note, Subscription, Topic};
 
 use super::super::Subject;
-use super::super::key::{Key, TEXTS, numbered};
+use super::super::test_key::{TEXTS, TestKey, numbered};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(150);
@@ -16,16 +16,16 @@ fn note(name: &str, text: &str) -> Note {
     Note { name: name.to_owned(), text: Arc::from(text) }
 }
 
-async fn put(key: &Key, topic: Topic, note: &Note, ttl: Duration) -> Timestamp {
+async fn put(key: &TestKey, topic: Topic, note: &Note, ttl: Duration) -> Timestamp {
     key.store.put_note(topic, note, ttl).await.expect("put_note")
 }
 
-async fn notes(key: &Key, topic: Topic) -> Vec<Note> {
+async fn notes(key: &TestKey, topic: Topic) -> Vec<Note> {
     key.store.notes(topic).await.expect("notes").notes
 }
 
 pub(super) async fn note_is_shown_until_it_is_replaced_or_removed(subject: &Subject) {
-    let key = &Key::of(subject);
+    let key = &TestKey::of(subject);
     assert_eq!(notes(key, Topic::Servers).await, []);
     for text in ["1", "2", "2"] {
         put(key, Topic::Servers, &note("a", text), LONG).await;
@@ -41,7 +41,7 @@ pub(super) async fn note_is_shown_until_it_is_replaced_or_removed(subject: &Subj
 }
 
 pub(super) async fn note_expires_unless_it_is_renewed(subject: &Subject) {
-    let key = &Key::of(subject);
+    let key = &TestKey::of(subject);
     for name in ["renewed", "silent"] {
         put(key, Topic::Servers, &note(name, ""), LONG).await;
         put(key, Topic::Servers, &note(name, ""), SHORT).await;
@@ -56,7 +56,7 @@ pub(super) async fn note_expires_unless_it_is_renewed(subject: &Subject) {
 }
 
 pub(super) async fn topics_have_separate_notes(subject: &Subject) {
-    let key = &Key::of(subject);
+    let key = &TestKey::of(subject);
     put(key, Topic::Servers, &note("a", "1"), LONG).await;
     put(key, Topic::Requests, &note("a", "2"), LONG).await;
     assert_eq!(notes(key, Topic::Servers).await, [note("a", "1")]);
@@ -66,7 +66,7 @@ pub(super) async fn topics_have_separate_notes(subject: &Subject) {
 }
 
 pub(super) async fn notes_come_back_as_they_were_put_in_the_order_of_their_names(subject: &Subject) {
-    let key = &Key::of(subject);
+    let key = &TestKey::of(subject);
     let long = ["host-".repeat(60), "announcement ☃ ".repeat(10_000)];
     let names = ["..", "a", "A", "a/b", "a:b", "a.json", "b", "γ {1}", "a b", "%", "'\"\\", "日本", &long[0]];
     let mut expected = Vec::new();
@@ -84,8 +84,8 @@ pub(super) async fn notes_come_back_as_they_were_put_in_the_order_of_their_names
 }
 
 /// Whether a notification arrives soon.
-async fn is_notified(listener: &mut Listener, within: Duration) -> bool {
-    match tokio::time::timeout(within, listener.freed()).await {
+async fn is_notified(listener: &mut Subscription, within: Duration) -> bool {
+    match tokio::time::timeout(within, listener.notified()).await {
         Ok(still_subscribed) => {
             assert!(still_subscribed, "the subscription ended");
             true
@@ -94,13 +94,13 @@ async fn is_notified(listener: &mut Listener, within: Duration) -> bool {
     }
 }
 
-async fn listen(key: &Key) -> Listener {
+async fn listen(key: &TestKey) -> Subscription {
     let listener = key.store.listen(&key.name).await.expect("listen");
-    listener.expect("a store without notifications is a `Subject::polled`")
+    listener.expect("a store without notifications is a `Subject::without_notifications`")
 }
 
 pub(super) async fn swap_that_notifies_wakes_those_who_listen_to_its_key(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let (mut first, mut second) = (listen(&key).await, listen(&key).await);
     let notifying = |number| Change { notify: true, ..numbered(number) };
     for number in 1..4 {
@@ -113,9 +113,9 @@ pub(super) async fn swap_that_notifies_wakes_those_who_listen_to_its_key(subject
 
 /// Every notification costs a look, by every process that waits.
 pub(super) async fn silent_swaps_and_those_of_other_keys_wake_no_one(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let mut listener = listen(&key).await;
     key.write(numbered(1)).await;
-    Key::named(subject, "another").write(Change { notify: true, ..numbered(3) }).await;
+    TestKey::named(subject, "another").write(Change { notify: true, ..numbered(3) }).await;
     assert!(!is_notified(&mut listener, Duration::from_millis(300)).await, "a notification arrived");
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::history::{FailedTry, Progress, RunOutcome, RunRecord, Skip, SkipRecord};
-use crate::store::{Change, JobRecord, JobRecords, State};
+use crate::store::{Change, JobRecord, JobRecords, KeyState};
 
 use super::super::Subject;
-use super::super::key::{Key, TEXTS, fences, numbered, run, state};
+use super::super::test_key::{TEXTS, TestKey, fences, numbered, run, state};
 
 fn skip(tick: i64) -> JobRecord {
     JobRecord::Skip(SkipRecord {
@@ -24,7 +24,7 @@ fn ticks(records: &JobRecords) -> Vec<i64> {
 }
 
 pub(super) async fn records_are_kept_newest_first(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     for number in 1..=4 {
         key.write(Change { records: vec![run(number)], ..numbered(1) }).await;
     }
@@ -35,7 +35,7 @@ pub(super) async fn records_are_kept_newest_first(subject: &Subject) {
 }
 
 pub(super) async fn newest_records_of_each_kind_are_kept(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let append = async |keep, records: Vec<JobRecord>| {
         key.write(Change { records, keep, ..numbered(1) }).await;
         let records = key.records().await;
@@ -51,7 +51,7 @@ pub(super) async fn newest_records_of_each_kind_are_kept(subject: &Subject) {
 }
 
 pub(super) async fn swap_without_records_keeps_those_that_are_there(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     key.write(Change { records: vec![run(1), run(2), skip(1)], ..numbered(1) }).await;
     key.write(Change { keep: 0, ..numbered(2) }).await;
     key.write(Change { keep: 1, ..numbered(3) }).await;
@@ -60,7 +60,7 @@ pub(super) async fn swap_without_records_keeps_those_that_are_there(subject: &Su
 }
 
 pub(super) async fn records_come_back_with_every_field(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let (early, late) = (Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX));
     let long = "a long error ☃ ".repeat(2_000);
     for text in TEXTS.into_iter().chain([long.as_str()]) {
@@ -88,9 +88,9 @@ pub(super) async fn records_come_back_with_every_field(subject: &Subject) {
 
 /// What a manual lock leaves behind may vanish once it has expired, as a whole. Until then it stays.
 pub(super) async fn expired_record_is_shown_or_gone(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let expiring = |expires| {
-        let state = State { expires: Some(expires), ..State::clone(&state(1)) };
+        let state = KeyState { expires: Some(expires), ..KeyState::clone(&state(1)) };
         Change { state: Some(Arc::new(state)), ..numbered(1) }
     };
     let expires = key.look().await.now.plus(Duration::from_millis(200));
@@ -114,9 +114,9 @@ pub(super) async fn expired_record_is_shown_or_gone(subject: &Subject) {
 
 /// A job may take over the key of a manual lock.
 pub(super) async fn record_of_a_job_does_not_expire(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let expires = key.look().await.now.plus(Duration::from_millis(500));
-    let expiring = State { expires: Some(expires), ..State::clone(&state(1)) };
+    let expiring = KeyState { expires: Some(expires), ..KeyState::clone(&state(1)) };
     key.write(Change { state: Some(Arc::new(expiring)), records: vec![run(1)], ..numbered(1) }).await;
     let swapped = key.write(numbered(2)).await;
     let kept = fences(&key.records().await);

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::fleet::Kind;
+use crate::fleet::LeaseKind;
 use crate::history::{Progress, Skip, Stats};
 use crate::store::{
-    Change, Done, FORMAT, FenceChange, Gap, Lease, LockChange, Look, Mark, Registered, RequestAnswer,
-    Requested, Started, State, Swap, SwapReply, Version,
+    Change, DoneMark, FORMAT, FenceChange, Gap, KeyState, Lease, LockChange, Look, RegisteredSchedule,
+    RequestAnswer, RunRequest, StartedTick, Swap, SwapReply, TickMark, Version,
 };
 use crate::util::random;
 
 use super::super::Subject;
-use super::super::key::{Key, TEXTS, deletion, fences, from, numbered, run, state, with_fence};
+use super::super::test_key::{TEXTS, TestKey, deletion, fences, from, numbered, run, state, with_fence};
 
 const RACERS: u64 = 16;
 const ROUNDS: u64 = 5;
 
 pub(super) async fn swap_that_expects_no_record_creates_it_once(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let empty = key.look().await;
     let swapped = key.applied(&from(&empty, numbered(1))).await;
     let look = key.refused(&from(&empty, numbered(2))).await;
@@ -28,7 +28,7 @@ pub(super) async fn swap_that_expects_no_record_creates_it_once(subject: &Subjec
 }
 
 pub(super) async fn swap_from_an_older_version_is_refused(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     key.write(numbered(1)).await;
     let old = key.look().await;
     let newer = key.write(numbered(2)).await;
@@ -37,7 +37,7 @@ pub(super) async fn swap_from_an_older_version_is_refused(subject: &Subject) {
 }
 
 pub(super) async fn swap_that_expects_a_record_is_refused_without_one(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let version = Version { at: Timestamp::from_micros(1), nonce: 1 };
     for change in [numbered(1), deletion()] {
         let swap = Swap { expected: Some(version), expected_lock: None, nonce: 2, change };
@@ -48,7 +48,7 @@ pub(super) async fn swap_that_expects_a_record_is_refused_without_one(subject: &
 }
 
 pub(super) async fn refused_swap_changes_nothing_and_shows_the_key(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let first = key.look().await;
     key.write(Change { records: vec![run(1)], ..with_fence(FenceChange::Next, numbered(1)) }).await;
     let (before, records) = (key.look().await, key.records().await);
@@ -79,7 +79,7 @@ pub(super) async fn refused_swap_changes_nothing_and_shows_the_key(subject: &Sub
 }
 
 pub(super) async fn copy_of_an_applied_swap_is_refused(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     key.write(numbered(1)).await;
     let swap = from(&key.look().await, Change { records: vec![run(2)], ..numbered(2) });
     let swapped = key.applied(&swap).await;
@@ -92,7 +92,7 @@ pub(super) async fn copy_of_an_applied_swap_is_refused(subject: &Subject) {
 }
 
 /// Sends all swaps at once, and returns the number of the one that was applied.
-async fn race(key: &Key, look: &Look) -> u64 {
+async fn race(key: &TestKey, look: &Look) -> u64 {
     let mut racing = tokio::task::JoinSet::new();
     for number in 0..RACERS {
         let (key, swap) = (key.clone(), from(look, Change { records: vec![run(1)], ..numbered(number) }));
@@ -105,7 +105,7 @@ async fn race(key: &Key, look: &Look) -> u64 {
 }
 
 pub(super) async fn one_of_many_concurrent_swaps_from_a_version_is_applied(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     key.write(numbered(0)).await;
     for round in 1..=ROUNDS {
         race(&key, &key.look().await).await;
@@ -114,7 +114,7 @@ pub(super) async fn one_of_many_concurrent_swaps_from_a_version_is_applied(subje
 }
 
 pub(super) async fn one_of_many_concurrent_creations_is_applied(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     for _ in 0..ROUNDS {
         race(&key, &key.look().await).await;
         assert_eq!(key.records().await.runs.len(), 1);
@@ -123,7 +123,7 @@ pub(super) async fn one_of_many_concurrent_creations_is_applied(subject: &Subjec
 }
 
 pub(super) async fn no_update_of_concurrent_writers_is_lost(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     key.write(numbered(0)).await;
     let mut writers = tokio::task::JoinSet::new();
     for _ in 0..4 {
@@ -145,7 +145,7 @@ pub(super) async fn no_update_of_concurrent_writers_is_lost(subject: &Subject) {
 }
 
 pub(super) async fn version_is_the_clock_at_the_swap_and_the_nonce(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     for nonce in [0, 1, u64::MAX] {
         let look = key.look().await;
         let swapped = key.applied(&Swap { nonce, ..from(&look, numbered(nonce)) }).await;
@@ -156,7 +156,7 @@ pub(super) async fn version_is_the_clock_at_the_swap_and_the_nonce(subject: &Sub
 }
 
 pub(super) async fn version_is_never_used_again(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let mut versions = HashSet::new();
     for number in 0..20 {
         // Each record is deleted, and the nonce is the same: only the clock is left to differ.
@@ -171,7 +171,7 @@ pub(super) async fn version_is_never_used_again(subject: &Subject) {
 }
 
 pub(super) async fn not_before_is_checked_by_the_stores_clock(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     for change in [numbered(1), numbered(2), deletion()] {
         let look = key.look().await;
         let limit = look.now.plus(Duration::from_millis(400));
@@ -189,7 +189,7 @@ pub(super) async fn not_before_is_checked_by_the_stores_clock(subject: &Subject)
 }
 
 pub(super) async fn not_after_is_checked_by_the_stores_clock(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     for change in [numbered(1), numbered(2), deletion()] {
         let look = key.look().await;
         let limit = look.now.plus(Duration::from_millis(100));
@@ -202,7 +202,7 @@ pub(super) async fn not_after_is_checked_by_the_stores_clock(subject: &Subject) 
 }
 
 pub(super) async fn deletion_leaves_nothing(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     key.write(Change { records: vec![run(1)], ..with_fence(FenceChange::Next, numbered(1)) }).await;
     key.write(deletion()).await;
     let look = key.look().await;
@@ -214,9 +214,10 @@ pub(super) async fn deletion_leaves_nothing(subject: &Subject) {
 }
 
 pub(super) async fn state_comes_back_with_every_field(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let expires = Some(key.look().await.now.plus(Duration::from_secs(3_600)));
-    let mut states = vec![State { expires, ..State::default() }, State { expires: None, ..State::default() }];
+    let mut states =
+        vec![KeyState { expires, ..KeyState::default() }, KeyState { expires: None, ..KeyState::default() }];
     states.extend(TEXTS.iter().map(|text| full_state(text)));
     states.push(full_state(&"many bytes ☃ ".repeat(5_000)));
     for state in states {
@@ -228,13 +229,13 @@ pub(super) async fn state_comes_back_with_every_field(subject: &Subject) {
 }
 
 /// A state in which nothing is empty, with numbers at the ends of their ranges.
-fn full_state(text: &str) -> State {
+fn full_state(text: &str) -> KeyState {
     let (early, late) = (Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX));
     let text = || text.to_owned();
     let lease = |fence| Lease {
         token: text().into(),
         server: text().into(),
-        kind: Kind::Slot { of: u32::MAX },
+        kind: LeaseKind::Slot { of: u32::MAX },
         tick: Some(late),
         attempt: u32::MAX,
         takeovers: u32::MAX,
@@ -246,30 +247,30 @@ fn full_state(text: &str) -> State {
         progress: Some(Progress { done: u64::MAX, total: u64::MAX - 1, status: text() }),
         reported: Some(early),
     };
-    State {
+    KeyState {
         format: FORMAT,
         claimant: Some(lease(i64::MIN)),
         released: true,
         broken_by: Some(text().into()),
         cancelled_by: Some(text().into()),
-        started: Some(Started { tick: early, attempt: u32::MAX, finished: true, takeovers: u32::MAX }),
-        mark: Some(Mark { tick: late, skip: Some(Skip::Paused), server: text().into(), at: early }),
+        started: Some(StartedTick { tick: early, attempt: u32::MAX, finished: true, takeovers: u32::MAX }),
+        mark: Some(TickMark { tick: late, skip: Some(Skip::Paused), server: text().into(), at: early }),
         paused: true,
-        registered: Some(Registered {
-            schedule: text(),
+        registered: Some(RegisteredSchedule {
+            schedule: text().into(),
             at: early,
-            server: text(),
+            server: text().into(),
             begun: early,
             used: late,
             runs_missed_since: Some(late),
         }),
-        request: Some(Requested {
+        request: Some(RunRequest {
             id: text(),
             by: text(),
             until: late,
             answer: Some(RequestAnswer::Held { server: Some(text()) }),
         }),
-        missed: vec![Gap { after: early, before: late, schedule: Some(text()) }; 16],
+        missed: vec![Gap { after: early, before: late, schedule: Some(text().into()) }; 16],
         reset_fence: Some(i64::MIN),
         stats: Stats {
             runs: u64::MAX,
@@ -279,7 +280,7 @@ fn full_state(text: &str) -> State {
             longest_micros: u64::MAX - 4,
             last_success: Some(late),
         },
-        done: Some(Done { at: early, until: late }),
+        done: Some(DoneMark { at: early, until: late }),
         broken_until: Some(late),
         claimable_until: Some(late),
         slots: vec![lease(i64::MAX), lease(0)],
@@ -290,7 +291,7 @@ fn full_state(text: &str) -> State {
 
 /// The sender of a swap may never see its answer. Then it looks, and sends the same swap again if it was not applied.
 pub(super) async fn swap_that_is_repeated_after_a_lost_answer_is_applied_once(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     key.write(numbered(0)).await;
     for number in 1..=30 {
         let look = key.look().await;
@@ -314,7 +315,7 @@ pub(super) async fn swap_that_is_repeated_after_a_lost_answer_is_applied_once(su
 }
 
 pub(super) async fn wiped_key_is_like_a_new_one(subject: &Subject) {
-    let key = Key::of(subject);
+    let key = TestKey::of(subject);
     let old = {
         let swap = Swap { nonce: 7, ..from(&key.look().await, with_fence(FenceChange::Next, numbered(1))) };
         key.applied(&swap).await

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use super::{Need, Subject};
+use super::{Capability, Subject};
 
 mod replay;
 mod sequence;
+mod strategies;
 
 /// Sequences mostly wait: for the store's answer, or for a lease to expire.
 const AT_A_TIME: u32 = 12;
@@ -48,7 +49,7 @@ pub async fn random_operations(subject: Subject, sequences: u32) {
 
     let count = |counter: &AtomicU32| counter.load(Ordering::Relaxed);
     println!("{} sequences with {} swaps were replayed", count(&tally.sequences), count(&tally.swaps));
-    for need in [Need::Wipe, Need::Lock].into_iter().filter(|need| !subject.can(*need)) {
+    for need in [Capability::Wipe, Capability::Lock].into_iter().filter(|need| !subject.can(*need)) {
         println!("left out what needs {need}");
     }
     let unknown = count(&tally.unknown);
@@ -74,7 +75,7 @@ fn work(subject: &Subject, tally: &Tally, sequences: u32) -> Result<(), String> 
         failure_persistence: None,
         ..Config::default()
     };
-    let result = TestRunner::new(config).run(&sequence::any(), |steps| {
+    let result = TestRunner::new(config).run(&strategies::any(), |steps| {
         if tally.failed.load(Ordering::Relaxed) && !shrinking.get() {
             return Ok(());
         }
@@ -84,11 +85,11 @@ fn work(subject: &Subject, tally: &Tally, sequences: u32) -> Result<(), String> 
                 tally.swaps.fetch_add(swaps, Ordering::Relaxed);
                 Ok(())
             }
-            Err(replay::End::Unknown) => {
+            Err(replay::ReplayError::Unknown) => {
                 tally.unknown.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
-            Err(replay::End::Different(difference)) => {
+            Err(replay::ReplayError::Different(difference)) => {
                 tally.failed.store(true, Ordering::Relaxed);
                 shrinking.set(true);
                 Err(TestCaseError::fail(difference))

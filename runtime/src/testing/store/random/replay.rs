@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::store::{
-    Change, Claim, ClaimReply, ExtendReply, JobRecords, Lease, Lock, Look, Record, StoreError,
+    Change, Claim, ClaimReply, ExtendReply, JobRecords, Lease, Look, Record, SharedLock, StoreError,
     StoreErrorKind, Swap, SwapReply,
 };
 use crate::testing::{Hook, Intercept};
 
-use super::super::{Client, Need, Subject};
-use super::sequence::{self, Locker, REQUESTS, SERVERS, Step, Ttl};
+use super::super::{Capability, Client, Subject};
+use super::sequence::{self, LeaseLength, LockOwner, REQUESTS, SERVERS, Step};
 
 /// A lock expires by milliseconds, and may be read just before or after the clock.
 const CLOSE: Duration = Duration::from_millis(5);
@@ -26,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The swaps of a step, with their keys and answers.
 #[derive(Clone, Default)]
-struct Sent(Arc<Mutex<Vec<(String, Swap, SwapReply)>>>);
+struct SwapLog(Arc<Mutex<Vec<(String, Swap, SwapReply)>>>);
 
-impl Hook for Sent {
+impl Hook for SwapLog {
     fn swapped(&self, key: &str, swap: &Swap, reply: &SwapReply) {
         self.0.lock().expect("no panic").push((key.to_owned(), swap.clone(), reply.clone()));
     }
@@ -38,9 +38,9 @@ struct Replay<'a> {
     subject: &'a Subject,
     key: String,
     client: Client,
-    sent: Sent,
+    sent: SwapLog,
     /// What the store must hold: for the key, and for its slots.
-    references: HashMap<String, Reference>,
+    references: HashMap<String, ReferenceKey>,
     has_lock: bool,
     start: Timestamp,
     short: Duration,
@@ -51,20 +51,20 @@ struct Replay<'a> {
 }
 
 #[derive(Clone, Default)]
-struct Reference {
+struct ReferenceKey {
     record: Option<Record>,
-    lock: Option<Lock>,
+    lock: Option<SharedLock>,
 }
 
 /// Why a sequence ends early.
-pub(super) enum End {
+pub(super) enum ReplayError {
     /// The store differs from the record.
     Different(String),
     /// The store was too slow for the limits of a swap, or an answer did not arrive: what it holds is not known.
     Unknown,
 }
 
-impl From<StoreError> for End {
+impl From<StoreError> for ReplayError {
     fn from(error: StoreError) -> Self {
         match error.kind() {
             StoreErrorKind::TimedOut => Self::Unknown,
@@ -74,23 +74,23 @@ impl From<StoreError> for End {
 }
 
 /// Replays a sequence, and returns the number of its swaps.
-pub(super) async fn replay(subject: &Subject, steps: &[Step]) -> Result<u32, End> {
+pub(super) async fn replay(subject: &Subject, steps: &[Step]) -> Result<u32, ReplayError> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let key = format!("sequence-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-    let sent = Sent::default();
+    let sent = SwapLog::default();
     let store = Arc::new(Intercept::new(Arc::clone(&subject.store), sent.clone()));
     let client = Client::within(store, PATIENCE);
     let asked = tokio::time::Instant::now();
     let start = client.ping().await?.at;
     let short = (40 * asked.elapsed()).clamp(SHORTEST, 5 * SHORTEST);
-    let references = [key.clone(), format!("{key}#slots")].map(|key| (key, Reference::default()));
+    let references = [key.clone(), format!("{key}#slots")].map(|key| (key, ReferenceKey::default()));
     let mut replay = Replay {
         subject,
         key,
         client,
         sent,
         references: references.into(),
-        has_lock: subject.can(Need::Lock),
+        has_lock: subject.can(Capability::Lock),
         start,
         short,
         claims: Vec::new(),
@@ -103,8 +103,10 @@ pub(super) async fn replay(subject: &Subject, steps: &[Step]) -> Result<u32, End
             Err(error) => Err(error.into()),
         };
         result.map_err(|end| match end {
-            End::Different(how) => End::Different(format!("at step {number}, {step:?}: {how}")),
-            End::Unknown => End::Unknown,
+            ReplayError::Different(how) => {
+                ReplayError::Different(format!("at step {number}, {step:?}: {how}"))
+            }
+            ReplayError::Unknown => ReplayError::Unknown,
         })?;
     }
     replay.compare_records().await?;
@@ -121,8 +123,8 @@ impl Replay<'_> {
                     token: format!("token-{}", self.claims.len()).into(),
                     server: SERVERS[*server].into(),
                     ttl: match ttl {
-                        Ttl::Short => self.short,
-                        Ttl::Long => Duration::from_secs(5),
+                        LeaseLength::Short => self.short,
+                        LeaseLength::Long => Duration::from_secs(5),
                     },
                     what: sequence::what(self.start, wants),
                     remember: *remember,
@@ -134,9 +136,9 @@ impl Replay<'_> {
                 }
                 self.claims.push(claim);
             }
-            Step::Extend { lease, twist, progress, reported } => {
+            Step::Extend { lease, change, progress, reported } => {
                 let Some(index) = self.index_of(*lease) else { return Ok(()) };
-                let mut lease = sequence::twisted(self.leases[index].clone(), *twist, self.start);
+                let mut lease = sequence::changed(self.leases[index].clone(), *change, self.start);
                 lease.progress = progress.map(sequence::progress_of);
                 lease.reported = lease.tick.filter(|_| *reported);
                 match client.extend(key, &lease).await?.reply {
@@ -146,9 +148,9 @@ impl Replay<'_> {
                     ExtendReply::Lost { .. } => {}
                 }
             }
-            Step::Release { lease, twist, progress, end } => {
+            Step::Release { lease, change, progress, end } => {
                 let Some(index) = self.index_of(*lease) else { return Ok(()) };
-                let mut lease = sequence::twisted(self.leases[index].clone(), *twist, self.start);
+                let mut lease = sequence::changed(self.leases[index].clone(), *change, self.start);
                 lease.progress = progress.map(sequence::progress_of);
                 client.release(key, &lease, &sequence::ending(self.start, end)).await?;
             }
@@ -175,8 +177,8 @@ impl Replay<'_> {
             }
             Step::LockIsSet { to, lasts } if self.has_lock => {
                 let token = match to {
-                    Locker::Foreign => "foreign".into(),
-                    Locker::HolderOf(lease) => match self.index_of(*lease) {
+                    LockOwner::Foreign => "foreign".into(),
+                    LockOwner::HolderOf(lease) => match self.index_of(*lease) {
                         Some(index) => Arc::clone(&self.leases[index].token),
                         None => return Ok(()),
                     },
@@ -187,12 +189,12 @@ impl Replay<'_> {
                     Timestamp::from_micros(until / 1_000 * 1_000)
                 });
                 self.subject.outside().set_lock(key, &token, until).await;
-                self.reference().lock = Some(Lock { token, until });
+                self.reference().lock = Some(SharedLock { token, until });
             }
-            Step::Wipe if self.subject.can(Need::Wipe) => {
+            Step::Wipe if self.subject.can(Capability::Wipe) => {
                 for (key, reference) in &mut self.references {
                     self.subject.wipe(key).await;
-                    *reference = Reference::default();
+                    *reference = ReferenceKey::default();
                 }
             }
             Step::LockVanishes | Step::LockIsSet { .. } | Step::Wipe => {}
@@ -212,12 +214,12 @@ impl Replay<'_> {
         self.leases.len().checked_sub(newest_first + 1)
     }
 
-    fn reference(&mut self) -> &mut Reference {
+    fn reference(&mut self) -> &mut ReferenceKey {
         self.references.entry(self.key.clone()).or_default()
     }
 
     /// Replays the step's swaps, then compares what the store shows of the keys that it may have changed.
-    async fn compare(&mut self) -> Result<(), End> {
+    async fn compare(&mut self) -> Result<(), ReplayError> {
         let sent = std::mem::take(&mut *self.sent.0.lock().expect("no panic"));
         let has_lock = self.has_lock;
         let (mut changed, mut appended) = (vec![self.key.clone()], false);
@@ -229,14 +231,14 @@ impl Replay<'_> {
                     let replayed = reference.swap(has_lock, swapped.now, &swap);
                     if replayed != reply {
                         let difference = format!("{swap:?}\nstore:  {reply:?}\nrecord: {replayed:?}");
-                        return Err(End::Different(difference));
+                        return Err(ReplayError::Different(difference));
                     }
                     appended |= swap.change.state.is_none() || !swap.change.records.is_empty();
                 }
                 SwapReply::Changed(look) => {
                     if !reference.refuses(has_lock, look, &swap) {
                         let difference = format!("{swap:?}\nstore:  {reply:?}\nrecord: it is applied");
-                        return Err(End::Different(difference));
+                        return Err(ReplayError::Different(difference));
                     }
                     reference.compare(has_lock, look)?;
                 }
@@ -253,21 +255,21 @@ impl Replay<'_> {
         if appended { self.compare_records().await } else { Ok(()) }
     }
 
-    async fn compare_records(&mut self) -> Result<(), End> {
+    async fn compare_records(&mut self) -> Result<(), ReplayError> {
         for (key, reference) in &mut self.references {
             let records = self.client.store().records(key).await?;
             let expected = reference.record.as_ref().map(|record| record.records.clone()).unwrap_or_default();
             let expired = reference.record.as_ref().is_some_and(|record| record.state.expires.is_some());
             if records != expected && !(expired && records == JobRecords::default()) {
                 let difference = format!("records of {key}\nstore:  {records:?}\nrecord: {expected:?}");
-                return Err(End::Different(difference));
+                return Err(ReplayError::Different(difference));
             }
         }
         Ok(())
     }
 }
 
-impl Reference {
+impl ReferenceKey {
     /// What may happen at any moment has happened as the store's answer shows: an expired record is removed, a lock that is
     /// about to expire has expired.
     fn approach(&mut self, now: Timestamp, has_record: bool, token: Option<&str>) {
@@ -304,7 +306,7 @@ impl Reference {
             .any(|reply| matches!(reply, SwapReply::Changed(_)))
     }
 
-    fn compare(&mut self, has_lock: bool, shown: &Look) -> Result<(), End> {
+    fn compare(&mut self, has_lock: bool, shown: &Look) -> Result<(), ReplayError> {
         let token = shown.lock.as_ref().map(|lock| &*lock.token);
         self.approach(shown.now, shown.version.is_some(), token);
         let expected = Record::look(self.record.as_ref(), self.lock.as_ref(), shown.now);
@@ -314,6 +316,6 @@ impl Reference {
         if shown_record == expected_record && (same_lock || !has_lock) {
             return Ok(());
         }
-        Err(End::Different(format!("\nstore:  {shown:?}\nrecord: {expected:?}")))
+        Err(ReplayError::Different(format!("\nstore:  {shown:?}\nrecord: {expected:?}")))
     }
 }

@@ -6,7 +6,7 @@ use crate::Timestamp;
 use crate::events::Taken;
 use crate::history::{RunOutcome, Skip};
 use crate::schedule::{Missed, Overlap};
-use crate::store::{Claim, ClaimReply, Gap, Lease, TickClaim, What};
+use crate::store::{Claim, ClaimPurpose, ClaimReply, Gap, Lease, TickClaim};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{DAY, LONG, ask, claim, claim_now, claim_with, holder, started};
@@ -223,7 +223,7 @@ async fn gap_is_returned_until_a_lease_has_reported_it() {
 
 fn next_tick(claim: &Claim) -> Option<Timestamp> {
     match &claim.what {
-        What::Tick(ask) => Some(ask.tick),
+        ClaimPurpose::Tick(ask) => Some(ask.tick),
         _ => None,
     }
 }

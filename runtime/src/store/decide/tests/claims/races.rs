@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::history::RunOutcome;
 use crate::store::decide::tests::bench;
-use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, TickClaim, What};
+use crate::store::{Claim, ClaimPurpose, ClaimReply, Lease, ReleaseReply, TickClaim};
 use crate::testing::store::Client;
 use crate::testing::store::bench::{
     Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_what, claim_with,
 };
-use crate::testing::{Hook, Hooked, Intercept, Request};
+use crate::testing::{Hook, HookFuture, Intercept, Request};
 
 const SERVERS: usize = 8;
 const ROUNDS: u32 = 10;
@@ -41,7 +41,7 @@ fn contended() -> Bench {
 struct Yield;
 
 impl Hook for Yield {
-    fn before<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+    fn before<'a>(&'a self, _request: Request<'a>) -> HookFuture<'a> {
         Box::pin(async {
             tokio::task::yield_now().await;
             Ok(())
@@ -91,7 +91,7 @@ async fn as_many_concurrent_claims_win_as_there_are_slots() {
     let mut asked = tokio::task::JoinSet::new();
     for server in 0..12 {
         let bench = bench.clone();
-        let claim = claim_what(&format!("s{server}"), LONG, What::Slot(5));
+        let claim = claim_what(&format!("s{server}"), LONG, ClaimPurpose::Slot(5));
         asked.spawn(async move { bench.claim(&claim).await });
     }
     let replies = asked.join_all().await;

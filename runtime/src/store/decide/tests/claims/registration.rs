@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::schedule::Missed;
-use crate::store::{Claim, ClaimReply, Registered, TickClaim};
+use crate::store::{Claim, ClaimReply, RegisteredSchedule, TickClaim};
 
 use crate::store::decide::tests::{bench, subject};
 use crate::testing::store::bench::{
@@ -25,9 +25,16 @@ fn veteran(server: &str, schedule: &str, tick: Timestamp) -> Claim {
     claim_with(server, LONG, TickClaim { schedule: schedule.into(), ..ask(tick) })
 }
 
-fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) -> Registered {
+fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) -> RegisteredSchedule {
     let (schedule, server) = (schedule.to_owned(), server.to_owned());
-    Registered { schedule, at, server, begun: at.minus(known_for), used: at, runs_missed_since: None }
+    RegisteredSchedule {
+        schedule: schedule.into(),
+        at,
+        server: server.into(),
+        begun: at.minus(known_for),
+        used: at,
+        runs_missed_since: None,
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +133,7 @@ async fn newer_server_counts_although_it_began_before_the_older_one_registered()
     let tick = bench.tick_now().await;
     let newer = TickClaim { known_for: DAY / 2, schedule: OTHER.into(), ..ask(tick) };
     bench.verdict(&claim_with("newer", LONG, newer)).await;
-    assert_eq!(bench.history().await.registered.expect("it is").schedule, OTHER);
+    assert_eq!(bench.history().await.registered.expect("it is").schedule.as_ref(), OTHER);
 }
 
 #[tokio::test(start_paused = true)]

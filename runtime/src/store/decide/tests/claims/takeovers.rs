@@ -6,7 +6,7 @@ use crate::Timestamp;
 use crate::events::Taken;
 use crate::history::RunOutcome;
 use crate::schedule::Overlap;
-use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, TickClaim, Unfinished, Won};
+use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, TickClaim, UnfinishedTick, WonClaim};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder};
@@ -16,8 +16,8 @@ fn retrying(server: &str, tick: Timestamp) -> Claim {
     claim_with(server, LONG, TickClaim { takeovers: 1, overlap: Overlap::Queue, ..ask(tick) })
 }
 
-fn free(tick: Timestamp) -> Unfinished {
-    Unfinished { tick, remaining: Some(Duration::ZERO) }
+fn free(tick: Timestamp) -> UnfinishedTick {
+    UnfinishedTick { tick, remaining: Some(Duration::ZERO) }
 }
 
 /// A tick whose run was cut short, and an older one.
@@ -33,7 +33,7 @@ async fn loser_sees_the_unfinished_tick_and_how_long_its_key_is_held() {
     let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let won = bench.answer(&retrying("a", tick)).await;
-    let ClaimReply::Won(Won { lease, .. }) = won.reply.decision else {
+    let ClaimReply::Won(WonClaim { lease, .. }) = won.reply.decision else {
         panic!("the claim should have won: {won:?}")
     };
     assert_eq!(won.reply.unfinished, None, "a winner waits for no other server");
@@ -42,7 +42,7 @@ async fn loser_sees_the_unfinished_tick_and_how_long_its_key_is_held() {
     for loser in [same, later] {
         let answer = bench.answer(&loser).await;
         let remaining = Some(lease.until.since(answer.at));
-        assert_eq!(answer.reply.unfinished, Some(Unfinished { tick, remaining }));
+        assert_eq!(answer.reply.unfinished, Some(UnfinishedTick { tick, remaining }));
     }
     let early = retrying("b", bench.now().await.plus(LONG));
     assert_eq!(bench.verdict(&early).await.unfinished, None);
@@ -96,7 +96,7 @@ async fn unfinished_tick_under_an_endless_foreign_lock_has_an_unknown_remaining_
     let bench = bench();
     let (tick, older) = cut_short(&bench).await;
     bench.foreign_lock_without_expiry().await;
-    let unfinished = Some(Unfinished { tick, remaining: None });
+    let unfinished = Some(UnfinishedTick { tick, remaining: None });
     for tick in [older, tick] {
         assert_eq!(bench.verdict(&retrying("b", tick)).await.unfinished, unfinished);
     }
@@ -121,7 +121,7 @@ async fn pause_delays_a_takeover() {
     for tick_asked in [older, tick] {
         let verdict = bench.verdict(&retrying("b", tick_asked)).await;
         assert!(!matches!(verdict.decision, ClaimReply::Won(_)), "{verdict:?}");
-        assert_eq!(verdict.unfinished, Some(Unfinished { tick, remaining: None }));
+        assert_eq!(verdict.unfinished, Some(UnfinishedTick { tick, remaining: None }));
     }
     bench.pause(false).await;
     assert_eq!(bench.verdict(&retrying("b", older)).await.unfinished, Some(free(tick)));

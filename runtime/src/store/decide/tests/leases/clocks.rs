@@ -82,7 +82,7 @@ async fn schedule_that_no_server_follows_any_more_gives_way_to_an_older_server()
         tokio::time::sleep(now.since(bench.now().await)).await;
         let other = TickClaim { known_for: 3 * HOUR, schedule: "other".into(), ..ask(now) };
         bench.finish(&claim_with("older", LONG, other)).await;
-        replaced.push(bench.history().await.registered.expect("one of them").schedule == "other");
+        replaced.push(bench.history().await.registered.expect("one of them").schedule.as_ref() == "other");
     }
     assert_eq!(replaced, [false, true, true]);
 }

@@ -9,8 +9,8 @@ use crate::store::decide;
 use crate::store::decide::Decision;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Claim, ClaimReply, Ending, ExtendReply, Gap, Lease, Look, ReleaseReply, Store, Swap, SwapReply,
-    TickClaim, What,
+    Claim, ClaimPurpose, ClaimReply, Ending, ExtendReply, Gap, Lease, Look, ReleaseReply, Store, Swap,
+    SwapReply, TickClaim,
 };
 use crate::testing::TestClock;
 use crate::testing::store::Client;
@@ -21,7 +21,7 @@ use crate::testing::store::bench::{
 use crate::store::decide::tests::{LOST, START, bench, subject_on};
 
 fn lock(server: &str, ttl: Duration) -> Claim {
-    claim_what(server, ttl, What::Lock)
+    claim_what(server, ttl, ClaimPurpose::Lock)
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn cancelled_tick_is_not_taken_over_after_a_crash() {
 async fn work_counts_as_done_from_the_stores_time() {
     let clock = TestClock::starting_at(START);
     let client = Client::new(MemoryStore::new(Arc::new(clock.clone())));
-    let once = |server: &str| claim_what(server, LONG, What::Once);
+    let once = |server: &str| claim_what(server, LONG, ClaimPurpose::Once);
     let held = client.acquire("key", &once("a")).await.unwrap().expect("free");
     // The answer to the claim was slow, or this machine was paused: its estimate of the store's time is far behind.
     clock.step(20_000);
@@ -128,7 +128,7 @@ async fn changed_schedule_keeps_what_was_missed_under_the_old_one() {
     let deployed = TickClaim { schedule: "every 7s".into(), known_for: Duration::from_secs(60), ..ask(tick) };
     let won = bench.won(&claim_with("b", LONG, TickClaim { previous: None, ..deployed })).await;
     let [Gap { after, schedule: Some(schedule), .. }] = &won.missed[..] else { panic!("{won:?}") };
-    assert_eq!((*after, schedule.as_str()), (registered, SCHEDULE));
+    assert_eq!((*after, schedule.as_ref()), (registered, SCHEDULE));
 }
 
 #[tokio::test(start_paused = true)]

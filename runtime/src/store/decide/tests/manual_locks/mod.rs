@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::fleet::Kind;
+use crate::fleet::LeaseKind;
 use crate::history::{History, RunOutcome};
 use crate::store::{
-    ClaimReply, Ending, ExtendReply, ReleaseReply, Swap, SwapReply, What, decide, record_key,
+    ClaimPurpose, ClaimReply, Ending, ExtendReply, ReleaseReply, Swap, SwapReply, decide, record_key,
 };
 use crate::testing::store::Client;
-use crate::testing::{Hook, Hooked, Intercept, Request};
+use crate::testing::{Hook, HookFuture, Intercept, Request};
 
 use super::{LOST, bench, subject};
 use crate::testing::store::bench::{Bench, DAY, LONG, MOMENT, SHORT, claim, claim_what, ending, holder};
@@ -23,21 +23,23 @@ fn done_for(span: Duration) -> Ending {
 #[tokio::test(start_paused = true)]
 async fn manual_lock_excludes_runs_and_other_locks() {
     let bench = bench();
-    let lock = bench.win(&claim_what("a", LONG, What::Lock)).await;
-    for what in [What::Lock, What::Once, What::Leader, What::Now] {
+    let lock = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Once, ClaimPurpose::Leader, ClaimPurpose::Now] {
         assert_eq!(holder(bench.claim(&claim_what("b", LONG, what)).await).server.as_deref(), Some("a"));
     }
     let tick = bench.tick_now().await;
     assert_eq!(holder(bench.claim(&claim("b", tick)).await).server.as_deref(), Some("a"));
     assert_eq!(bench.release(&lock, RunOutcome::Succeeded).await, ReleaseReply::Released);
-    bench.win(&claim_what("b", LONG, What::Leader)).await;
+    bench.win(&claim_what("b", LONG, ClaimPurpose::Leader)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn fences_of_all_kinds_of_locks_grow_together() {
     let bench = bench();
     let mut last = 0;
-    for what in [What::Lock, What::Now, What::Once, What::Leader, What::Lock] {
+    for what in
+        [ClaimPurpose::Lock, ClaimPurpose::Now, ClaimPurpose::Once, ClaimPurpose::Leader, ClaimPurpose::Lock]
+    {
         let lease = bench.win(&claim_what("a", LONG, what)).await;
         assert!(lease.fence > last, "{} after {last}", lease.fence);
         last = lease.fence;
@@ -50,63 +52,63 @@ async fn fences_of_all_kinds_of_locks_grow_together() {
 #[tokio::test(start_paused = true)]
 async fn work_that_was_done_once_is_not_done_again() {
     let bench = bench();
-    let lease = bench.win(&claim_what("a", LONG, What::Once)).await;
+    let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Once)).await;
     let before = bench.now().await;
     bench.release_with(&lease, &done_for(LONG)).await;
     let after = bench.now().await;
-    match bench.claim(&claim_what("b", LONG, What::Once)).await {
+    match bench.claim(&claim_what("b", LONG, ClaimPurpose::Once)).await {
         ClaimReply::Done(at) => assert!(before <= at && at <= after, "{at}"),
         other => panic!("it was done: {other:?}"),
     }
     // The mark refuses no other kind of claim.
-    bench.win(&claim_what("b", LONG, What::Lock)).await;
+    bench.win(&claim_what("b", LONG, ClaimPurpose::Lock)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn work_that_failed_may_be_tried_again() {
     let bench = bench();
     for outcome in [RunOutcome::Failed, RunOutcome::Panicked, RunOutcome::Cancelled] {
-        let lease = bench.win(&claim_what("a", LONG, What::Once)).await;
+        let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Once)).await;
         bench.release(&lease, outcome).await;
     }
-    bench.win(&claim_what("b", LONG, What::Once)).await;
+    bench.win(&claim_what("b", LONG, ClaimPurpose::Once)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn done_mark_expires() {
     let bench = bench();
-    let lease = bench.win(&claim_what("a", LONG, What::Once)).await;
+    let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Once)).await;
     bench.release_with(&lease, &done_for(SHORT)).await;
     tokio::time::sleep(SHORT + MOMENT).await;
-    bench.win(&claim_what("b", LONG, What::Once)).await;
+    bench.win(&claim_what("b", LONG, ClaimPurpose::Once)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn holder_that_lost_its_lease_marks_nothing_as_done() {
     let bench = bench();
-    let mut late = bench.win(&claim_what("a", LONG, What::Once)).await;
+    let mut late = bench.win(&claim_what("a", LONG, ClaimPurpose::Once)).await;
     bench.shorten(&mut late).await;
     bench.outlive(&late).await;
-    let successor = bench.win(&claim_what("b", LONG, What::Once)).await;
+    let successor = bench.win(&claim_what("b", LONG, ClaimPurpose::Once)).await;
     assert_eq!(bench.release_with(&late, &done_for(LONG)).await, ReleaseReply::NotHeld);
     bench.release(&successor, RunOutcome::Failed).await;
-    bench.win(&claim_what("c", LONG, What::Once)).await;
+    bench.win(&claim_what("c", LONG, ClaimPurpose::Once)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_a_wipe_a_release_restores_the_done_mark() {
     let bench = bench();
-    let lease = bench.win(&claim_what("a", LONG, What::Once)).await;
+    let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Once)).await;
     bench.wipe().await;
     assert_eq!(bench.release_with(&lease, &done_for(LONG)).await, ReleaseReply::Restored);
-    let again = bench.claim(&claim_what("b", LONG, What::Once)).await;
+    let again = bench.claim(&claim_what("b", LONG, ClaimPurpose::Once)).await;
     assert!(matches!(again, ClaimReply::Done(_)), "{again:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn record_of_a_manual_lock_is_deleted_at_its_release() {
     let bench = bench();
-    for what in [What::Lock, What::Once, What::Leader] {
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Once, ClaimPurpose::Leader] {
         let lease = bench.win(&claim_what("a", LONG, what)).await;
         assert_ne!(bench.look().await.version, None);
         assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);
@@ -119,13 +121,13 @@ async fn record_of_a_manual_lock_is_deleted_at_its_release() {
 #[tokio::test(start_paused = true)]
 async fn manual_lock_leaves_no_run_records() {
     let bench = bench();
-    bench.finish(&claim_what("a", LONG, What::Now)).await;
+    bench.finish(&claim_what("a", LONG, ClaimPurpose::Now)).await;
     let before = bench.history().await;
-    bench.finish(&claim_what("a", LONG, What::Lock)).await;
-    let crashed = bench.win(&claim_what("a", SHORT, What::Leader)).await;
+    bench.finish(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
+    let crashed = bench.win(&claim_what("a", SHORT, ClaimPurpose::Leader)).await;
     bench.outlive(&crashed).await;
     assert_eq!(bench.history().await, before, "a manual lock is no run, and does not crash");
-    let lease = bench.win(&claim_what("b", LONG, What::Now)).await;
+    let lease = bench.win(&claim_what("b", LONG, ClaimPurpose::Now)).await;
     let after = bench.history().await;
     assert_eq!((after.runs, after.stats), (before.runs, before.stats));
     bench.release(&lease, RunOutcome::Succeeded).await;
@@ -134,27 +136,27 @@ async fn manual_lock_leaves_no_run_records() {
 #[tokio::test(start_paused = true)]
 async fn record_of_a_manual_lock_stays_while_its_done_mark_counts() {
     let bench = bench();
-    let lease = bench.win(&claim_what("a", LONG, What::Once)).await;
+    let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Once)).await;
     bench.release_with(&lease, &done_for(DAY)).await;
     assert_ne!(bench.look().await.version, None);
-    let lock = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let lock = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
     bench.release(&lock, RunOutcome::Succeeded).await;
-    let again = bench.claim(&claim_what("b", LONG, What::Once)).await;
+    let again = bench.claim(&claim_what("b", LONG, ClaimPurpose::Once)).await;
     assert!(matches!(again, ClaimReply::Done(_)), "{again:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn record_of_a_manual_lock_stays_while_a_broken_lease_could_be_restored() {
     let bench = bench();
-    let broken = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let broken = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
     bench.break_lock().await;
-    let next = bench.win(&claim_what("b", LONG, What::Lock)).await;
+    let next = bench.win(&claim_what("b", LONG, ClaimPurpose::Lock)).await;
     bench.release(&next, RunOutcome::Succeeded).await;
     assert_ne!(bench.look().await.version, None);
     assert_eq!(bench.extend(&broken).await, LOST);
 
     tokio::time::sleep(2 * LONG).await;
-    let last = bench.win(&claim_what("b", LONG, What::Lock)).await;
+    let last = bench.win(&claim_what("b", LONG, ClaimPurpose::Lock)).await;
     bench.release(&last, RunOutcome::Succeeded).await;
     assert_eq!(bench.look().await.version, None);
     assert_eq!(bench.extend(&broken).await, LOST);
@@ -163,7 +165,7 @@ async fn record_of_a_manual_lock_stays_while_a_broken_lease_could_be_restored() 
 #[tokio::test(start_paused = true)]
 async fn record_of_an_abandoned_manual_lock_expires_after_twice_its_ttl() {
     let bench = bench();
-    let lease = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
     let expires = bench.look().await.state.expires.expect("an expiry");
     assert!(expires >= lease.since.plus(2 * LONG) && expires <= lease.until.plus(LONG), "{expires}");
     tokio::time::sleep(2 * LONG).await;
@@ -173,8 +175,8 @@ async fn record_of_an_abandoned_manual_lock_expires_after_twice_its_ttl() {
 #[tokio::test(start_paused = true)]
 async fn record_of_a_job_stays_after_a_manual_lock_of_the_same_key() {
     let bench = bench();
-    bench.finish(&claim_what("a", SHORT, What::Now)).await;
-    let lock = bench.win(&claim_what("a", SHORT, What::Lock)).await;
+    bench.finish(&claim_what("a", SHORT, ClaimPurpose::Now)).await;
+    let lock = bench.win(&claim_what("a", SHORT, ClaimPurpose::Lock)).await;
     bench.release(&lock, RunOutcome::Succeeded).await;
     tokio::time::sleep(DAY).await;
     assert_eq!(bench.history().await.runs.len(), 1);
@@ -189,10 +191,12 @@ async fn first_question_of_a_manual_lock_needs_no_look() {
     let client = Client::of(Arc::new(Intercept::new(bench.store.clone(), requests.clone())));
     client.ping().await.expect("a ping");
     requests.take();
-    let won = client.claim_first(&bench.key, &claim_what("a", LONG, What::Lock)).await.expect("an answer");
+    let won =
+        client.claim_first(&bench.key, &claim_what("a", LONG, ClaimPurpose::Lock)).await.expect("an answer");
     assert!(matches!(won.reply.decision, ClaimReply::Won(_)), "{won:?}");
     assert_eq!(requests.take(), ["swap"]);
-    let held = client.claim_first(&bench.key, &claim_what("b", LONG, What::Lock)).await.expect("an answer");
+    let held =
+        client.claim_first(&bench.key, &claim_what("b", LONG, ClaimPurpose::Lock)).await.expect("an answer");
     assert_eq!(holder(held.reply.decision).server.as_deref(), Some("a"));
     assert_eq!(requests.take(), ["swap"], "the refusal shows the key");
 }
@@ -208,7 +212,7 @@ impl Recorded {
 }
 
 impl Hook for Recorded {
-    fn before<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn before<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         self.0.lock().unwrap().push(match request {
             Request::Look(_) => "look",
             Request::Swap(..) => "swap",
@@ -222,16 +226,16 @@ impl Hook for Recorded {
 async fn held_locks_and_slots_are_listed_with_their_kind() {
     let bench = bench();
     let (lock, other) = (bench.on("listed-lock"), bench.on("listed-slots"));
-    let leader = lock.win(&claim_what("a", LONG, What::Leader)).await;
-    let slot = other.win(&claim_what("b", LONG, What::Slot(3))).await;
+    let leader = lock.win(&claim_what("a", LONG, ClaimPurpose::Leader)).await;
+    let slot = other.win(&claim_what("b", LONG, ClaimPurpose::Slot(3))).await;
     let locks = bench.locks().await;
     let held =
         |key: &str| locks.iter().find(|held| held.key == key).unwrap_or_else(|| panic!("{key}: {locks:?}"));
     let found = held("listed-lock");
-    assert_eq!((found.kind, found.fence), (Some(Kind::Leader), Some(leader.fence)));
+    assert_eq!((found.kind, found.fence), (Some(LeaseKind::Leader), Some(leader.fence)));
     assert_eq!((found.holder.server.as_deref(), found.holder.since), (Some("a"), Some(leader.since)));
     let found = held("listed-slots");
-    assert_eq!((found.kind, found.fence), (Some(Kind::Slot { of: 3 }), Some(slot.fence)));
+    assert_eq!((found.kind, found.fence), (Some(LeaseKind::Slot { of: 3 }), Some(slot.fence)));
     lock.release(&leader, RunOutcome::Succeeded).await;
     other.release(&slot, RunOutcome::Succeeded).await;
     let locks = bench.locks().await;
@@ -251,8 +255,8 @@ async fn foreign_lock_is_listed_without_a_holder() {
 #[tokio::test(start_paused = true)]
 async fn broken_lock_is_free_and_lost_to_its_holder() {
     let bench = bench();
-    for what in [What::Lock, What::Now] {
-        let (kind, is_run) = (what.kind(), matches!(what, What::Now));
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Now] {
+        let (kind, is_run) = (what.kind(), matches!(what, ClaimPurpose::Now));
         let lease = bench.win(&claim_what("a", LONG, what)).await;
         let broken = bench.break_lock().await;
         assert_eq!(broken.len(), 1, "{broken:?}");
@@ -260,7 +264,7 @@ async fn broken_lock_is_free_and_lost_to_its_holder() {
         bench.lock_is(None).await;
         assert_eq!(bench.extend(&lease).await, ExtendReply::Lost { broken_by: Some("client".into()) });
         assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::NotHeld);
-        let next = bench.win(&claim_what("b", LONG, What::Lock)).await;
+        let next = bench.win(&claim_what("b", LONG, ClaimPurpose::Lock)).await;
         assert!(next.fence > lease.fence);
         assert_eq!(bench.extend(&lease).await, LOST, "its successor's record names no operator");
         bench.release(&next, RunOutcome::Succeeded).await;
@@ -275,7 +279,7 @@ async fn broken_lock_is_free_and_lost_to_its_holder() {
 async fn breaking_a_free_key_changes_nothing() {
     let bench = bench();
     assert_eq!(bench.break_lock().await, []);
-    let lease = bench.finish(&claim_what("a", LONG, What::Now)).await;
+    let lease = bench.finish(&claim_what("a", LONG, ClaimPurpose::Now)).await;
     assert_eq!(bench.break_lock().await, []);
     let record = bench.newest_run().await;
     assert_eq!((record.outcome, record.fence), (RunOutcome::Succeeded, lease.fence));
@@ -287,14 +291,14 @@ async fn foreign_lock_can_be_broken() {
     bench.foreign_lock(LONG).await;
     assert_eq!(bench.break_lock().await.len(), 1);
     bench.lock_is(None).await;
-    bench.win(&claim_what("a", LONG, What::Lock)).await;
+    bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
 }
 
 /// Every extension is a swap from one version: a copy of it that arrives after another one finds a newer version.
 #[tokio::test(start_paused = true)]
 async fn late_copy_of_an_extension_shortens_nothing() {
     let subject = &subject();
-    for what in [What::Lock, What::Slot(1)] {
+    for what in [ClaimPurpose::Lock, ClaimPurpose::Slot(1)] {
         let bench = Bench::of(subject).on(what.kind().as_str());
         let mut lease = bench.win(&claim_what("a", SHORT, what.clone())).await;
         let key = record_key(&bench.key, what.kind()).into_owned();

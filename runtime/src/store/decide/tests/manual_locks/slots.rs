@@ -1,13 +1,13 @@
 //! Semaphores: a number of slots, each held by a lease of its own.
 
 use crate::history::RunOutcome;
-use crate::store::{ExtendReply, Lease, ReleaseReply, What};
+use crate::store::{ClaimPurpose, ExtendReply, Lease, ReleaseReply};
 
 use crate::store::decide::tests::{LOST, bench};
 use crate::testing::store::bench::{LONG, MOMENT, SHORT, claim_what, holder};
 
 fn slot(server: &str, of: u32) -> crate::store::Claim {
-    claim_what(server, LONG, What::Slot(of))
+    claim_what(server, LONG, ClaimPurpose::Slot(of))
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,7 +27,7 @@ async fn as_many_slots_are_held_as_there_are() {
 async fn slots_and_the_lock_of_a_key_are_independent() {
     let bench = bench();
     bench.win(&slot("a", 1)).await;
-    let lock = bench.win(&claim_what("b", LONG, What::Lock)).await;
+    let lock = bench.win(&claim_what("b", LONG, ClaimPurpose::Lock)).await;
     holder(bench.claim(&slot("c", 1)).await);
     bench.release(&lock, RunOutcome::Succeeded).await;
     holder(bench.claim(&slot("c", 1)).await);
@@ -59,7 +59,7 @@ async fn slot_that_ended_is_free_and_its_holder_has_lost_it() {
 async fn extended_slot_outlives_its_first_ttl() {
     let bench = bench();
     // Long enough for a slow machine to extend it in time.
-    let mut lease = bench.win(&claim_what("a", 4 * SHORT, What::Slot(1))).await;
+    let mut lease = bench.win(&claim_what("a", 4 * SHORT, ClaimPurpose::Slot(1))).await;
     lease.ttl = LONG;
     bench.keep(&mut lease).await;
     tokio::time::sleep(4 * SHORT + MOMENT).await;
@@ -75,7 +75,7 @@ async fn lower_limit_takes_effect_as_slots_are_released() {
     }
     // Every holder keeps its slot.
     for lease in &leases {
-        let fewer = Lease { kind: crate::fleet::Kind::Slot { of: 1 }, ..lease.clone() };
+        let fewer = Lease { kind: crate::fleet::LeaseKind::Slot { of: 1 }, ..lease.clone() };
         assert!(matches!(bench.extend(&fewer).await, ExtendReply::Kept { .. }));
     }
     for lease in &leases {

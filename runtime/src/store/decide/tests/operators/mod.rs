@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::events::Taken;
 use crate::history::RunOutcome;
-use crate::store::{ClaimReply, ExtendReply, Lease, ReleaseReply, TickClaim, What};
+use crate::store::{ClaimPurpose, ClaimReply, ExtendReply, Lease, ReleaseReply, TickClaim};
 use crate::testing::store::bench::{
     Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_requested, claim_what, claim_with, holder,
     started,
@@ -18,6 +18,7 @@ pub(crate) mod forgetting;
 pub(crate) mod keys;
 pub(crate) mod records;
 pub(crate) mod requests;
+
 pub(crate) mod statistics;
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +56,7 @@ async fn repeated_cancellation_writes_nothing() {
 async fn only_a_run_in_progress_can_be_cancelled() {
     let bench = bench();
     assert_eq!(bench.cancel().await, None);
-    let lock = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let lock = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
     assert_eq!(bench.cancel().await, None);
     bench.release(&lock, RunOutcome::Succeeded).await;
     bench.finish(&claim_now("a", LONG)).await;
@@ -104,7 +105,7 @@ async fn broken_lease_learns_who_broke_it_until_it_is_replaced() {
 #[tokio::test(start_paused = true)]
 async fn broken_manual_lock_is_not_restored_after_its_record_is_deleted() {
     let bench = bench();
-    let broken = bench.win(&claim_what("a", LONG, What::Lock)).await;
+    let broken = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
     bench.break_lock().await;
     // No server claims the key, and the record expires.
     let expires = bench.look().await.state.expires.expect("an expiry");
@@ -231,20 +232,20 @@ async fn requested_run_carries_the_id_of_its_request() {
 #[tokio::test(start_paused = true)]
 async fn slots_are_in_a_record_of_their_own() {
     let bench = bench();
-    let slot = bench.win(&claim_what("a", LONG, What::Slot(2))).await;
+    let slot = bench.win(&claim_what("a", LONG, ClaimPurpose::Slot(2))).await;
     assert_eq!(bench.look().await.version, None);
     let slots = bench.on("import-products#slots").look().await;
     assert_eq!((slots.state.slots.len(), slots.fence), (1, slot.fence));
-    let lock = bench.win(&claim_what("b", LONG, What::Lock)).await;
+    let lock = bench.win(&claim_what("b", LONG, ClaimPurpose::Lock)).await;
     bench.release(&lock, RunOutcome::Succeeded).await;
     assert_eq!(bench.look().await.version, None, "the lock's record is deleted");
-    holder(bench.claim(&claim_what("c", LONG, What::Slot(1))).await);
+    holder(bench.claim(&claim_what("c", LONG, ClaimPurpose::Slot(1))).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn record_of_slots_expires_after_twice_their_ttl() {
     let bench = bench();
-    let slot = bench.win(&claim_what("a", LONG, What::Slot(2))).await;
+    let slot = bench.win(&claim_what("a", LONG, ClaimPurpose::Slot(2))).await;
     bench.release(&slot, RunOutcome::Succeeded).await;
     let expires = bench.on("import-products#slots").look().await.state.expires.expect("an expiry");
     let bound = slot.since.plus(2 * LONG);

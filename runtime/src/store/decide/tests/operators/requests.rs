@@ -1,7 +1,7 @@
 //! Manual runs that are requested by a server without the job.
 
 use crate::history::RunOutcome;
-use crate::store::{ClaimReply, Note, RequestAnswer, Requested};
+use crate::store::{ClaimReply, Note, RequestAnswer, RunRequest};
 
 use super::fleet::announce;
 use crate::store::decide::tests::{bench, subject};
@@ -27,7 +27,7 @@ async fn request_is_kept_until_it_is_taken_up() {
     let request = bench.request("one", LONG).await;
     let after = bench.now().await;
     let (id, by) = ("one".to_owned(), "asker".to_owned());
-    assert_eq!(request, Requested { id, by, until: request.until, answer: None });
+    assert_eq!(request, RunRequest { id, by, until: request.until, answer: None });
     assert!(request.until >= before.plus(LONG) && request.until <= after.plus(LONG), "{request:?}");
     assert_eq!(bench.history().await.request, Some(request));
 }

@@ -12,7 +12,7 @@ async fn answers(said: &[Option<(u64, &'static str)>]) -> Option<RedisResult<&'s
             None => Err(std::io::Error::other("gone").into()),
         }
     });
-    agree(asked.collect(), Tie::Refuse).await
+    agree(asked.collect(), TieBreak::Refuse).await
 }
 
 #[tokio::test(start_paused = true)]

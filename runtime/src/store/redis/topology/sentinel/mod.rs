@@ -1,18 +1,18 @@
-//! The master of a replicated server, as its sentinels name it. They are asked anew for every connection.
+//! Asks the sentinels for the address of the master, for every new connection.
 //!
-//! What most of them name counts, for safety. A sentinel that was cut off, or has just started, still names the former
-//! master; and a former master that was cut off as well reports that it is the master until it learns of its successor. A
-//! claim there is forgotten when the partition heals, and its tick starts a second time. redis-rs's own sentinel client
-//! takes the first answer, whichever it is; a server that reaches most sentinels must not be led there by the minority.
+//! The answer of the majority counts, for safety. A sentinel that was cut off, or has just started, still names the former
+//! master, and a former master that was cut off as well reports that it is the master until it learns of its successor.
+//! A claim there is lost when the partition heals, and its tick starts a second time. redis-rs's own sentinel client
+//! takes the first answer.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ConnectionAddr, ErrorKind, RedisResult, Role};
 
-use super::quorum::{Tie, agree};
+use super::quorum::{TieBreak, agree};
 use super::slots::Node;
 use crate::store::net::timeouts::Timeouts;
 use crate::store::redis::connection::open;
-use crate::store::redis::trouble;
+use crate::store::redis::errors;
 
 pub(crate) struct Sentinels {
     pub(crate) sentinels: Vec<Client>,
@@ -21,7 +21,7 @@ pub(crate) struct Sentinels {
 }
 
 impl Sentinels {
-    /// The address that most sentinels name.
+    /// Returns the address that most sentinels name.
     pub(crate) async fn find(&self, timeouts: Timeouts) -> RedisResult<Node> {
         let mut question = redis::cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
@@ -32,20 +32,20 @@ impl Sentinels {
                 question.query_async::<Option<Node>>(&mut connection).await
             }
         });
-        let refusal = match agree(asked.collect(), Tie::Refuse).await {
+        let refusal = match agree(asked.collect(), TieBreak::Refuse).await {
             Some(Ok(Some(node))) => return Ok(node),
-            Some(Err(error)) if trouble::kind_of(&error).may_pass() => return Err(error),
+            Some(Err(error)) if errors::kind_of(&error).is_outage() => return Err(error),
             Some(Err(error)) => {
-                let why = trouble::describe(&error);
+                let why = errors::describe(&error);
                 format!("a sentinel refuses: {why}; its own password is `sentinel_password`")
             }
             Some(Ok(None)) | None => format!("no sentinel knows a master named `{}`", self.name),
         };
-        Err(trouble::own(ErrorKind::MasterNameNotFoundBySentinel, refusal))
+        Err(errors::own(ErrorKind::MasterNameNotFoundBySentinel, refusal))
     }
 }
 
-/// The connection again, if what the sentinels named reports that it is the master.
+/// Returns the connection if its server reports that it is the master.
 pub(crate) async fn if_master(
     mut connection: MultiplexedConnection,
     address: &ConnectionAddr,
@@ -53,7 +53,8 @@ pub(crate) async fn if_master(
     match redis::cmd("ROLE").query_async(&mut connection).await? {
         Role::Primary { .. } => Ok(connection),
         _ => {
-            let why = format!("{address}, which the sentinels name, is not the master; a failover goes on");
+            let why =
+                format!("{address}, which the sentinels name, is not the master; a failover is in progress");
             Err(std::io::Error::other(why).into())
         }
     }

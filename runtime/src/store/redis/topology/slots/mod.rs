@@ -1,4 +1,4 @@
-//! Which node of a cluster has which keys.
+//! The nodes of a cluster, and their hash slots.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ const SLOTS: u16 = 16384;
 /// A node's host and port.
 pub(crate) type Node = (String, u16);
 
-/// The slots as some node of the cluster knows them: first, last, and the node that has them.
+/// The hash slots as one node knows them: first, last, and the node that has them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Slots(Vec<(u16, u16, Node)>);
+pub(crate) struct SlotMap(Vec<(u16, u16, Node)>);
 
-impl Slots {
+impl SlotMap {
     /// Reads the answer to `CLUSTER SLOTS` of a node that was reached at `asked`.
     pub(crate) fn read(answer: &Value, asked: &str) -> Option<Self> {
         let Value::Array(ranges) = answer else { return None };
@@ -21,7 +21,7 @@ impl Slots {
         let read = |range: &Value| {
             let [first, last, Value::Array(master), ..] = range.as_sequence()? else { return None };
             let [host, port, ..] = master.as_slice() else { return None };
-            // A node that does not know its own name means the one by which it was asked.
+            // A node that does not know its own name uses the one by which it was asked.
             let host = from_redis_value_ref::<Option<String>>(host).ok()?;
             let host = host.filter(|host| !["", "?"].contains(&host.as_str()));
             let node = (host.unwrap_or_else(|| asked.to_owned()), number(port)?);
@@ -42,14 +42,14 @@ impl Slots {
     }
 }
 
-/// Reads where a redirection leads; a node that does not know its name means the one that was asked.
+/// Reads the target of a redirection. A node that does not know its name uses the one by which it was asked.
 pub(crate) fn redirected(to: &str, asked: &Node) -> Option<Node> {
     let (host, port) = to.rsplit_once(':')?;
     let host = if host.is_empty() { &asked.0 } else { host };
     Some((host.to_owned(), port.parse().ok()?))
 }
 
-/// The slot of a key: of what its first braces enclose, if they enclose anything.
+/// Returns the hash slot of a key: of the part in its first braces, if that is not empty.
 pub(crate) fn slot_of(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS

@@ -21,7 +21,7 @@ fn a_node_without_a_name_is_the_one_that_was_asked() {
     let range = |first, last, node| Value::Array(vec![Value::Int(first), Value::Int(last), node]);
     let named = node(Value::BulkString(b"b".to_vec()), 2);
     let answer = Value::Array(vec![range(10, 20, named), range(0, 9, node(Value::Nil, 1))]);
-    let slots = Slots::read(&answer, "a").unwrap();
+    let slots = SlotMap::read(&answer, "a").unwrap();
     assert_eq!(slots.node_of(9), Some(&("a".to_owned(), 1)));
     assert_eq!(slots.node_of(10), Some(&("b".to_owned(), 2)));
     assert_eq!(slots.node_of(21), None);

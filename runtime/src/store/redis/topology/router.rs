@@ -12,15 +12,15 @@ use super::slots::Node;
 use crate::store::net::timeouts::Timeouts;
 use crate::store::net::tls::Certificates;
 use crate::store::redis::address;
-use crate::store::redis::connection::{Connection, Server};
+use crate::store::redis::connection::{RedisConnection, RedisConnector};
 
 #[derive(Clone)]
-pub(crate) enum Route {
-    One(Arc<Connection>),
+pub(crate) enum Router {
+    One(Arc<RedisConnection>),
     Many(Arc<Cluster>),
 }
 
-impl Route {
+impl Router {
     pub(crate) fn new(
         topology: Topology,
         timeouts: Timeouts,
@@ -39,22 +39,22 @@ impl Route {
                 return Ok(Self::Many(Arc::new(cluster)));
             }
         };
-        Ok(Self::to(Server { client: client(*info)?, sentinels, timeouts }))
+        Ok(Self::to(RedisConnector { client: client(*info)?, sentinels, timeouts }))
     }
 
-    fn to(server: Server) -> Self {
-        Self::One(Arc::new(Connection::new(server)))
+    fn to(server: RedisConnector) -> Self {
+        Self::One(Arc::new(RedisConnection::new(server)))
     }
 
     /// A route to the same servers, over connections of its own.
     pub(crate) fn anew(&self, timeouts: Timeouts) -> Self {
         match self {
-            Self::One(connection) => Self::to(Server { timeouts, ..connection.server.clone() }),
+            Self::One(connection) => Self::to(RedisConnector { timeouts, ..connection.server.clone() }),
             Self::Many(cluster) => Self::Many(Arc::new(cluster.anew(timeouts))),
         }
     }
 
-    /// Runs one exchange with the server that has the key. The exchange is told whether it must send `ASKING` first.
+    /// Runs one exchange with the server that has the key. The second argument of `talk` is whether to send `ASKING` first.
     pub(crate) async fn exchange<T, F: Future<Output = RedisResult<T>>>(
         &self,
         key: &str,
@@ -76,8 +76,8 @@ impl Route {
         }
     }
 
-    /// What opens a connection beside those that the route has. On a cluster it leads to any node: all of them hear what
-    /// is published.
+    /// Returns a client for another connection. On a cluster it leads to any node: each of them gets all messages that are
+    /// published.
     pub(crate) async fn client(&self) -> RedisResult<Client> {
         match self {
             Self::One(connection) => connection.server.client().await,

@@ -1,22 +1,25 @@
-//! What a failed handshake means, and what to do about it.
+//! Explains failed TLS handshakes.
 
 use std::error::Error;
 
 use rustls::{AlertDescription, CertificateError};
 
-use crate::store::net::os_error;
+use crate::store::net::errors;
 
-/// What to say of an error whose reason is TLS; nothing if it has another reason.
+/// Explains an error whose cause is TLS; `None` if it has another cause.
 pub(crate) fn explain(error: &(dyn Error + 'static)) -> Option<String> {
-    let error = os_error::find_in::<rustls::Error>(error)?;
+    let error = errors::find_in::<rustls::Error>(error)?;
     Some(match error {
         rustls::Error::InvalidCertificate(problem) => certificate(problem),
         rustls::Error::AlertReceived(alert) => refusal(*alert),
         rustls::Error::InvalidMessage(_) => {
-            "what answers does not speak TLS: connect to the port that does, or without TLS".to_owned()
+            "the server does not speak TLS on this port: connect to the port that does, or without TLS"
+                .to_owned()
         }
         rustls::Error::PeerIncompatible(_) => {
-            format!("the store speaks no TLS that this server does ({error}): allow TLS 1.2 or 1.3 there")
+            format!(
+                "the store and this server have no TLS version in common ({error}): allow TLS 1.2 or 1.3 there"
+            )
         }
         _ => format!("TLS failed: {error}"),
     })
@@ -26,7 +29,7 @@ fn certificate(problem: &CertificateError) -> String {
     use CertificateError as Problem;
     let (what, remedy) = match problem {
         Problem::UnknownIssuer => (
-            "nobody whom this server trusts vouches for the store's certificate".to_owned(),
+            "no authority that this server trusts has signed the store's certificate".to_owned(),
             "name the file with its CA's certificate, sslrootcert=/path/to/ca.pem",
         ),
         Problem::NotValidForNameContext { presented, .. } => (
@@ -65,12 +68,12 @@ fn refusal(alert: AlertDescription) -> String {
     use AlertDescription as Alert;
     match alert {
         Alert::CertificateRequired | Alert::NoCertificate => {
-            "the store wants to see a certificate of this server: name it, and the key to it, with \
+            "the store requires a client certificate: name it, and its key, with \
              sslcert=/path/to/client.pem&sslkey=/path/to/client.key"
                 .to_owned()
         }
         Alert::ProtocolVersion => {
-            "the store speaks no TLS that this server does: allow TLS 1.2 or 1.3 there".to_owned()
+            "the store and this server have no TLS version in common: allow TLS 1.2 or 1.3 there".to_owned()
         }
         Alert::UnknownCA
         | Alert::BadCertificate
@@ -81,8 +84,8 @@ fn refusal(alert: AlertDescription) -> String {
             "the store does not accept this server's certificate ({alert:?}): name one that its CA has signed in sslcert"
         ),
         _ => format!(
-            "the store broke the TLS handshake off ({alert:?}): see its log; it may want to see a certificate of this \
-             server, sslcert=/path/to/client.pem&sslkey=/path/to/client.key"
+            "the store aborted the TLS handshake ({alert:?}): see its log; it may require a client certificate, \
+            sslcert=/path/to/client.pem&sslkey=/path/to/client.key"
         ),
     }
 }

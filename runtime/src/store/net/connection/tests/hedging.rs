@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::store::net::shared::first_of_two;
+use crate::store::net::connection::first_of_two;
 
 /// Attempts that take so long each, in milliseconds, and how they end. Returns the result, after how long, and how
 /// many attempts were made.

@@ -1,4 +1,4 @@
-//! Look, decide, swap: how every message reaches the store.
+//! Sends every message to the store: look, decide, swap.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -8,107 +8,115 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::decide::Decision;
-use super::{Kind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
+use super::{LeaseKind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
 use crate::Timestamp;
 use crate::lease::store_clock::{ClockReading, StoreClock};
 use crate::util::random;
 
-mod contention;
+mod backoff;
 mod fleet;
+mod key_mutexes;
 mod lease;
 mod operate;
-mod outstanding;
 #[cfg(test)]
 mod tests;
-mod turns;
+mod unanswered;
 
-use contention::Contention;
-pub(crate) use lease::Cached;
-pub(crate) use outstanding::Outstanding;
-pub(crate) use turns::Turns;
+use backoff::SwapBackoff;
+pub(crate) use key_mutexes::KeyMutexes;
+pub(crate) use lease::CachedRecord;
+pub(crate) use unanswered::UnansweredSwaps;
 
-/// Hears how requests fare.
-pub(crate) trait Observe: Send + Sync {
+/// Observes the results of requests, for the health of the server.
+pub(crate) trait RequestObserver: Send + Sync {
     /// The store has answered a request of this step.
     fn answered(&self, step: &'static str);
     /// A request of this step has failed.
     fn failed(&self, step: &'static str, error: &StoreError);
 }
 
-/// What requests to one store share.
-pub(crate) struct Requests<'a> {
+/// Sends messages to one store.
+pub(crate) struct StoreClient<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) time: &'a StoreClock,
-    pub(crate) turns: &'a Turns,
-    pub(crate) observe: &'a dyn Observe,
-    /// How long the store may take to answer.
+    pub(crate) turns: &'a KeyMutexes,
+    pub(crate) observer: &'a dyn RequestObserver,
+    /// Response timeout of the store.
     pub(crate) within: Duration,
 }
 
-/// The answer to a message.
+/// A message about one key.
+struct Message<'a> {
+    /// Its name in errors and logs.
+    step: &'static str,
+    key: &'a str,
+    /// The look that the store would show, if that is known: then the first request is the swap.
+    expected: Option<Look>,
+    /// For a claim: its swaps that were not answered.
+    unanswered: Option<&'a mut UnansweredSwaps>,
+}
+
+/// The reply to a message, and when it was given.
 #[derive(Debug)]
-pub(crate) struct Answer<T> {
+pub(crate) struct TimedReply<T> {
     pub(crate) reply: T,
     /// The store's clock at the answer.
     pub(crate) now: Timestamp,
     /// Just before the last request was sent.
     pub(crate) sent: ClockReading,
     /// The record as it was written, if it was.
-    pub(crate) written: Option<Cached>,
+    pub(crate) written: Option<CachedRecord>,
 }
 
-/// The record of a semaphore's slots is not that of a lock with the same key. No key of a user's contains a `#`.
+/// The key of the record of a semaphore's slots, apart from a lock with the same key. No key of a user contains a `#`.
 fn slots_key(key: &str) -> String {
     format!("{key}{SLOTS}")
 }
 
 const SLOTS: &str = "#slots";
 
-/// The key of the record that a lease of this kind is in.
-pub(crate) fn record_key(key: &str, kind: Kind) -> Cow<'_, str> {
+/// Returns the key of the record that holds leases of this kind.
+pub(crate) fn record_key(key: &str, kind: LeaseKind) -> Cow<'_, str> {
     match kind {
-        Kind::Slot { .. } => slots_key(key).into(),
+        LeaseKind::Slot { .. } => slots_key(key).into(),
         _ => key.into(),
     }
 }
 
-impl Requests<'_> {
-    /// The store's time.
+impl StoreClient<'_> {
+    /// Returns the store's time.
     pub(crate) async fn ping(&self) -> Result<Timestamp, StoreError> {
         // A key that no job, lock or semaphore can have.
         let now = self.look("ping", "#ping").await?.now;
-        self.observe.answered("ping");
+        self.observer.answered("ping");
         Ok(now)
     }
 
-    /// A message that is not about a lease.
+    /// Sends a message that is not about a lease.
     async fn change<T>(
         &self,
         step: &'static str,
         key: &str,
         decide: impl Fn(&Look) -> Decision<T> + Send + Sync,
     ) -> Result<T, StoreError> {
-        let nothing = &mut Outstanding::default();
-        Ok(self.decide(step, key, None, nothing, |_| true, decide).await?.reply)
+        let message = Message { step, key, expected: None, unanswered: None };
+        Ok(self.decide(message, |_| true, decide).await?.reply)
     }
 
-    /// Decides on a look, and swaps the change in; decides anew as often as the key has changed meanwhile.
+    /// Decides on a look, and swaps the change in. Decides anew each time the key has changed meanwhile.
     ///
-    /// It begins with what the store is `expected` to show, or with a look. A decision that was made without a look counts only
-    /// if `counts` accepts its reply and the swap is applied.
+    /// A decision that was made without a look counts only if `counts` accepts its reply and the swap is applied.
     async fn decide<T>(
         &self,
-        step: &'static str,
-        key: &str,
-        expected: Option<Look>,
-        outstanding: &mut Outstanding,
+        message: Message<'_>,
         counts: impl Fn(&T) -> bool,
         decide: impl Fn(&Look) -> Decision<T>,
-    ) -> Result<Answer<T>, StoreError> {
+    ) -> Result<TimedReply<T>, StoreError> {
+        let Message { step, key, expected, mut unanswered } = message;
         let mut sent = self.time.read_clocks();
         let mut is_expected = expected.is_some();
         let mut shown = expected;
-        let mut contention = Contention::new(step, self.within);
+        let mut backoff = SwapBackoff::new(step, self.within);
         loop {
             let look = match shown.take() {
                 Some(look) => look,
@@ -117,15 +125,15 @@ impl Requests<'_> {
                     self.look(step, key).await?
                 }
             };
-            if !is_expected {
-                outstanding.compare(&look, self.within);
+            if let (false, Some(unanswered)) = (is_expected, &mut unanswered) {
+                unanswered.compare(&look, self.within);
             }
             let Decision { reply, change } = decide(&look);
             let change = match change {
                 Some(change) if !is_expected || counts(&reply) => change,
                 None if !is_expected => {
-                    self.observe.answered(step);
-                    return Ok(Answer { reply, now: look.now, sent, written: None });
+                    self.observer.answered(step);
+                    return Ok(TimedReply { reply, now: look.now, sent, written: None });
                 }
                 _ => {
                     is_expected = false;
@@ -138,24 +146,25 @@ impl Requests<'_> {
                 nonce: random(),
                 change,
             };
-            let earlier = outstanding.sent;
-            outstanding.add(&swap);
+            let earlier = unanswered.as_mut().and_then(|unanswered| unanswered.add(&swap));
             sent = self.time.read_clocks();
             let answer = self.ask(step, self.store.swap(key, &swap)).await?;
             self.time.learn(sent.steady, answer.now());
-            outstanding.sent = earlier;
+            if let Some(unanswered) = &mut unanswered {
+                unanswered.sent = earlier;
+            }
             match answer {
                 SwapReply::Swapped(swapped) => {
-                    self.observe.answered(step);
-                    let written = Cached::new(swapped, look.lock, swap.change);
-                    return Ok(Answer { reply, now: swapped.now, sent, written });
+                    self.observer.answered(step);
+                    let written = CachedRecord::new(swapped, look.lock, swap.change);
+                    return Ok(TimedReply { reply, now: swapped.now, sent, written });
                 }
                 SwapReply::Changed(changed) => (shown, is_expected) = (Some(changed), false),
             }
-            if contention.is_over() {
+            if backoff.is_over() {
                 return Err(self.timed_out(step, format!("[{key}] changed at every attempt")));
             }
-            if contention.pauses().await {
+            if backoff.pauses().await {
                 // A swap that expects what was shown before would be refused again.
                 shown = None;
             }
@@ -173,7 +182,7 @@ impl Requests<'_> {
         Ok(look)
     }
 
-    /// One request to the store, in time.
+    /// Waits for the answer to one request, up to the response timeout.
     pub(crate) async fn ask<T>(
         &self,
         step: &'static str,
@@ -188,8 +197,8 @@ impl Requests<'_> {
                 .unwrap_or_else(|_| Err(self.timed_out(step, format!("no answer within {:?}", self.within)))),
         };
         match &result {
-            Ok(_) => self.observe.answered("reach"),
-            Err(error) => self.observe.failed(step, error),
+            Ok(_) => self.observer.answered("reach"),
+            Err(error) => self.observer.failed(step, error),
         }
         result
     }

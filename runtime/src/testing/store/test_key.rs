@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::history::{RunOutcome, RunRecord, Stats};
 use crate::store::{
-    Change, FenceChange, JobRecord, JobRecords, Look, Page, State, Store, StoreErrorKind, Swap, SwapReply,
+    Change, FenceChange, JobRecord, JobRecords, KeyState, Look, Page, Store, StoreErrorKind, Swap, SwapReply,
     Swapped,
 };
 use crate::util::random;
@@ -15,12 +15,12 @@ use super::Subject;
 
 /// One key of a store.
 #[derive(Clone)]
-pub(super) struct Key {
+pub(super) struct TestKey {
     pub(super) store: Arc<dyn Store>,
     pub(super) name: String,
 }
 
-impl Key {
+impl TestKey {
     pub(super) fn of(subject: &Subject) -> Self {
         Self::named(subject, "import-products")
     }
@@ -120,9 +120,9 @@ pub(super) fn numbered(number: u64) -> Change {
     Change { state: Some(state(number)), keep: 10, grants_lease: true, ..Change::default() }
 }
 
-pub(super) fn state(number: u64) -> Arc<State> {
+pub(super) fn state(number: u64) -> Arc<KeyState> {
     let stats = Stats { runs: number, ..Stats::default() };
-    Arc::new(State { stats, expires: None, ..State::default() })
+    Arc::new(KeyState { stats, expires: None, ..KeyState::default() })
 }
 
 /// A change that deletes the record.

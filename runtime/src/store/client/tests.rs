@@ -3,17 +3,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Observe, Outstanding, Requests, Turns, slots_key};
+use super::{KeyMutexes, RequestObserver, StoreClient, UnansweredSwaps, slots_key};
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::lease::store_clock::StoreClock;
 use crate::store::memory::MemoryStore;
-use crate::store::{Claim, ClaimReply, Ending, ReleaseReply, StoreError, What};
+use crate::store::{Claim, ClaimPurpose, ClaimReply, Ending, ReleaseReply, StoreError};
 use crate::testing::TestClock;
 
 struct Unobserved;
 
-impl Observe for Unobserved {
+impl RequestObserver for Unobserved {
     fn answered(&self, _step: &'static str) {}
     fn failed(&self, _step: &'static str, _error: &StoreError) {}
 }
@@ -24,15 +24,15 @@ const WITHIN: Duration = Duration::from_secs(5);
 async fn turn_at_a_semaphore_is_waited_for_no_longer_than_a_request_may_take() {
     let clock = Arc::new(TestClock::starting_at(Timestamp::from_micros(1_800_000_000_000_000)));
     let (store, time) = (MemoryStore::new(clock.clone()), StoreClock::new(clock));
-    let turns = Turns::default();
+    let turns = KeyMutexes::default();
     let requests =
-        Requests { store: &store, time: &time, turns: &turns, observe: &Unobserved, within: WITHIN };
+        StoreClient { store: &store, time: &time, turns: &turns, observer: &Unobserved, within: WITHIN };
     let _turn_that_never_ends = turns.take(&slots_key("semaphore")).await;
     let patience = Instant::now() + 10 * WITHIN;
 
     let (token, server, ttl) = ("token".into(), "server".into(), 6 * WITHIN);
-    let claim = Claim { token, server, ttl, what: What::Slot(1), remember: 0 };
-    let outstanding = &mut Outstanding::of(claim.token.clone());
+    let claim = Claim { token, server, ttl, what: ClaimPurpose::Slot(1), remember: 0 };
+    let outstanding = &mut UnansweredSwaps::of(claim.token.clone());
     let claiming = requests.claim("semaphore", &claim, true, outstanding);
     let answer = tokio::time::timeout_at(patience, claiming).await.expect("a claim is answered").unwrap();
     let ClaimReply::Won(won) = answer.reply.decision else { panic!("it is free") };
@@ -45,7 +45,7 @@ async fn turn_at_a_semaphore_is_waited_for_no_longer_than_a_request_may_take() {
 
 #[tokio::test(start_paused = true)]
 async fn turns_at_a_semaphore_are_taken_one_at_a_time() {
-    let turns = Turns::default();
+    let turns = KeyMutexes::default();
     let first = turns.take("semaphore").await;
     assert!(tokio::time::timeout(WITHIN, turns.take("semaphore")).await.is_err());
     drop(turns.take("another").await);

@@ -1,4 +1,4 @@
-//! What is known of jobs, locks and servers.
+//! Reads the history of jobs, the held locks, and the servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Requests, SLOTS};
+use super::{SLOTS, StoreClient};
 use crate::Timestamp;
 use crate::fleet::{HeldLock, ServerInfo};
 use crate::history::History;
 use crate::store::{Note, StoreError, Topic, decide};
 
-impl Requests<'_> {
-    /// What is known of a job, and the store's time.
+impl StoreClient<'_> {
+    /// Returns the history of a job, and the store's time.
     pub(crate) async fn history(&self, key: &str) -> Result<(History, Timestamp), StoreError> {
         let look = self.look("history", key).await?;
         let records = self.ask("history", self.store.records(key)).await?;
-        self.observe.answered("history");
+        self.observer.answered("history");
         Ok((decide::history(&look, records), look.now))
     }
 
-    /// The locks and slots that are held.
+    /// Returns the locks and slots that are held.
     pub(crate) async fn locks(&self) -> Result<Vec<HeldLock>, StoreError> {
         // A key may be on more than one page.
         let (mut held, mut next) = (BTreeMap::new(), None);
@@ -36,13 +36,13 @@ impl Requests<'_> {
                 break;
             }
         }
-        self.observe.answered("locks");
+        self.observer.answered("locks");
         let mut held: Vec<_> = held.into_values().flatten().collect();
         held.sort_by(|one, other| (&one.key, one.fence).cmp(&(&other.key, other.fence)));
         Ok(held)
     }
 
-    /// Announces a server for so long, and returns which runs were requested: the job's key, and the request's id.
+    /// Writes the heartbeat of a server, and returns the manual runs that were requested: the job's key, and the request's id.
     pub(crate) async fn announce(
         &self,
         server: &str,
@@ -54,21 +54,20 @@ impl Requests<'_> {
         let now = self.ask("announce", self.store.put_note(Topic::Servers, &note, ttl)).await?;
         self.time.learn(sent, now);
         let requests = self.ask("announce", self.store.notes(Topic::Requests)).await?.notes;
-        self.observe.answered("announce");
+        self.observer.answered("announce");
         Ok(requests)
     }
 
-    /// This server is gone.
+    /// Removes the heartbeat of a server that shuts down.
     pub(crate) async fn leave(&self, server: &str) -> Result<(), StoreError> {
         let note = Note { name: server.to_owned(), text: "".into() };
         self.ask("leave", self.store.put_note(Topic::Servers, &note, Duration::ZERO)).await.map(drop)
     }
 
-    /// The servers whose announcements have not expired. What a newer version announces may not be readable; the others
-    /// still are.
+    /// Returns the servers whose heartbeats have not expired. Leaves out those that this version cannot read.
     pub(crate) async fn servers(&self) -> Result<Vec<ServerInfo>, StoreError> {
         let notes = self.ask("servers", self.store.notes(Topic::Servers)).await?.notes;
-        self.observe.answered("servers");
+        self.observer.answered("servers");
         Ok(notes.iter().filter_map(|note| serde_json::from_str(&note.text).ok()).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! On a paused clock: how often connections are opened to a line that breaks, and what callers notice of it.
+//! On a paused clock: how often connections are opened to a slot that breaks, and what callers notice of it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,18 +9,18 @@ mod hedging;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A line that can be cut, and remembers when somebody tried to open a connection.
+/// A slot that can be cut, and remembers when somebody tried to open a connection.
 #[derive(Clone, Default)]
 struct Wire {
     cut: Arc<AtomicBool>,
     attempts: Arc<Mutex<Vec<Instant>>>,
 }
 
-impl Dial for Wire {
+impl Connect for Wire {
     type Connection = Self;
     type Error = &'static str;
 
-    async fn dial(self) -> Result<Self, Self::Error> {
+    async fn connect(self) -> Result<Self, Self::Error> {
         self.attempts.lock().unwrap().push(Instant::now());
         if self.cut.load(Ordering::SeqCst) { Err("refused") } else { Ok(self) }
     }
@@ -29,8 +29,8 @@ impl Dial for Wire {
         "abandoned"
     }
 
-    fn blame(_: &Self::Error) -> Blame {
-        Blame::Broken
+    fn fault(_: &Self::Error) -> Fault {
+        Fault::Broken
     }
 }
 
@@ -48,14 +48,14 @@ impl Wire {
     }
 }
 
-async fn ask(shared: &Shared<Wire>, wire: &Wire) -> Result<(), &'static str> {
+async fn ask(shared: &SharedConnection<Wire>, wire: &Wire) -> Result<(), &'static str> {
     let talk =
         |wire: Wire| async move { if wire.cut.load(Ordering::SeqCst) { Err("broken") } else { Ok(()) } };
     shared.exchange(wire, talk).await
 }
 
 /// So many callers who ask again as soon as they have an answer, for so long.
-async fn besiege(shared: &Arc<Shared<Wire>>, wire: &Wire, callers: usize, lasts: Duration) {
+async fn besiege(shared: &Arc<SharedConnection<Wire>>, wire: &Wire, callers: usize, lasts: Duration) {
     let callers: Vec<_> = (0..callers)
         .map(|_| {
             let (shared, wire) = (shared.clone(), wire.clone());
@@ -73,7 +73,7 @@ async fn besiege(shared: &Arc<Shared<Wire>>, wire: &Wire, callers: usize, lasts:
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_callers_on_a_cut_line_make_for_a_few_attempts_a_second() {
-    let (shared, wire) = (Arc::new(Shared::new()), Wire::default());
+    let (shared, wire) = (Arc::new(SharedConnection::new()), Wire::default());
     wire.cut(true);
     besiege(&shared, &wire, 1000, Duration::from_secs(10)).await;
     assert!((10..=30).contains(&wire.attempts()), "{} attempts in 10 s", wire.attempts());
@@ -82,34 +82,34 @@ async fn a_thousand_callers_on_a_cut_line_make_for_a_few_attempts_a_second() {
     let control = Wire::default();
     control.cut(true);
     for _ in 0..1000 {
-        let _refused = ask(&Shared::new(), &control).await;
+        let _refused = ask(&SharedConnection::new(), &control).await;
     }
     assert_eq!(control.attempts(), 1000);
 }
 
 #[tokio::test(start_paused = true)]
 async fn fifty_servers_that_lose_their_connections_together_do_not_come_back_together() {
-    let mut fleet: Vec<_> = (0..50).map(|_| (Shared::new(), Wire::default())).collect();
-    let spread = |fleet: &[(Shared<Wire>, Wire)]| {
+    let mut fleet: Vec<_> = (0..50).map(|_| (SharedConnection::new(), Wire::default())).collect();
+    let spread = |fleet: &[(SharedConnection<Wire>, Wire)]| {
         let attempts = || fleet.iter().map(|(_, wire)| wire.last_attempt());
         attempts().max().unwrap() - attempts().min().unwrap()
     };
     let began = Instant::now();
     for (shared, wire) in &fleet {
-        ask(shared, wire).await.expect("the line is whole");
+        ask(shared, wire).await.expect("the slot is whole");
     }
     assert_eq!((spread(&fleet), began.elapsed()), (Duration::ZERO, Duration::ZERO), "nothing was lost yet");
     tokio::time::sleep(Duration::from_secs(5)).await;
     for (shared, wire) in &fleet {
         wire.cut(true);
-        ask(shared, wire).await.expect_err("the line is cut");
+        ask(shared, wire).await.expect_err("the slot is cut");
         wire.cut(false);
     }
     let back: Vec<_> = fleet
         .drain(..)
         .map(|(shared, wire)| {
             tokio::spawn(async move {
-                ask(&shared, &wire).await.expect("the line is whole again");
+                ask(&shared, &wire).await.expect("the slot is whole again");
                 (shared, wire)
             })
         })
@@ -123,12 +123,12 @@ async fn fifty_servers_that_lose_their_connections_together_do_not_come_back_tog
 
 #[tokio::test(start_paused = true)]
 async fn after_a_long_outage_the_next_caller_waits_for_less_than_a_second() {
-    let (shared, wire) = (Arc::new(Shared::new()), Wire::default());
+    let (shared, wire) = (Arc::new(SharedConnection::new()), Wire::default());
     wire.cut(true);
     besiege(&shared, &wire, 10, Duration::from_secs(60)).await;
     wire.cut(false);
     let back = Instant::now();
-    ask(&shared, &wire).await.expect("the line is whole again");
+    ask(&shared, &wire).await.expect("the slot is whole again");
     assert!(back.elapsed() < 800 * MILLISECOND, "{:?}", back.elapsed());
     let answered = Instant::now();
     ask(&shared, &wire).await.expect("it stays so");
@@ -139,7 +139,7 @@ async fn after_a_long_outage_the_next_caller_waits_for_less_than_a_second() {
 async fn a_keep_alive_with_little_time_gets_its_error_in_time_and_finds_the_line_whole_at_the_second_try() {
     let request = 167 * MILLISECOND; // a ttl of one second
     for outage in (100..2000).step_by(50).map(Duration::from_millis) {
-        let (shared, wire) = (Shared::new(), Wire::default());
+        let (shared, wire) = (SharedConnection::new(), Wire::default());
         wire.cut(true);
         let (began, mut healed) = (Instant::now(), None);
         loop {
@@ -161,7 +161,7 @@ async fn a_keep_alive_with_little_time_gets_its_error_in_time_and_finds_the_line
 
 #[tokio::test(start_paused = true)]
 async fn callers_without_time_do_not_bring_the_attempts_back() {
-    let (shared, wire) = (Shared::new(), Wire::default());
+    let (shared, wire) = (SharedConnection::new(), Wire::default());
     wire.cut(true);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(10) {
@@ -172,21 +172,21 @@ async fn callers_without_time_do_not_bring_the_attempts_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_sits_out_a_pause_profits_from_one_who_cut_it_short() {
-    let (shared, wire) = (Arc::new(Shared::new()), Wire::default());
+    let (shared, wire) = (Arc::new(SharedConnection::new()), Wire::default());
     wire.cut(true);
     besiege(&shared, &wire, 1, Duration::from_secs(60)).await;
     // At the beginning of a pause of at least 400 ms.
-    ask(&shared, &wire).await.expect_err("the line is cut");
+    ask(&shared, &wire).await.expect_err("the slot is cut");
     wire.cut(false);
     let (began, patient) = (Instant::now(), shared.clone());
     let patient = tokio::spawn({
         let wire = wire.clone();
         async move {
-            ask(&patient, &wire).await.expect("the line is whole");
+            ask(&patient, &wire).await.expect("the slot is whole");
             began.elapsed()
         }
     });
     timeout(150 * MILLISECOND, ask(&shared, &wire)).await.expect_err("the pause is longer");
-    ask(&shared, &wire).await.expect("the line is whole");
+    ask(&shared, &wire).await.expect("the slot is whole");
     assert_eq!(patient.await.unwrap(), 150 * MILLISECOND);
 }

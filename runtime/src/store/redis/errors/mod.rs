@@ -1,4 +1,4 @@
-//! Which kind of trouble an error of the client or the server is.
+//! Classifies the errors of the client and the server, and gives advice.
 
 use std::io;
 
@@ -6,74 +6,74 @@ use redis::{ConnectionAddr, ErrorKind, RedisError, make_extension_error};
 
 use super::commands::script::Script;
 use crate::store::StoreErrorKind;
-use crate::store::net::os_error;
-use crate::store::net::shared::Blame;
+use crate::store::net::connection::Fault;
+use crate::store::net::errors;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
 use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable};
 
-/// What a script is told of a command that the user may not run: by Redis up to 7.0, and by Redis from 7.2 on and Valkey.
+/// The errors of a command in a script that the user may not run: of Redis up to 7.0, and of Redis from 7.2 on and Valkey.
 const FORBIDDEN_IN_A_SCRIPT: [&str; 2] = ["The user executing the script can't", "ACL failure in script"];
 
-/// The codes that mean something to this store: what kind of error, and what it says about the connection. A server that is
-/// no longer, or not yet, the primary, or was cut off from its replicas, is left.
-const CODES: [(&str, StoreErrorKind, Blame); 14] = [
-    ("READONLY", Refused, Blame::Broken),
-    ("NOREPLICAS", Refused, Blame::Broken),
-    ("NOAUTH", Refused, Blame::Broken),
-    ("LOADING", Unreachable, Blame::Broken),
-    ("MASTERDOWN", Unreachable, Blame::Broken),
-    ("CLUSTERDOWN", Unreachable, Blame::None),
-    ("TRYAGAIN", Unreachable, Blame::None),
-    ("MOVED", Unreachable, Blame::None),
-    ("ASK", Unreachable, Blame::None),
-    ("OOM", Full, Blame::None),
-    ("BUSY", TimedOut, Blame::None),
-    ("WRONGTYPE", Unreadable, Blame::None),
-    ("NOPERM", Refused, Blame::None),
-    ("MISCONF", Refused, Blame::None),
+/// Error codes, their kinds, and the fault of the connection. The connection is dropped if the server is not the primary,
+/// or was cut off from its replicas.
+const CODES: [(&str, StoreErrorKind, Fault); 14] = [
+    ("READONLY", Refused, Fault::Broken),
+    ("NOREPLICAS", Refused, Fault::Broken),
+    ("NOAUTH", Refused, Fault::Broken),
+    ("LOADING", Unreachable, Fault::Broken),
+    ("MASTERDOWN", Unreachable, Fault::Broken),
+    ("CLUSTERDOWN", Unreachable, Fault::None),
+    ("TRYAGAIN", Unreachable, Fault::None),
+    ("MOVED", Unreachable, Fault::None),
+    ("ASK", Unreachable, Fault::None),
+    ("OOM", Full, Fault::None),
+    ("BUSY", TimedOut, Fault::None),
+    ("WRONGTYPE", Unreadable, Fault::None),
+    ("NOPERM", Refused, Fault::None),
+    ("MISCONF", Refused, Fault::None),
 ];
 
-fn meaning(code: Option<&str>) -> Option<(StoreErrorKind, Blame)> {
+fn meaning(code: Option<&str>) -> Option<(StoreErrorKind, Fault)> {
     CODES.iter().find(|(known, ..)| code == Some(known)).map(|(_, kind, blame)| (*kind, *blame))
 }
 
-/// An error of this store's own: its words are reported as they are.
+/// Creates an error of this store's own, whose text is reported unchanged.
 pub(super) fn own(kind: ErrorKind, why: impl Into<String>) -> RedisError {
     (kind, "", why.into()).into()
 }
 
-/// What the server has is not what this version writes.
+/// Creates the error for data that this version does not write.
 pub(super) fn unreadable(why: impl Into<String>) -> RedisError {
     own(ErrorKind::UnexpectedReturnType, why)
 }
 
-/// An error of a script with the code and the words of the command that failed in it.
+/// Returns an error of a script with the code and the text of the command that failed in it.
 ///
 /// Redis before 7.0, and some later servers, wrap the error of a command inside a script into a general one:
 /// `ERR Error running script (call to f_…): @user_script:1: @user_script: 1: -READONLY You can't write …`.
 pub(super) fn of_script(error: RedisError, script: &Script) -> RedisError {
     let (Some("ERR"), Some(detail)) = (error.code(), error.detail()) else { return error };
-    let forbidden = FORBIDDEN_IN_A_SCRIPT.iter().any(|words| detail.contains(words));
-    let (code, words) = match wrapped(detail) {
+    let forbidden = FORBIDDEN_IN_A_SCRIPT.iter().any(|text| detail.contains(text));
+    let (code, text) = match wrapped(detail) {
         _ if forbidden => ("NOPERM", detail.trim_start_matches("ACL failure in script: ")),
         Some(wrapped) => wrapped,
         None => return error,
     };
     // Redis up to 7.0 does not name the command.
-    let words = match script.command_in(detail) {
+    let text = match script.command_in(detail) {
         Some(command) if code == "NOPERM" && !detail.contains(" key") && !detail.contains(" channel") => {
             let grant = command.to_lowercase();
             format!("this user has no permission to run {command} in a script: grant +{grant}")
         }
-        _ => words.to_owned(),
+        _ => text.to_owned(),
     };
-    make_extension_error(code.to_owned(), Some(words))
+    make_extension_error(code.to_owned(), Some(text))
 }
 
-/// The first code among these words, and what follows it.
-fn wrapped(words: &str) -> Option<(&str, &str)> {
-    let (word, rest) = words.split_once(' ').unwrap_or((words, ""));
+/// Returns the first known code in a text, and the rest of the text.
+fn wrapped(text: &str) -> Option<(&str, &str)> {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     let code = word.trim_start_matches('-');
     match meaning(Some(code)) {
         Some(_) => Some((code, rest)),
@@ -82,13 +82,13 @@ fn wrapped(words: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// What an error says about the connection that it came over.
-pub(super) fn blame(error: &RedisError) -> Blame {
+/// Returns the fault of the connection that returned the error.
+pub(super) fn fault(error: &RedisError) -> Fault {
     match (meaning(error.code()), error.kind()) {
-        _ if error.is_timeout() => Blame::Silent,
+        _ if error.is_timeout() => Fault::Silent,
         (Some((_, blame)), _) => blame,
-        (None, ErrorKind::Server(_) | ErrorKind::Extension) => Blame::None,
-        _ => Blame::Broken,
+        (None, ErrorKind::Server(_) | ErrorKind::Extension) => Fault::None,
+        _ => Fault::Broken,
     }
 }
 
@@ -108,20 +108,20 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
     }
 }
 
-/// What happened, in the words of the server where it answered. Never with a password: the client keeps it out of its
-/// errors, and the server is never sent it in a command that it might repeat.
+/// Describes an error, with the server's own text if it answered. Never contains a password: the client keeps it out of
+/// its errors, and no command that the server might repeat contains it.
 pub(super) fn describe(error: &RedisError) -> String {
     use ErrorKind::{InvalidClientConfig, MasterNameNotFoundBySentinel, UnexpectedReturnType};
     #[cfg(feature = "tls")]
-    if let Some(words) = tls::explain(error) {
-        return words;
+    if let Some(text) = tls::explain(error) {
+        return text;
     }
     match (error.kind(), error.code(), error.detail()) {
         (ErrorKind::AuthenticationFailed, ..) => "wrong user or password: check both in the URL".to_owned(),
         (InvalidClientConfig | MasterNameNotFoundBySentinel | UnexpectedReturnType, _, Some(why)) => {
             why.to_owned()
         }
-        // Before it knows the user, a server takes no more than ten words.
+        // A server refuses commands of more than ten arguments before authentication.
         (_, Some(code), Some(detail)) if code == "NOAUTH" || detail.contains("unauthenticated") => {
             "the server asks for a password, and the URL has none".to_owned()
         }
@@ -129,11 +129,11 @@ pub(super) fn describe(error: &RedisError) -> String {
             format!("{code} {detail}: correct the database's number at the end of the URL")
         }
         (_, Some(code), Some(detail)) => {
-            // What follows is the script's digest, and the line.
+            // The rest is the script's digest and line.
             let end = detail.find(" script: ").filter(|_| detail.contains("user_script"));
             format!("{code} {}", detail[..end.unwrap_or(detail.len())].trim_end_matches('.'))
         }
-        (ErrorKind::Io, ..) => match os_error::find(error).and_then(os_error::advice) {
+        (ErrorKind::Io, ..) => match errors::find(error).and_then(errors::advice) {
             Some(advice) => format!("{error}: {advice}"),
             None => error.to_string(),
         },
@@ -145,23 +145,23 @@ fn is_no_database(error: &RedisError) -> bool {
     error.detail().is_some_and(|detail| detail.contains("DB index is out of range"))
 }
 
-/// The same error, told with what it means while a connection is opened.
-pub(super) fn of_dialling(error: RedisError, address: &ConnectionAddr) -> RedisError {
+/// Explains an error of opening a connection.
+pub(super) fn of_connecting(error: RedisError, address: &ConnectionAddr) -> RedisError {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
-    let Some(cause) = os_error::find(&error) else { return error };
-    let words = match (cause.kind(), matches!(address, ConnectionAddr::TcpTls { .. })) {
-        // A server that does not speak TLS waits for the end of what it takes for a command.
+    let Some(cause) = errors::find(&error) else { return error };
+    let text = match (cause.kind(), matches!(address, ConnectionAddr::TcpTls { .. })) {
+        // A server without TLS takes the handshake for the beginning of a command, and waits for the rest.
         (TimedOut, true) => {
-            "no connection in time: check host and port, and that TLS is spoken there, because without it the URL begins \
-             with redis://"
+            "no connection in time: check host and port, and that the server speaks TLS; without TLS the URL begins with \
+            redis://"
         }
-        (TimedOut, false) => "no connection in time: check host and port, and that no firewall is between",
+        (TimedOut, false) => "no connection in time: check host and port, and that no firewall blocks them",
         (ConnectionReset | BrokenPipe | UnexpectedEof, false) => {
-            "the server closed the connection without a word: if it speaks TLS, the URL begins with rediss://"
+            "the server closed the connection without an answer: if it speaks TLS, the URL begins with rediss://"
         }
         _ => return error,
     };
-    io::Error::new(cause.kind(), words).into()
+    io::Error::new(cause.kind(), text).into()
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! What the operating system says of a connection, and what to do about it.
+//! Errors of the operating system inside other errors, and advice for them.
 
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
-/// The operating system's part of an error, if there is one.
+/// Finds the operating system's error that an error is, or wraps.
 pub(crate) fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     find_in(error)
 }
 
-/// The error of this type that an error is, or wraps.
+/// Finds the error of this type that an error is, or wraps.
 pub(crate) fn find_in<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     std::iter::successors(Some(error), |error| inside(*error)).find_map(|error| error.downcast_ref())
 }
 
-/// What an error wraps. Not every one names it as its source.
+/// Returns the error that an error wraps. Some errors do not return it as their source.
 fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     if let Some(shared) = error.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
         return Some(shared.as_ref());
@@ -27,7 +27,7 @@ fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stat
 
 pub(crate) fn advice(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => Some("nothing listens there, so check host and port in the URL"),
+        io::ErrorKind::ConnectionRefused => Some("no server listens there; check host and port in the URL"),
         io::ErrorKind::NotFound => Some("there is no such socket, so check its path in the URL"),
         _ if error.to_string().contains("failed to lookup address") => {
             Some("no such host is known here, so check its name in the URL")

@@ -3,27 +3,27 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::intercept::{Hook, Hooked, Intercept, Request};
+use super::intercept::{Hook, HookFuture, Intercept, Request};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// One server's connection to the store of its fleet.
-pub(super) type Link = Intercept<Network>;
+pub(super) type NetworkedStore = Intercept<SimulatedNetwork>;
 
-/// What a connection suffers.
+/// The simulated faults of a connection.
 #[derive(Default)]
-pub(super) struct Network(Mutex<Conditions>);
+pub(super) struct SimulatedNetwork(Mutex<Conditions>);
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct Conditions {
-    /// No request arrives.
+    /// Whether requests do not arrive.
     pub(super) cut: bool,
-    /// Writes arrive and are carried out; their replies do not come back.
+    /// Whether the replies to writes are lost.
     pub(super) replies_lost: bool,
-    /// How long a request takes to arrive.
+    /// Latency of each request.
     pub(super) latency: Duration,
 }
 
-impl Network {
+impl SimulatedNetwork {
     pub(super) fn change(&self, change: impl FnOnce(&mut Conditions)) {
         change(&mut self.0.lock().expect("no code panics with it"));
     }
@@ -33,8 +33,8 @@ impl Network {
     }
 }
 
-impl Hook for Network {
-    fn before<'a>(&'a self, _request: Request<'a>) -> Hooked<'a> {
+impl Hook for SimulatedNetwork {
+    fn before<'a>(&'a self, _request: Request<'a>) -> HookFuture<'a> {
         Box::pin(async move {
             let latency = self.get().latency;
             if !latency.is_zero() {
@@ -44,7 +44,7 @@ impl Hook for Network {
         })
     }
 
-    fn after<'a>(&'a self, request: Request<'a>) -> Hooked<'a> {
+    fn after<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
         let writes = matches!(request, Request::Swap(..) | Request::PutNote(..));
         let lost = writes && self.get().replies_lost;
         Box::pin(std::future::ready(if lost { Err(broken()) } else { Ok(()) }))

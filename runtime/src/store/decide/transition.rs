@@ -1,4 +1,4 @@
-//! A decision in the making: the state of a look, and what is to be changed about it.
+//! A transition of a key: the state in a look, and the change to it.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -8,40 +8,40 @@ use std::time::Duration;
 use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
-use super::super::state::as_micros;
+use super::super::key_state::as_micros;
 use super::super::{
-    Change, Done, Ending, Gap, Holder, JobRecord, Kind, Lease, Lock, LockChange, Look, Mark, RunOutcome,
-    RunRecord, Started, State,
+    Change, DoneMark, Ending, Gap, Holder, JobRecord, KeyState, Lease, LeaseKind, LockChange, Look,
+    RunOutcome, RunRecord, SharedLock, StartedTick, TickMark,
 };
 use super::{Decision, UNKNOWN_FENCE, expiry};
 
-/// So many gaps of missed ticks wait to be reported; then the oldest are merged.
+/// Number of gaps of missed ticks that wait to be reported. Beyond it the oldest are merged.
 const KEPT_GAPS: usize = 16;
 
-/// The state of a look, without what has expired, and a change of it.
-pub(super) struct Draft<'a> {
+/// The state in a look, without expired parts, and the change to it.
+pub(super) struct Transition<'a> {
     pub(super) now: Timestamp,
     /// The fence of the newest lease in the record.
     pub(super) fence: i64,
     /// The lock that other programs see.
-    pub(super) lock: Option<&'a Lock>,
-    state: Cow<'a, State>,
+    pub(super) lock: Option<&'a SharedLock>,
+    state: Cow<'a, KeyState>,
     state_changed: bool,
     pub(super) change: Change,
 }
 
-impl Deref for Draft<'_> {
-    type Target = State;
+impl Deref for Transition<'_> {
+    type Target = KeyState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &KeyState {
         &self.state
     }
 }
 
-impl<'a> Draft<'a> {
+impl<'a> Transition<'a> {
     pub(super) fn new(look: &'a Look) -> Self {
         let now = look.now;
-        let mut draft = Self {
+        let mut transition = Self {
             now,
             fence: look.fence,
             lock: look.lock.as_ref().filter(|lock| lock.until.is_none_or(|until| until > now)),
@@ -49,24 +49,24 @@ impl<'a> Draft<'a> {
             state_changed: false,
             change: Change::default(),
         };
-        if draft.expires.is_some_and(|expires| expires <= now) {
-            // An expired record is none, also if the store has not removed it yet.
-            draft.state = Cow::Owned(State::default());
-            draft.fence = 0;
+        if transition.expires.is_some_and(|expires| expires <= now) {
+            // An expired record counts as none, even if the store has not removed it yet.
+            transition.state = Cow::Owned(KeyState::default());
+            transition.fence = 0;
         }
-        if let Some(newest) = draft.slots.iter().position(|slot| slot.fence == UNKNOWN_FENCE) {
-            draft.state.to_mut().slots[newest].fence = draft.fence;
+        if let Some(newest) = transition.slots.iter().position(|slot| slot.fence == UNKNOWN_FENCE) {
+            transition.state.to_mut().slots[newest].fence = transition.fence;
         }
-        draft
+        transition
     }
 
-    /// The state, to be changed.
-    pub(super) fn edit(&mut self) -> &mut State {
+    /// Returns the state for a change.
+    pub(super) fn edit(&mut self) -> &mut KeyState {
         self.state_changed = true;
         self.state.to_mut()
     }
 
-    /// The reply, with the change if there is one.
+    /// Ends the transition with a reply, and the change if there is one.
     pub(super) fn finish<T>(self, reply: T) -> Decision<T> {
         let Self { state, state_changed, mut change, .. } = self;
         if !state_changed && change.lock == LockChange::Leave {
@@ -76,20 +76,20 @@ impl<'a> Draft<'a> {
         Decision { reply, change: Some(change) }
     }
 
-    /// The same, and the record is deleted.
+    /// Ends the transition with a reply, and deletes the record.
     pub(super) fn finish_without_record<T>(self, reply: T) -> Decision<T> {
         Decision { reply, change: Some(Change { state: None, ..self.change }) }
     }
 
-    /// A claim is decided on an instant, and written within a response timeout of it: after that its answer would come
-    /// too late, and a clock that has jumped back must not start a run early.
+    /// Limits the swap to one response timeout from now: a later answer would be too late. A clock that has jumped back must
+    /// not start a run early.
     pub(super) fn limit_to(&mut self, ttl: Duration, last: Option<Timestamp>) {
         let soon = self.now.plus(request_timeout(ttl));
         self.change.not_before = Some(self.now);
         self.change.not_after = Some(last.map_or(soon, |last| last.min(soon)));
     }
 
-    /// The holder of the key: the last claimant while its lease lasts, else another program that set the lock.
+    /// Returns the holder of the key: the last claimant while its lease lasts, or else another program that set the lock.
     pub(super) fn key_holder(&self) -> Option<Holder> {
         if let Some(lease) = self.holder(self.now) {
             return Some(lease.holder(self.now));
@@ -98,33 +98,33 @@ impl<'a> Draft<'a> {
         Some(Holder { server: None, since: None, remaining })
     }
 
-    /// The lock, if it is not that of the last claimant.
-    pub(super) fn foreign_lock(&self) -> Option<&Lock> {
+    /// Returns the lock if it is not that of the last claimant.
+    pub(super) fn foreign_lock(&self) -> Option<&SharedLock> {
         let claimant = self.claimant.as_ref().map(|lease| &lease.token);
         self.lock.filter(|lock| Some(&lock.token) != claimant)
     }
 
-    /// The lease that was won last, with its fence.
+    /// Returns the lease that was won last, with its fence.
     pub(super) fn newest(&self) -> Option<Lease> {
         self.claimant.as_ref().map(|lease| Lease { fence: self.fence, ..lease.clone() })
     }
 
-    /// The same, if it holds the key.
+    /// Returns the lease that was won last, if it holds the key.
     pub(super) fn held_lease(&self) -> Option<Lease> {
         self.holder(self.now).and_then(|_| self.newest())
     }
 
-    /// Writes down a lease as the newest one.
+    /// Writes a lease as the newest one.
     pub(super) fn grant(&mut self, lease: Lease) {
         let state = self.edit();
         state.claimant = Some(Lease { fence: UNKNOWN_FENCE, reported: None, ..lease });
         (state.released, state.broken_by, state.cancelled_by) = (false, None, None);
     }
 
-    /// The record of a job stays. Of another key it stays for one ttl after its lease.
-    pub(super) fn outlive(&mut self, kind: Kind, ttl: Duration) {
+    /// Sets the expiry of the record: never for a job, one ttl after the lease for another key.
+    pub(super) fn outlive(&mut self, kind: LeaseKind, ttl: Duration) {
         match kind {
-            Kind::Run => self.edit().expires = None,
+            LeaseKind::Run => self.edit().expires = None,
             _ => self.stay_until(expiry(self.now, ttl.saturating_mul(2))),
         }
     }
@@ -134,12 +134,12 @@ impl<'a> Draft<'a> {
         self.edit().expires = expires;
     }
 
-    /// The tick that was started last, if it is this one.
-    pub(super) fn started_at(&self, tick: Timestamp) -> Option<Started> {
+    /// Returns the tick that was started last, if it is this one.
+    pub(super) fn started_at(&self, tick: Timestamp) -> Option<StartedTick> {
         self.started.filter(|started| started.tick == tick)
     }
 
-    /// No server takes this tick over.
+    /// Marks the tick as finished: no server takes it over.
     pub(super) fn finish_tick(&mut self, tick: Option<Timestamp>) {
         if tick.and_then(|tick| self.started_at(tick)).is_some()
             && let Some(started) = &mut self.edit().started
@@ -148,47 +148,47 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The key's work was done, and need not be done again for so long.
+    /// Marks the key's work as done, if the ending asks for that.
     pub(super) fn mark_done(&mut self, end: &Ending) {
         if let Some(done_for) = end.done_for {
             let until = expiry(self.now, done_for);
-            self.edit().done = Some(Done { at: self.now, until });
+            self.edit().done = Some(DoneMark { at: self.now, until });
             self.stay_until(until);
         }
     }
 
-    /// The lease's tick was started, whatever the store has lost since, unless an operator has reset the mark meanwhile.
+    /// Raises the mark to the lease's tick, which was started even if the store has lost that. An operator's reset wins.
     pub(super) fn raise_mark(&mut self, lease: &Lease) {
         let Some(tick) = lease.tick else { return };
         let reset = self.reset_fence.is_some_and(|reset| lease.fence <= reset);
         if !reset && self.mark.as_ref().is_none_or(|mark| mark.tick < tick) {
-            let mark = Mark { tick, skip: None, server: lease.server.clone(), at: self.now };
+            let mark = TickMark { tick, skip: None, server: lease.server.clone(), at: self.now };
             self.edit().mark = Some(mark);
             self.edit().expires = None;
         }
     }
 
-    /// Ticks after `after` and before `before` were missed, by this schedule if it is no longer the registered one.
-    pub(super) fn add_gap(&mut self, after: Timestamp, before: Timestamp, schedule: Option<String>) {
+    /// Records that the ticks after `after` and before `before` were missed.
+    pub(super) fn add_gap(&mut self, after: Timestamp, before: Timestamp, schedule: Option<Arc<str>>) {
         let missed = &mut self.edit().missed;
         missed.push(Gap { after, before, schedule });
         if missed.len() > KEPT_GAPS {
-            // Rather too many are reported than too few.
+            // Reports too many ticks rather than too few.
             let oldest = missed.remove(0);
             missed[0].after = oldest.after;
         }
     }
 
-    /// The registration is about to count from now on only: what was missed before must not get lost.
+    /// Records the ticks that were missed under the current registration, before it is replaced.
     pub(super) fn close_registration(&mut self) {
         let Some(registered) = self.registered.clone() else { return };
         let after = registered.at.max(self.mark.as_ref().map_or(registered.at, |mark| mark.tick));
         self.add_gap(after, self.now, Some(registered.schedule));
     }
 
-    /// Appends the record of a run, and counts it. Manual locks leave no records.
+    /// Appends the record of a run, and counts it. Manual locks have no run records.
     pub(super) fn record_run(&mut self, run: &Lease, ended: Timestamp, end: &Ending) {
-        if run.kind == Kind::Run {
+        if run.kind == LeaseKind::Run {
             let record = self.count(run, ended, end);
             self.change.keep = end.remember;
             self.change.records.push(JobRecord::Run(record));

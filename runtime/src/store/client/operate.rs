@@ -1,14 +1,14 @@
-//! What operators do to a key.
+//! Sends the messages of operators.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::{Requests, slots_key};
+use super::{StoreClient, slots_key};
 use crate::fleet::{Forgotten, HeldLock};
 use crate::history::CurrentRun;
-use crate::store::{Look, Note, Requested, StoreError, Topic, decide};
+use crate::store::{Look, Note, RunRequest, StoreError, Topic, decide};
 
-impl Requests<'_> {
+impl StoreClient<'_> {
     pub(crate) async fn set_paused(&self, key: &str, paused: bool) -> Result<(), StoreError> {
         let step = if paused { "pause" } else { "resume" };
         self.change(step, key, |look| decide::set_paused(look, paused)).await
@@ -24,7 +24,7 @@ impl Requests<'_> {
         self.change("cancel", key, decide).await
     }
 
-    /// Removes all that is known of a job, and of a semaphore with the same key.
+    /// Removes the records of a job, and of a semaphore with the same key.
     pub(crate) async fn forget(&self, key: &str, quiet: Duration) -> Result<Forgotten, StoreError> {
         for record in [&*slots_key(key), key] {
             let reply = self.change("forget", record, |look| decide::forget(look, quiet)).await?;
@@ -52,15 +52,15 @@ impl Requests<'_> {
         Ok(broken)
     }
 
-    /// Asks for a manual run on a server that has the job. Servers hear of it at their next heartbeat, so the note follows
-    /// the request: a server that reads the note finds the request.
+    /// Asks for a manual run on a server that has the job. Servers read the note at their next heartbeat. The note is written
+    /// after the request, so that a server that reads the note finds the request.
     pub(crate) async fn request(
         &self,
         key: &str,
         id: &str,
         by: &str,
         ttl: Duration,
-    ) -> Result<Requested, StoreError> {
+    ) -> Result<RunRequest, StoreError> {
         let counts = self.change("request", key, |look| decide::request(look, id, by, ttl)).await?;
         let note = Note { name: key.to_owned(), text: counts.id.as_str().into() };
         // The request that counts may be an earlier one, and last longer or shorter than this one.

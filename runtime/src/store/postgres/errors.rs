@@ -1,4 +1,4 @@
-//! Which kind of trouble an error of the client or the server is, and what to do about it.
+//! Classifies the errors of the client and the server, and gives advice.
 
 use std::error::Error;
 use std::io;
@@ -8,39 +8,39 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use crate::job::outcome::BoxError;
 use crate::store::StoreErrorKind;
-use crate::store::net::os_error;
-use crate::store::net::shared::Blame;
+use crate::store::net::connection::Fault;
+use crate::store::net::errors;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
 use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable, Untrusted};
 
-pub(super) type Result<T, E = Trouble> = std::result::Result<T, E>;
+pub(super) type Result<T, E = PostgresError> = std::result::Result<T, E>;
 
-/// What went wrong in one exchange. Never with a password: neither the client nor the server repeats it.
+/// The error of one exchange. Never contains a password: neither the client nor the server repeats it.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct PostgresError {
     pub(super) kind: StoreErrorKind,
-    pub(super) words: String,
+    pub(super) message: String,
     code: Option<SqlState>,
 }
 
-impl Trouble {
-    pub(super) fn new(kind: StoreErrorKind, words: impl Into<String>) -> Self {
-        Self { kind, words: words.into(), code: None }
+impl PostgresError {
+    pub(super) fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), code: None }
     }
 
     pub(super) fn timed_out(what: &str, after: Duration) -> Self {
         Self::new(TimedOut, format!("{what} within {after:?}"))
     }
 
-    /// The same, and what to do.
-    pub(super) fn advising(self, advice: &str) -> Self {
-        Self { words: format!("{}: {advice}", self.words), ..self }
+    /// Adds advice.
+    pub(super) fn with_advice(self, advice: &str) -> Self {
+        Self { message: format!("{}: {advice}", self.message), ..self }
     }
 
-    /// The same, and what was tried when it came up.
-    pub(super) fn amid(self, circumstances: &str) -> Self {
-        Self { words: format!("{circumstances}: {}", self.words), ..self }
+    /// Adds what failed.
+    pub(super) fn during(self, circumstances: &str) -> Self {
+        Self { message: format!("{circumstances}: {}", self.message), ..self }
     }
 
     /// Whether the server has answered with this code.
@@ -58,78 +58,78 @@ impl Trouble {
         self.code.is_some() && self.kind == TimedOut
     }
 
-    pub(super) fn blame(&self) -> Blame {
+    pub(super) fn fault(&self) -> Fault {
         match (&self.code, self.kind) {
-            (_, Unreachable | Untrusted) | (None, Refused) => Blame::Broken,
-            (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Blame::Broken,
-            (None, TimedOut) => Blame::Silent,
-            _ => Blame::None,
+            (_, Unreachable | Untrusted) | (None, Refused) => Fault::Broken,
+            (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Fault::Broken,
+            (None, TimedOut) => Fault::Silent,
+            _ => Fault::None,
         }
     }
 
-    /// What the server answered.
-    fn told_by(server: &DbError) -> Self {
+    /// Creates the error that the server returned.
+    fn of_server(server: &DbError) -> Self {
         let code = server.code().clone();
         let (kind, advice) = kind_and_advice(code.code(), server.message());
-        let mut words = format!("{} ({})", server.message(), code.code());
+        let mut message = format!("{} ({})", server.message(), code.code());
         let more = server.detail().into_iter().chain(server.hint()).chain([advice]);
         for more in more.filter(|more| !more.is_empty()) {
-            words = format!("{words}; {}", more.trim_end_matches('.'));
+            message = format!("{message}; {}", more.trim_end_matches('.'));
         }
-        Self { kind, words, code: Some(code) }
+        Self { kind, message, code: Some(code) }
     }
 }
 
-impl From<tokio_postgres::Error> for Trouble {
+impl From<tokio_postgres::Error> for PostgresError {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::from(&error)
     }
 }
 
-impl From<&tokio_postgres::Error> for Trouble {
+impl From<&tokio_postgres::Error> for PostgresError {
     fn from(error: &tokio_postgres::Error) -> Self {
         if let Some(server) = error.as_db_error() {
-            return Self::told_by(server);
+            return Self::of_server(server);
         }
         #[cfg(feature = "tls")]
-        if let Some(words) = tls::explain(error) {
-            return Self::new(Untrusted, words);
+        if let Some(message) = tls::explain(error) {
+            return Self::new(Untrusted, message);
         }
-        let words = match error.source() {
+        let message = match error.source() {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
-        let (kind, words) = match os_error::find(error) {
-            _ if words.contains("server does not support TLS") => {
-                let advice = "set `ssl = on` there, or write sslmode=disable if nobody can listen between";
+        let (kind, message) = match errors::find(error) {
+            _ if message.contains("server does not support TLS") => {
+                let advice = "set `ssl = on` there, or write sslmode=disable if the network is private";
                 (Untrusted, format!("the server does not speak TLS: {advice}"))
             }
-            _ if words.contains("password missing") => {
+            _ if message.contains("password missing") => {
                 (Refused, "the server asks for a password, and the URL has none".to_owned())
             }
-            _ if words.contains("channel binding") => {
-                (Refused, format!("{words}: leave channel_binding=require out"))
+            _ if message.contains("channel binding") => {
+                (Refused, format!("{message}: leave channel_binding=require out"))
             }
-            // How the client says that it was told to find a server that takes writes.
+            // The client's error if no server accepts writes.
             Some(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
                 (Refused, format!("{cause}: it is a standby, or read-only"))
             }
-            Some(cause) if cause.kind() == io::ErrorKind::TimedOut => (TimedOut, words),
-            Some(cause) => match os_error::advice(cause) {
-                Some(advice) => (Unreachable, format!("{words}: {advice}")),
-                None => (Unreachable, words),
+            Some(cause) if cause.kind() == io::ErrorKind::TimedOut => (TimedOut, message),
+            Some(cause) => match errors::advice(cause) {
+                Some(advice) => (Unreachable, format!("{message}: {advice}")),
+                None => (Unreachable, message),
             },
-            None if error.is_closed() => (Unreachable, words),
-            None => (Refused, words),
+            None if error.is_closed() => (Unreachable, message),
+            None => (Refused, message),
         };
-        Self::new(kind, words)
+        Self::new(kind, message)
     }
 }
 
-/// What a source says that lends nothing.
-impl From<BoxError> for Trouble {
+/// The error of a connection source.
+impl From<BoxError> for PostgresError {
     fn from(error: BoxError) -> Self {
-        match os_error::find_in::<tokio_postgres::Error>(error.as_ref()) {
+        match errors::find_in::<tokio_postgres::Error>(error.as_ref()) {
             Some(known) => Self::from(known),
             None => Self::new(Unreachable, error.to_string()),
         }
@@ -151,7 +151,7 @@ const MAY_WANT_TLS: &str = if cfg!(feature = "tls") {
 
 /// The advice is empty if there is none. Only that another session was in the way is `TimedOut`.
 fn kind_and_advice(code: &str, message: &str) -> (StoreErrorKind, &'static str) {
-    let says = |words: &str| message.contains(words);
+    let says = |text: &str| message.contains(text);
     match code {
         "40001" | "40P01" | "55P03" | "57014" | "23505" => (TimedOut, ""),
         "53100" | "53200" | "53400" => (Full, ""),

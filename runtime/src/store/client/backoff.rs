@@ -1,4 +1,4 @@
-//! What follows a swap that was refused.
+//! Pauses between attempts after a refused swap.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::util::random;
 
-/// Decisions on one key that the key's changes keep undoing.
+/// Repeated attempts to change one key that other servers change, too.
 ///
-/// Who holds a lease does not pause: a claim that is late wins later, an extension or a release that is late costs a lease.
-pub(super) struct Contention {
+/// A holder does not pause: a late claim only wins later, but a late extension or release costs a lease.
+pub(super) struct SwapBackoff {
     is_holder: bool,
     give_up: Instant,
     attempts: u32,
@@ -18,23 +18,23 @@ pub(super) struct Contention {
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// So often the key may change before time counts.
+/// Number of attempts that are always made.
 const ALWAYS: u32 = 8;
 
-impl Contention {
+impl SwapBackoff {
     pub(super) fn new(step: &'static str, within: Duration) -> Self {
         let is_holder = matches!(step, "extend" | "release");
         Self { is_holder, give_up: Instant::now() + within, attempts: 0 }
     }
 
-    /// Whether one more refusal is one too many.
+    /// Counts a refusal, and returns whether it was the last one allowed.
     pub(super) fn is_over(&mut self) -> bool {
         self.attempts += 1;
         self.attempts > ALWAYS && Instant::now() >= self.give_up
     }
 
-    /// A pause that grows with every attempt but the first, with jitter: competitors must not stay in step. `false` if there
-    /// is none.
+    /// Pauses, for longer after every attempt but the first, with jitter so that competitors do not stay in step. Returns
+    /// whether it paused.
     pub(super) async fn pauses(&self) -> bool {
         if self.is_holder || self.attempts == 1 {
             return false;

@@ -1,0 +1,203 @@
+//! The format of what stores keep, and how versions of this crate read what another version wrote.
+
+use std::error::Error;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::JobRecord;
+
+/// The format of what stores keep: the one that this version writes, and the only one that it reads.
+///
+/// Everything is JSON in ASCII. A version adds optional fields without a new format: other versions ignore them. Any other
+/// change needs a new format, and the new version then reads the previous format, too.
+///
+/// | stored | its format | what a version does with a format that it does not know |
+/// |---|---|---|
+/// | the state of a key | `format` in [`KeyState`](super::KeyState) | refuses it: [`Unreadable`](super::StoreErrorKind::Unreadable). No tick of the job starts; [`diagnose`](super::Store::diagnose) names the jobs |
+/// | run and skip records | `format` in each | refuses a job's history in the same way; claims do not read it, except with files |
+/// | the note of a server | the crate's version in [`ServerInfo`](crate::fleet::ServerInfo) | leaves the server out of [`Jobs::servers`](crate::Jobs::servers) |
+/// | the note of a requested run | none: it is the id of a request in the state | starts nothing: the state decides |
+pub const FORMAT: u32 = 2;
+
+/// A run or skip record as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredRecord<T> {
+    #[serde(deserialize_with = "this_format")]
+    format: u32,
+    #[serde(flatten)]
+    record: T,
+}
+
+impl JobRecord {
+    /// The record as text: JSON in ASCII only.
+    ///
+    /// # Panics
+    ///
+    /// Never: a record is plain data.
+    pub fn to_json(&self) -> String {
+        match self {
+            Self::Run(record) => to_ascii_json(&StoredRecord { format: FORMAT, record }),
+            Self::Skip(record) => to_ascii_json(&StoredRecord { format: FORMAT, record }),
+        }
+    }
+
+    /// The [`RunRecord`](crate::history::RunRecord) or [`SkipRecord`](crate::history::SkipRecord) that
+    /// [`to_json`](Self::to_json) wrote.
+    pub fn from_json<T: DeserializeOwned>(json: impl AsRef<[u8]>) -> Result<T, UnreadableRecord> {
+        let json = json.as_ref();
+        let stored: Result<StoredRecord<T>, _> = serde_json::from_slice(json);
+        stored
+            .map(|stored| stored.record)
+            .map_err(|why| UnreadableRecord::of(json, "run or skip record", &why))
+    }
+}
+
+/// Run or skip records in a list.
+pub(super) mod records {
+    use super::{Deserialize, DeserializeOwned, Deserializer, FORMAT, Serialize, Serializer, StoredRecord};
+
+    pub(crate) fn serialize<T: Serialize, S: Serializer>(records: &[T], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(records.iter().map(|record| StoredRecord { format: FORMAT, record }))
+    }
+
+    pub(crate) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+    where
+        T: DeserializeOwned,
+        D: Deserializer<'de>,
+    {
+        let stored = Vec::<StoredRecord<T>>::deserialize(from)?;
+        Ok(stored.into_iter().map(|stored| stored.record).collect())
+    }
+}
+
+/// Returns JSON in ASCII only: a database of any encoding can keep it.
+///
+/// # Panics
+///
+/// Never for plain data.
+pub fn to_ascii_json<T: Serialize>(value: &T) -> String {
+    let json = serde_json::to_string(value).expect("plain data");
+    if json.is_ascii() { json } else { escaped(&json) }
+}
+
+fn escaped(json: &str) -> String {
+    use std::fmt::Write;
+    let mut ascii = String::with_capacity(json.len() * 2);
+    for c in json.chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            // Outside of ASCII there are only characters of strings.
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(ascii, "\\u{unit:04x}").expect("a string takes every write");
+            }
+        }
+    }
+    ascii
+}
+
+pub(super) fn this_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let format = u32::deserialize(deserializer)?;
+    let refusal =
+        || D::Error::custom(format!("it has format {format}, and this version reads format {FORMAT}"));
+    (format == FORMAT).then_some(format).ok_or_else(refusal)
+}
+
+/// Why a record cannot be read. The text follows the name of what holds the record: `has format 3, and …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableRecord(pub(super) String);
+
+impl UnreadableRecord {
+    /// For JSON that was expected to be this. What another version wrote says so itself.
+    pub(super) fn of(json: &[u8], expected: &str, why: &serde_json::Error) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Format {
+            format: Option<u32>,
+            state: Option<Box<Format>>,
+        }
+        let outer: Format = serde_json::from_slice(json).unwrap_or_default();
+        Self(match outer.format.or_else(|| outer.state?.format) {
+            Some(format) if format != FORMAT => {
+                format!("has format {format}, and this version reads format {FORMAT}")
+            }
+            _ => format!("is not the {expected} of a key ({why})"),
+        })
+    }
+}
+
+impl fmt::Display for UnreadableRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for UnreadableRecord {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+    use crate::history::{Progress, RunOutcome, RunRecord, Skip, SkipRecord};
+    use crate::store::KeyState;
+
+    #[test]
+    fn state_is_stored_in_ascii() {
+        let progress = Progress { done: 1, total: 2, status: "Grüße, 世界 🎉 \"\\\n\0".to_owned() };
+        let json = to_ascii_json(&progress);
+        assert!(json.is_ascii(), "{json}");
+        assert_eq!(serde_json::from_str::<Progress>(&json).unwrap(), progress);
+    }
+
+    #[test]
+    fn state_of_another_format_is_refused_by_its_number() {
+        let refused = |json: &str| KeyState::from_json(json).unwrap_err().to_string();
+        assert_eq!(refused(r#"{"format":1,"claimant":7}"#), "has format 1, and this version reads format 2");
+        assert_eq!(refused(r#"{"format":3}"#), "has format 3, and this version reads format 2");
+        assert!(refused("hello").starts_with("is not the state of a key"));
+        assert!(refused("{}").starts_with("is not the state of a key"));
+        let state = KeyState::default();
+        assert_eq!(KeyState::from_json(state.to_json()), Ok(state));
+    }
+
+    #[test]
+    fn run_and_skip_records_are_stored_with_their_format() {
+        let [tick, started, at] = [1, 2, 3].map(Timestamp::from_micros);
+        let run = RunRecord {
+            tick: Some(tick),
+            server: "a".to_owned(),
+            fence: i64::MAX,
+            attempt: 1,
+            started,
+            ended: at,
+            outcome: RunOutcome::TimedOut,
+            error: Some("Größe".to_owned()),
+            failed_tries: Vec::new(),
+            progress: None,
+            request: None,
+        };
+        let skip = SkipRecord { tick, reason: Skip::Held, server: "a".to_owned(), at };
+        let [run_json, skip_json] =
+            [JobRecord::Run(run.clone()), JobRecord::Skip(skip.clone())].map(|record| record.to_json());
+        assert_eq!(
+            run_json,
+            r#"{"format":2,"tick":1,"server":"a","fence":9223372036854775807,"attempt":1,"started":2,"ended":3,"outcome":"timed_out","error":"Gr\u00f6\u00dfe"}"#
+        );
+        assert_eq!(skip_json, r#"{"format":2,"tick":1,"reason":"held","server":"a","at":3}"#);
+        assert_eq!(JobRecord::from_json(&run_json), Ok(run));
+        assert_eq!(JobRecord::from_json(&skip_json), Ok(skip));
+    }
+
+    #[test]
+    fn run_record_of_another_format_is_refused_by_its_number() {
+        let refused = |json: &str| JobRecord::from_json::<SkipRecord>(json).unwrap_err().to_string();
+        assert_eq!(refused(r#"{"format":3,"tick":[]}"#), "has format 3, and this version reads format 2");
+        assert!(
+            refused(r#"{"tick":1,"reason":"held","server":"a","at":3}"#)
+                .starts_with("is not the run or skip")
+        );
+        assert!(refused("hello").starts_with("is not the run or skip record of a key"));
+    }
+}
