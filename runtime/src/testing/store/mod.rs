@@ -31,13 +31,13 @@
 //! [`contract`] is the same in one test:
 //!
 //! ```
-//! use jobs::testing::store::{Need, Subject, contract};
+//! use jobs::testing::store::{Capability, Subject, contract};
 //! # use jobs::{clock::SystemClock, store::memory::MemoryStore};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! # let my_store = || MemoryStore::new(std::sync::Arc::new(SystemClock));
-//! contract(async || Subject::new(my_store()), &[Need::Wipe, Need::Lock, Need::Namespaces]).await;
+//! contract(async || Subject::new(my_store()), &[Capability::Wipe, Capability::Lock, Capability::Namespaces]).await;
 //! # }
 //! ```
 //!

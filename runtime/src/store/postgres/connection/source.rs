@@ -13,22 +13,22 @@ use crate::job::outcome::BoxError;
 /// lease.
 ///
 /// ```
-/// use jobs::store::postgres::{Lending, Session, Source};
+/// use jobs::store::postgres::{BorrowFuture, BorrowedConnection, ConnectionSource};
 /// use tokio_postgres::{Config, NoTls};
 ///
-/// /// A connection for every step.
-/// struct Anew(Config);
+/// /// Opens a connection for every request.
+/// struct PerRequest(Config);
 ///
-/// impl Source for Anew {
+/// impl ConnectionSource for PerRequest {
 ///     fn location(&self) -> String {
 ///         "postgres://db.internal/shop".to_owned()
 ///     }
 ///
-///     fn connect(&self) -> Lending<'_> {
+///     fn connect(&self) -> BorrowFuture<'_> {
 ///         Box::pin(async {
 ///             let (client, connection) = self.0.connect(NoTls).await?;
 ///             tokio::spawn(connection);
-///             Ok(Box::new(client) as Box<dyn Session>)
+///             Ok(Box::new(client) as Box<dyn BorrowedConnection>)
 ///         })
 ///     }
 /// }
