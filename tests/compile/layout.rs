@@ -17,33 +17,10 @@ const MOST_PARAMETERS: usize = 5;
 const CRATES: [&str; 2] = ["runtime/src", "macros/src"];
 
 /// A violation as this test reports it, up to its colon, and why it stays.
-const EXCEPTIONS: &[(&str, &str)] = &[
-    ("file runtime/src/store/redis/tests/mod.rs", "to be split"),
-    ("file runtime/src/testing/store/random/sequence.rs", "to be split"),
-    ("function decide in runtime/src/store/requests/mod.rs", "to take a struct"),
-    ("function new in runtime/src/locks/guard.rs", "to take a struct"),
-    ("function verify_server_cert in runtime/src/store/net/tls/verifier.rs", "a method of a trait of rustls"),
-    ("type Ask", "to be renamed"),
-    ("type Certificates", "to be renamed"),
-    ("type Checked", "to be renamed"),
-    ("type Connection", "to be renamed"),
-    ("type Decision", "to be renamed"),
-    ("type Encryption", "to be renamed"),
-    ("type End", "to be renamed"),
-    ("type Entered", "to be renamed"),
-    ("type Entry", "to be renamed"),
-    ("type Hook", "to be renamed"),
-    ("type Inner", "to be renamed"),
-    ("type Key", "to be renamed"),
-    ("type Line", "to be renamed"),
-    ("type Lock", "to be renamed"),
-    ("type Need", "to be renamed"),
-    ("type Place", "to be renamed"),
-    ("type Sent", "to be renamed"),
-    ("type Server", "to be renamed"),
-    ("type State", "to be renamed"),
-    ("type Trouble", "to be renamed"),
-];
+const EXCEPTIONS: &[(&str, &str)] = &[(
+    "function verify_server_cert in runtime/src/store/net/tls/verifier.rs",
+    "a method of a trait of rustls",
+)];
 
 #[derive(Default)]
 struct Violations(BTreeMap<String, String>);

@@ -115,7 +115,12 @@ fn every_command_names_an_existing_target() {
         let words: Vec<_> = text.split(|c: char| c.is_whitespace() || c == '`').collect();
         for pair in words.windows(2) {
             let (folder, name) = match pair[0] {
-                "--test" => ("tests", pair[1]),
+                "--test" => {
+                    let declared = read("Cargo.toml").contains(&format!("[[test]]\nname = \"{}\"", pair[1]));
+                    assert!(declared, "{page}: {pair:?}");
+                    checked += 1;
+                    continue;
+                }
                 "--example" => ("examples", pair[1]),
                 "--bench" => ("runtime/benches", pair[1]),
                 _ => continue,
@@ -220,4 +225,17 @@ fn numbered_items(text: &str, heading: &str) -> Vec<String> {
 fn first_column(text: &str, heading: &str) -> BTreeSet<String> {
     let rows = section(text, heading).into_iter().filter(|line| line.starts_with("| `"));
     rows.take_while(|row| !row.is_empty()).map(|row| row.split('`').nth(1).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_file_on_the_path_of_a_tick_exists() {
+    let page = read("runtime/src/lib.rs");
+    let (_, path) = page.split_once("# Following a tick through the source").expect("the section");
+    let (path, _) = path.split_once("\n\n").expect("its end");
+    let is_source = |text: &&str| Path::new(text).extension().is_some_and(|extension| extension == "rs");
+    let files: Vec<_> = path.split('`').filter(is_source).collect();
+    assert!(files.len() >= 10, "{files:?}");
+    for file in files {
+        assert!(root().join("runtime/src").join(file).is_file(), "{file} is not there");
+    }
 }

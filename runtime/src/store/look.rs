@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::format::records;
+use super::record::format::records;
 use super::{KeyState, RunRecord, SkipRecord};
 
 /// A key as the store shows it at one instant.

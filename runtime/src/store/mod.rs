@@ -9,8 +9,6 @@ mod client;
 pub mod decide;
 mod error;
 pub mod file;
-mod format;
-mod key_state;
 mod look;
 pub mod memory;
 mod net;
@@ -34,8 +32,6 @@ pub(crate) use decide::messages::{
     Taken,
 };
 pub use error::{StoreError, StoreErrorKind};
-pub use format::{FORMAT, UnreadableRecord, to_ascii_json};
-pub use key_state::{DoneMark, KeyState, StartedTick, TickMark};
 pub use look::{
     Change, FenceChange, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
     SwapReply, Swapped, Topic, Version,
@@ -44,6 +40,8 @@ pub use net::subscriptions::{Notifier, Subscription};
 #[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
 pub use net::tls::Certificates;
 pub use record::Record;
+pub use record::format::{FORMAT, UnreadableRecord, to_ascii_json};
+pub use record::key_state::{DoneMark, KeyState, StartedTick, TickMark};
 
 /// The future that a store's methods return.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

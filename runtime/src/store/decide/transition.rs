@@ -8,12 +8,12 @@ use std::time::Duration;
 use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
-use super::super::key_state::as_micros;
 use super::super::{
     Change, DoneMark, Ending, Gap, Holder, JobRecord, KeyState, Lease, LeaseKind, LockChange, Look,
     RunOutcome, RunRecord, SharedLock, StartedTick, TickMark,
 };
 use super::{Decision, UNKNOWN_FENCE, expiry};
+use crate::store::record::key_state::as_micros;
 
 /// Number of gaps of missed ticks that wait to be reported. Beyond it the oldest are merged.
 const KEPT_GAPS: usize = 16;

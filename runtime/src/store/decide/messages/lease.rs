@@ -6,7 +6,7 @@ use singleton_jobs_policy::Timestamp;
 
 use super::{Claim, ClaimPurpose, Holder, RunOutcome};
 use crate::store::decide::UNKNOWN_FENCE;
-use crate::store::key_state::{as_micros, first, is_default, is_first};
+use crate::store::record::key_state::{as_micros, first, is_default, is_first};
 
 /// A lease, as a record keeps it and as its holder knows it. The holder can restore it in a store that lost it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -44,14 +44,14 @@ async fn lease_that_enough_replicas_have_is_won_and_a_replica_takes_none() {
     assert_eq!(findings[0].kind, FindingKind::NotPrimary, "{findings:?}");
 }
 
-/// The permissions that the module lists are enough.
+/// The permissions that the page lists are enough.
 #[tokio::test]
 async fn listed_permissions_are_enough() {
     let server = Server::start(&[]).await;
-    let docs = include_str!("../../../docs/redis.md");
+    let docs = include_str!("../../../docs/permissions.md");
     let (_, rules) = docs.split_once("ACL SETUSER jobs on >password").unwrap();
     let (rules, _) = rules.split_once("```").unwrap();
-    let rules: Vec<_> = rules.split_whitespace().filter(|word| *word != "//!").collect();
+    let rules: Vec<_> = rules.split_whitespace().collect();
     server.send(&format!("ACL SETUSER jobs on >password {}", rules.join(" "))).await;
     let url = server.url.replace("://", "://jobs:password@");
     let store = RedisStore::open(&url, None).unwrap();

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use singleton_jobs_policy::Timestamp;
 
-use super::format::{UnreadableRecord, to_ascii_json};
-use super::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
+use crate::store::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
+use format::{UnreadableRecord, to_ascii_json};
+
+pub(crate) mod format;
+pub(crate) mod key_state;
 
 /// Everything that a store keeps for one key. A store of your own can keep it as one value, and call [`Record::swap`].
 #[derive(Clone, Debug, PartialEq, Eq)]

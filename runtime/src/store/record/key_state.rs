@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::decide::messages::{Gap, Lease, RegisteredSchedule, RunRequest, Skip, Stats};
 use super::format::{FORMAT, UnreadableRecord, this_format, to_ascii_json};
+use crate::store::decide::messages::{Gap, Lease, RegisteredSchedule, RunRequest, Skip, Stats};
 
 /// The state of one key. Claims are decided on it; a store keeps it unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub struct KeyState {
     /// Missed ticks that no server has reported yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<Gap>,
-    /// The record's fence at the last [reset](super::decide::reset): older leases no longer raise the mark.
+    /// The record's fence at the last [reset](crate::store::decide::reset): older leases no longer raise the mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_fence: Option<i64>,
     /// Counts over all runs.
@@ -163,22 +163,22 @@ impl KeyState {
     }
 }
 
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 /// The number of an attempt, unless another one is stored.
-pub(super) fn first() -> u32 {
+pub(crate) fn first() -> u32 {
     1
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-pub(super) fn is_first(attempt: &u32) -> bool {
+pub(crate) fn is_first(attempt: &u32) -> bool {
     *attempt == first()
 }
 
 /// A duration in whole microseconds.
-pub(super) mod as_micros {
+pub(crate) mod as_micros {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::JobRecord;
+use crate::store::JobRecord;
 
 /// The format of what stores keep: the one that this version writes, and the only one that it reads.
 ///
@@ -15,7 +15,7 @@ use super::JobRecord;
 ///
 /// | stored | its format | what a version does with a format that it does not know |
 /// |---|---|---|
-/// | the state of a key | `format` in [`KeyState`](super::KeyState) | refuses it: [`Unreadable`](super::StoreErrorKind::Unreadable). No tick of the job starts; [`diagnose`](super::Store::diagnose) names the jobs |
+/// | the state of a key | `format` in [`KeyState`](crate::store::KeyState) | refuses it: [`Unreadable`](crate::store::StoreErrorKind::Unreadable). No tick of the job starts; [`diagnose`](crate::store::Store::diagnose) names the jobs |
 /// | run and skip records | `format` in each | refuses a job's history in the same way; claims do not read it, except with files |
 /// | the note of a server | the crate's version in [`ServerInfo`](crate::fleet::ServerInfo) | leaves the server out of [`Jobs::servers`](crate::Jobs::servers) |
 /// | the note of a requested run | none: it is the id of a request in the state | starts nothing: the state decides |
@@ -55,7 +55,7 @@ impl JobRecord {
 }
 
 /// Run or skip records in a list.
-pub(super) mod records {
+pub(crate) mod records {
     use super::{Deserialize, DeserializeOwned, Deserializer, FORMAT, Serialize, Serializer, StoredRecord};
 
     pub(crate) fn serialize<T: Serialize, S: Serializer>(records: &[T], to: S) -> Result<S::Ok, S::Error> {
@@ -98,7 +98,7 @@ fn escaped(json: &str) -> String {
     ascii
 }
 
-pub(super) fn this_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+pub(crate) fn this_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let format = u32::deserialize(deserializer)?;
     let refusal =
         || D::Error::custom(format!("it has format {format}, and this version reads format {FORMAT}"));
@@ -107,11 +107,11 @@ pub(super) fn this_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 
 /// Why a record cannot be read. The text follows the name of what holds the record: `has format 3, and …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadableRecord(pub(super) String);
+pub struct UnreadableRecord(pub(crate) String);
 
 impl UnreadableRecord {
     /// For JSON that was expected to be this. What another version wrote says so itself.
-    pub(super) fn of(json: &[u8], expected: &str, why: &serde_json::Error) -> Self {
+    pub(crate) fn of(json: &[u8], expected: &str, why: &serde_json::Error) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Format {
