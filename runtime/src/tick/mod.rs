@@ -89,11 +89,8 @@ pub(crate) async fn run_under_lease(
     drop(in_progress);
     if record.outcome == RunOutcome::NotStarted {
         let stopping = server.no_new_runs.is_raised();
-        return TickOutcome::Skipped(if stopping {
-            SkipReason::Stopping
-        } else {
-            SkipReason::ApplicationBlocked
-        });
+        let reason = if stopping { SkipReason::Stopping } else { SkipReason::ApplicationBlocked };
+        return TickOutcome::Skipped(reason);
     }
     if !lease_lost {
         execution.report_end(&record);

@@ -17,11 +17,14 @@ use super::{
 use crate::Timestamp;
 use connection::PostgresConnection;
 pub use connection::source::{BorrowFuture, BorrowedConnection, ConnectionSource};
+#[cfg(feature = "deadpool-postgres")]
+pub use deadpool_postgres;
 use errors::{PostgresError, Result};
 use statements::Statements;
 use statements::prepared::{Parameter, text};
 use statements::reply;
 use statements::tables::Tables;
+pub use tokio_postgres;
 
 mod address;
 mod connection;
