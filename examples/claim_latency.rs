@@ -23,7 +23,7 @@ use jobs::schedule::{Missed, Overlap};
 use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimPurpose, ClaimReply, Ending, REMEMBERED, Store, TickClaim};
+use jobs::store::{Claim, ClaimDecision, ClaimPurpose, Ending, REMEMBERED, Store, TickClaim};
 use jobs::testing::store::Client;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -117,12 +117,12 @@ async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
         let answer = store.claim(KEY, &claim).await?;
         let took = Timestamp::now().since(start);
         match answer.reply.decision {
-            ClaimReply::Won(won) => {
+            ClaimDecision::Won(won) => {
                 let end = Ending::of(RunOutcome::Succeeded, REMEMBERED);
                 store.release(KEY, &won.lease, &end).await?;
                 println!("won {}", took.as_micros());
             }
-            ClaimReply::Taken(_) => println!("lost"),
+            ClaimDecision::Taken(_) => println!("lost"),
             other => bail!("neither won nor lost: {other:?}"),
         }
     }

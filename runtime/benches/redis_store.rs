@@ -14,7 +14,7 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::schedule::{Missed, Overlap};
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimPurpose, ClaimReply, Ending, KeyState, Record, Store, TickClaim};
+use jobs::store::{Claim, ClaimDecision, ClaimPurpose, Ending, KeyState, Record, Store, TickClaim};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
@@ -204,7 +204,7 @@ impl Bench {
     async fn lose(&self, task: usize) {
         let answer = self.client.claim(&format!("lost-{task}"), &self.losing).await;
         let verdict = answer.expect("a Redis that answers").reply;
-        assert!(matches!(verdict.decision, ClaimReply::Taken(_)), "{verdict:?}");
+        assert!(matches!(verdict.decision, ClaimDecision::Taken(_)), "{verdict:?}");
     }
 
     async fn bare_look(&self, task: usize) {

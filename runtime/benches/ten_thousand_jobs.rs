@@ -13,7 +13,7 @@ use jobs::schedule::{Missed, Overlap};
 use jobs::store::decide::{self, Decision};
 use jobs::store::memory::MemoryStore;
 use jobs::store::{
-    Claim, ClaimPurpose, ClaimReply, Ending, Lease, Look, REMEMBERED, Store, Swap, SwapReply, Swapped,
+    Claim, ClaimDecision, ClaimPurpose, Ending, Lease, Look, REMEMBERED, Store, Swap, SwapReply, Swapped,
     TickClaim,
 };
 use jobs::{Job, Timestamp};
@@ -186,7 +186,7 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
     };
     let look = store.look(key).await.expect("a look");
     let (verdict, swapped) = swap(store, key, &look, decide::claim(&look, &claim)).await;
-    let ClaimReply::Won(mut won) = verdict.decision else { panic!("not won") };
+    let ClaimDecision::Won(mut won) = verdict.decision else { panic!("not won") };
     won.lease.fence = swapped.fence;
     won.lease
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
 use jobs::store::file::FileStore;
-use jobs::store::{ClaimReply, Record, StoreError, StoreErrorKind};
+use jobs::store::{ClaimDecision, Record, StoreError, StoreErrorKind};
 use jobs::testing::store::Client;
 use support::child::{Child, role, tell, wait_for_parent};
 use support::folder::TempFolder;
@@ -71,15 +71,15 @@ async fn claim_each(client: &Client, ticks: &[Timestamp]) -> usize {
         let claim = claim_of(*tick, Duration::from_secs(1));
         loop {
             match client.claim(KEY, &claim).await.unwrap().reply.decision {
-                ClaimReply::Won(won) => {
+                ClaimDecision::Won(won) => {
                     wins += 1;
                     client.release(KEY, &won.lease, &SUCCEEDED).await.unwrap();
                 }
-                ClaimReply::Held(_) => {
+                ClaimDecision::Held(_) => {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     continue;
                 }
-                ClaimReply::Taken(_) | ClaimReply::Superseded(_) => {}
+                ClaimDecision::Taken(_) | ClaimDecision::Superseded(_) => {}
                 other => panic!("{other:?}"),
             }
             break;
@@ -120,7 +120,7 @@ async fn work_for_ever(client: &Client) {
 
 async fn work_once(client: &Client, tick: Timestamp) -> Result<(), StoreError> {
     let claim = claim_of(tick, Duration::from_millis(5));
-    if let ClaimReply::Won(won) = client.claim(KEY, &claim).await?.reply.decision {
+    if let ClaimDecision::Won(won) = client.claim(KEY, &claim).await?.reply.decision {
         tell(&format!("won {} {}", tick.as_micros(), won.lease.fence));
         let lease = won.lease;
         client.extend(KEY, &lease).await?;
@@ -226,7 +226,7 @@ async fn a_stopped_process_stalls_only_the_key_it_holds() {
                 client.extend("b", &lease_b).await.unwrap();
                 win_and_release(&client, "c").await.unwrap().expect("nobody else wants c");
                 let looked = client.claim("a", &claim_now()).await.unwrap().reply.decision;
-                assert!(matches!(looked, ClaimReply::Held(_)), "a look needs no lock: {looked:?}");
+                assert!(matches!(looked, ClaimDecision::Held(_)), "a look needs no lock: {looked:?}");
                 assert!(asked.elapsed() < timeout, "b and c took {:?}", asked.elapsed());
             }
         }

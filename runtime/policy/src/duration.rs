@@ -1,3 +1,5 @@
+//! Durations as text: `"60s"`, `"5m"`.
+
 use std::time::Duration;
 
 /// Parses a duration such as `"60s"`, `"5m"` or `"1h 30m"`.

@@ -1,3 +1,5 @@
+//! The fields of a cron pattern.
+
 use std::str::FromStr;
 
 use croner::parser::CronParser;

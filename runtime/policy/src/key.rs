@@ -1,3 +1,5 @@
+//! Keys and names: which characters and lengths are allowed.
+
 /// The longest key, in characters.
 pub const LONGEST: usize = 128;
 

@@ -4,7 +4,6 @@
 //! at run time with the same functions, so a rule and its message exist once. It is an implementation
 //! detail of the package `singleton-jobs`, which re-exports what users need.
 
-mod cron;
 mod duration;
 mod fields;
 mod key;
@@ -16,6 +15,7 @@ mod settings;
 mod template;
 mod timestamp;
 pub mod timing;
+mod zoned_cron;
 
 pub use duration::parse_duration;
 pub use key::{LONGEST as LONGEST_KEY, check_key, check_name};

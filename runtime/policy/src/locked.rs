@@ -1,3 +1,5 @@
+//! The arguments of `#[locked]`, and their limits.
+
 use std::time::Duration;
 
 use crate::duration::show;

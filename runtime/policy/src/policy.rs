@@ -1,3 +1,5 @@
+//! The policy of a job: checked values with defaults.
+
 use std::time::Duration;
 
 use crate::{Schedule, Timestamp};

@@ -1,3 +1,5 @@
+//! Rules about combinations of settings, and the message of each.
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
+//! Schedules: cron patterns, nicknames and intervals.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cron::Cron;
+use crate::zoned_cron::ZonedCron;
 use crate::{Timestamp, parse_duration};
 
 /// When a job is due: cron with 5 or 6 fields, a nickname such as `@hourly`, or an interval such as `10m`.
@@ -28,7 +30,7 @@ pub struct Schedule {
 #[derive(Clone)]
 enum Kind {
     Interval(Duration),
-    Cron(Box<Cron>),
+    Cron(Box<ZonedCron>),
 }
 
 /// A text that is not a schedule.
@@ -76,7 +78,7 @@ impl Schedule {
     /// Parses a schedule. Cron is in UTC unless an IANA time zone is given.
     pub fn parse(text: &str, tz: Option<&str>) -> Result<Self, ScheduleError> {
         let kind = if is_cron(text) {
-            Kind::Cron(Box::new(Cron::parse(text, tz.unwrap_or("UTC"))?))
+            Kind::Cron(Box::new(ZonedCron::parse(text, tz.unwrap_or("UTC"))?))
         } else {
             Kind::Interval(parse_interval(text, tz)?)
         };

@@ -1,3 +1,5 @@
+//! The settings of a job as its author wrote them.
+
 use crate::policy::{Missed, OnCrash, OnLost, Overlap};
 use crate::rules::Problem;
 use crate::{Policy, Schedule, check_key, parse_duration};

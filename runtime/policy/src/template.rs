@@ -1,3 +1,5 @@
+//! Keys with places for values: `"payment:{order_id}"`.
+
 use crate::key::{LONGEST, check_fixed};
 
 /// The key of a locked function: fixed text, and placeholders for values of its parameters.

@@ -1,3 +1,5 @@
+//! Instants in UTC, in microseconds.
+
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::str::FromStr;

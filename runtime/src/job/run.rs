@@ -51,7 +51,7 @@ impl RunContext {
             key: key.into(),
             server: server.id.clone(),
             weak_server: WeakServer::of(server),
-            stopping: server.stop.clone(),
+            stopping: server.shutting_down.clone(),
         })
     }
 

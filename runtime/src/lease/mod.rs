@@ -196,7 +196,7 @@ impl HeldLease {
     }
 
     /// Releases a lease under which nothing was started, in a task of its own.
-    pub(crate) fn give_up(self, server: &Arc<Server>) {
+    pub(crate) fn release_unused(self, server: &Arc<Server>) {
         let server = server.clone();
         server.clone().spawn(async move {
             let _fail_on_panic = FailOnPanic(server.clone());
@@ -207,7 +207,7 @@ impl HeldLease {
     /// Releases the lease and records its run. Only for a run whose future is gone.
     pub(crate) async fn release(mut self, server: &Server, run: Option<&Run>, ending: &Ending) {
         self.lease.progress = run.and_then(Run::progress);
-        let reply = self.end(server, ending, RELEASE_FOR).await;
+        let reply = self.send_release(server, ending, RELEASE_FOR).await;
         let key = &*self.key;
         match reply {
             Ok(ReleaseReply::NotHeld) => {
@@ -226,25 +226,25 @@ impl HeldLease {
 
     /// Releases a manual lock, which has no record: it is retried for a ttl, after which nothing is left to
     /// release. Returns `false` if the lease had ended before.
-    pub(crate) async fn let_go(
+    pub(crate) async fn release_lock(
         mut self,
         server: &Server,
         run: Option<&Run>,
         ending: &Ending,
     ) -> Result<bool, StoreError> {
         self.lease.progress = run.and_then(Run::progress);
-        let reply = self.end(server, ending, self.lease.ttl).await?;
+        let reply = self.send_release(server, ending, self.lease.ttl).await?;
         Ok(reply != ReleaseReply::NotHeld)
     }
 
-    /// Sends a release until the store has answered, for at most `patience`.
-    async fn end(
+    /// Sends a release until the store has answered, for at most `retry_for`.
+    async fn send_release(
         &mut self,
         server: &Server,
         ending: &Ending,
-        patience: Duration,
+        retry_for: Duration,
     ) -> Result<ReleaseReply, StoreError> {
-        let give_up = Instant::now() + patience;
+        let retry_until = Instant::now() + retry_for;
         let mut backoff = Backoff::new();
         let requests = server.requests(request_timeout(self.lease.ttl));
         loop {
@@ -255,7 +255,7 @@ impl HeldLease {
                     return Ok(ReleaseReply::Released);
                 }
                 Ok(answer) => return Ok(answer.reply),
-                Err(error) if Instant::now() >= give_up => return Err(error),
+                Err(error) if Instant::now() >= retry_until => return Err(error),
                 Err(_) => tokio::time::sleep(backoff.next()).await,
             }
         }

@@ -9,7 +9,7 @@ use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::server::{FailOnPanic, Server};
 use crate::store::{
-    Claim, ClaimAnswer, ClaimReply, Ending, Lease, RegisteredSchedule, StoreError, TimedReply,
+    Claim, ClaimDecision, ClaimReply, Ending, Lease, RegisteredSchedule, StoreError, TimedReply,
     UnansweredSwaps,
 };
 
@@ -34,7 +34,7 @@ pub(crate) enum ClaimResult {
     /// The key was won, but the answer came too late to rely on it: the lease must be released.
     TooLate(HeldLease),
     /// The key was not won, at this instant of the store's clock.
-    Refused(ClaimAnswer, Timestamp),
+    Refused(ClaimReply, Timestamp),
 }
 
 impl PendingClaim {
@@ -65,7 +65,7 @@ impl PendingClaim {
         let requests = self.server.requests(request_timeout(self.claim.ttl));
         let mut answer = requests.claim(&self.key, &self.claim, is_new, &mut self.outstanding).await?;
         self.other_schedule = answer.reply.other_schedule.take();
-        let TimedReply { reply: ClaimAnswer { decision: ClaimReply::Won(won), .. }, now, sent, written } =
+        let TimedReply { reply: ClaimReply { decision: ClaimDecision::Won(won), .. }, now, sent, written } =
             answer
         else {
             return Ok(ClaimResult::Refused(answer.reply, answer.now));
@@ -90,31 +90,31 @@ impl Drop for PendingClaim {
         let lease = Lease::claimed(&self.claim, unknown, unknown);
         server.clone().spawn(async move {
             let _fail_on_panic = FailOnPanic(server.clone());
-            give_back(&server, &key, lease, outstanding).await;
+            release_unanswered(&server, &key, lease, outstanding).await;
         });
     }
 }
 
 /// Asks until nothing can be held any more. Every lease has expired after two ttls.
-async fn give_back(server: &Server, key: &str, lease: Lease, mut outstanding: UnansweredSwaps) {
-    let give_up = tokio::time::Instant::now() + 2 * lease.ttl;
+async fn release_unanswered(server: &Server, key: &str, lease: Lease, mut outstanding: UnansweredSwaps) {
+    let retry_until = tokio::time::Instant::now() + 2 * lease.ttl;
     let ending = Ending::of(RunOutcome::NotStarted, server.history_limit);
     let requests = server.requests(request_timeout(lease.ttl));
     let mut backoff = crate::util::backoff::Backoff::new();
-    while tokio::time::Instant::now() < give_up {
-        let pause = match requests.give_back(key, &lease, &ending, &mut outstanding).await {
+    while tokio::time::Instant::now() < retry_until {
+        let pause = match requests.release_unanswered(key, &lease, &ending, &mut outstanding).await {
             Ok(None) => return,
             Ok(Some(pause)) => pause,
-            Err(_) if server.stop.is_raised() => return,
+            Err(_) if server.shutting_down.is_raised() => return,
             Err(_) => backoff.next(),
         };
-        let left = give_up.saturating_duration_since(tokio::time::Instant::now());
+        let left = retry_until.saturating_duration_since(tokio::time::Instant::now());
         tokio::select! {
             () = tokio::time::sleep(pause.min(left)) => {}
             // The server is about to end: a request that is applied later holds the key for a ttl and starts
             // nothing.
             () = server.cancel_runs.raised() => {
-                drop(requests.give_back(key, &lease, &ending, &mut outstanding).await);
+                drop(requests.release_unanswered(key, &lease, &ending, &mut outstanding).await);
                 return;
             }
         }

@@ -1,6 +1,6 @@
 //! The store's clock, as this server estimates it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::Timestamp;
 use crate::util::clock::Clock;
+use crate::util::lock;
 
 /// An estimate of the store's time: the time of one reply, plus the time since then by this server's steady
 /// clock. It does not depend on a wall clock that is wrong or is set while the server runs.
@@ -42,7 +43,7 @@ impl ForwardJumps {
     }
 
     fn last(&self) -> std::sync::MutexGuard<'_, Option<ForwardJump>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -111,7 +112,7 @@ impl StoreClock {
         let received = Instant::now();
         let error = received.duration_since(sent);
         let fresh = Anchor { instant: received, time, error };
-        let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut anchor = lock(&self.anchor);
         // A slow reply may be older than the one that is known.
         let age = fresh.instant.duration_since(anchor.instant);
         let known = anchor.time + age - anchor.instant.duration_since(fresh.instant);
@@ -156,6 +157,6 @@ impl StoreClock {
     }
 
     fn anchor(&self) -> Anchor {
-        *self.anchor.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.anchor)
     }
 }

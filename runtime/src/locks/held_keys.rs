@@ -1,8 +1,9 @@
 //! The keys of the manual locks that this server holds.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::server::Server;
+use crate::util::lock;
 
 /// A list with one entry for each lock.
 #[derive(Default)]
@@ -14,7 +15,7 @@ impl HeldKeys {
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

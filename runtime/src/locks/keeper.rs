@@ -77,7 +77,7 @@ impl LockKeeper {
             released_by: *released_by,
         };
         let keeper = Self {
-            shutdown_hold: Some((HeldKey::add(server, key), server.ticks.token())),
+            shutdown_hold: Some((HeldKey::add(server, key), server.tracked.token())),
             _lose_on_drop: LoseOnDrop { validity: lease.validity().clone(), run: run.clone() },
             server: server.clone(),
             key: key.clone(),
@@ -136,7 +136,7 @@ impl LockKeeper {
         // Every user of the lock sees that it is lost before the store grants it to another server.
         self.lease.validity().lose();
         self.run.cancel();
-        let released = self.lease.let_go(&self.server, Some(&self.run), ending).await;
+        let released = self.lease.release_lock(&self.server, Some(&self.run), ending).await;
         self.server.wait_queues.wake(&self.key, self.kind);
         let key = self.key;
         let result = match released {
@@ -195,7 +195,7 @@ impl LockKeeper {
         self.shutdown_hold = None;
         self.lease.validity().lose();
         self.run.cancel();
-        self.server.tell_of(&self.key, EventKind::LockLost { fence: self.run.fence() });
+        self.server.emit_for_key(&self.key, EventKind::LockLost { fence: self.run.fence() });
     }
 }
 

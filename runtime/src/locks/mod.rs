@@ -100,7 +100,7 @@ impl Jobs {
         let held = held.await?;
         let server = self.server();
         if !held.is_empty() {
-            server.tell_of(key, EventKind::LockBroken { held: held.clone() });
+            server.emit_for_key(key, EventKind::LockBroken { held: held.clone() });
         }
         server.wait_queues.wake_all(key);
         Ok(held)

@@ -35,7 +35,7 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, StoreError>
         Err(_) => vec![not_checked(&format!("no answer within {TIME_LIMIT:?}"))],
     };
     findings.extend(about_ttls(server, round_trip));
-    findings.extend(about_long_ttls(server));
+    findings.extend(about_long_ttls(server).await);
     findings.extend(about_clocks(server));
     findings.sort_by_key(|finding| Reverse(finding.severity));
     Ok(findings)
@@ -120,7 +120,7 @@ fn about_ttls(server: &Server, round_trip: Duration) -> Option<Finding> {
 }
 
 /// After a crash no server runs the job before its ttl is over.
-fn about_long_ttls(server: &Server) -> Option<Finding> {
+async fn about_long_ttls(server: &Server) -> Option<Finding> {
     let now = server.time.now();
     let is_long = |policy: &Policy| {
         let Some(schedule) = policy.schedule.as_ref().filter(|_| policy.keep_alive) else { return false };
@@ -128,8 +128,16 @@ fn about_long_ttls(server: &Server) -> Option<Finding> {
         let gap = next.and_then(|next| Some(schedule.next_after(next)?.since(next)));
         gap.is_some_and(|gap| policy.ttl > gap.saturating_mul(TICKS_PER_TTL))
     };
-    let jobs = server.jobs.iter().filter(|(_, job)| is_long(&job.policy));
-    let keys: Vec<_> = jobs.map(|(key, _)| key.clone()).collect();
+    let mut keys = Vec::new();
+    for (number, (key, job)) in server.jobs.iter().enumerate() {
+        if number % 100 == 99 {
+            // Leases are extended on this thread, and schedules take a while to evaluate.
+            tokio::task::yield_now().await;
+        }
+        if is_long(&job.policy) {
+            keys.push(key.clone());
+        }
+    }
     (!keys.is_empty()).then(|| {
         Finding::warning(
             FindingKind::LongTtl,

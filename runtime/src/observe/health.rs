@@ -1,11 +1,12 @@
 //! The health of a scheduler.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{StoreError, StoreErrorKind, step};
+use crate::util::lock;
 
 /// The state of a scheduler, as [`Jobs::health`](crate::Jobs::health) returns it.
 ///
@@ -100,7 +101,7 @@ impl HealthCell {
     /// shows that jobs can start again.
     pub(crate) fn store_answered(&self, step: &'static str) -> bool {
         let over = |failure: &mut StoreFailure| {
-            failure.refused.is_none_or(|refused| refused == step || step == "claim")
+            failure.refused.is_none_or(|refused| refused == step || step == step::CLAIM)
         };
         self.failure().take_if(over).is_some()
     }
@@ -147,11 +148,11 @@ impl HealthCell {
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<StoreFailure>> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.store)
     }
 
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, StoreFailure>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.jobs)
     }
 }
 

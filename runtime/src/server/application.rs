@@ -1,12 +1,13 @@
 //! The application's runtime, on which jobs run, and whether it polls its tasks.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Server;
 use crate::observe::event::EventKind;
+use crate::util::lock;
 use crate::util::spawner::Spawner;
 use crate::util::watched::{Flag, WatchedNumber};
 
@@ -82,7 +83,7 @@ impl Application {
     }
 
     fn probe(&self) -> std::sync::MutexGuard<'_, Probe> {
-        self.probe.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.probe)
     }
 }
 
@@ -110,13 +111,13 @@ impl Server {
             () = tokio::time::sleep(BLOCKED_AFTER) => {
                 let is_news = !std::mem::replace(&mut self.app.probe().is_reported, true);
                 if is_news {
-                    self.tell(None, EventKind::ApplicationBlocked);
+                    self.emit(None, EventKind::ApplicationBlocked);
                 }
                 answered.await;
             }
         }
         if std::mem::take(&mut self.app.probe().is_reported) {
-            self.tell(None, EventKind::ApplicationBack);
+            self.emit(None, EventKind::ApplicationBack);
         }
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use singleton_jobs_policy::check_name;
 use tokio_util::sync::CancellationToken;
 
+use super::checked_jobs::{JobSelection, SelectedJobs, Variables};
 use super::error::StartError;
 use super::handle::{Closed, Jobs};
-use super::job_selection::{JobSelection, SelectedJobs, Variables};
 use super::store_choice::StoreChoice;
 use super::thread::{self, SchedulerRuntime, Startup};
 use super::{ServerConfig, server_id};

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::job_selection::known_keys;
+use super::checked_jobs::known_keys;
 use crate::diagnosis::Finding;
 use crate::store::StoreError;
 

@@ -72,7 +72,8 @@ impl Jobs {
 
     /// The scheduler's state. See [`Health`] for what a readiness probe and a liveness probe use.
     pub fn health(&self) -> Health {
-        if self.0.closed.borrow().is_some() {
+        // The sender is dropped without a value when the scheduler's thread has panicked.
+        if self.0.closed.borrow().is_some() || self.0.closed.has_changed().is_err() {
             return Health::Stopped;
         }
         if self.server().no_new_runs.is_raised() {
@@ -138,7 +139,7 @@ impl Jobs {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.server.stop.is_raised() || self.closed.borrow().is_some() {
+        if self.server.shutting_down.is_raised() || self.closed.borrow().is_some() {
             return;
         }
         if self.server.jobs.is_empty() && self.server.held.keys().is_empty() {
@@ -149,6 +150,8 @@ impl Drop for Handle {
             "the handle to the jobs was dropped without `shutdown`: no further tick is claimed, runs are cancelled, and \
              locks are lost"
         );
+        // In this order: a run that has not begun is not even started.
+        self.server.no_new_runs.raise();
         self.server.cancel_runs.raise();
         self.server.shut_down();
     }

@@ -79,7 +79,7 @@ pub(crate) fn clock_differs(server: &Server) -> Option<i64> {
 fn report_clock(server: &Server, differs: &mut bool) {
     let ahead = clock_differs(server);
     if let (Some(ahead_micros), false) = (ahead, *differs) {
-        server.tell(None, EventKind::ClockDiffers { ahead_micros });
+        server.emit(None, EventKind::ClockDiffers { ahead_micros });
     }
     *differs = ahead.is_some();
 }

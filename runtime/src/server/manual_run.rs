@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::lease::{ClaimResult, PendingClaim};
 use crate::observe::event::SkipReason;
 use crate::store::{
-    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind,
+    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind,
 };
 use crate::tick::{TickOutcome, run_under_lease};
 use crate::util::backoff::Backoff;
@@ -35,7 +35,7 @@ pub enum RunNow {
     NoServer,
 }
 
-/// How long a free slot, and then the store, is tried.
+/// How long a free permit, and then the store, is tried.
 const TRY_FOR: Duration = Duration::from_secs(10);
 
 /// How long a request stays on the store: servers read requests when they announce themselves.
@@ -69,11 +69,11 @@ async fn claim_and_run(
     job: &Arc<Job>,
     what: ClaimPurpose,
 ) -> Result<Option<RunNow>, OperateError> {
-    let slot = tokio::select! {
-        slot = server.slot(Some(server.time.now().plus(TRY_FOR))) => slot,
+    let permit = tokio::select! {
+        permit = server.permit(Some(server.time.now().plus(TRY_FOR))) => permit,
         () = server.no_new_runs.raised() => return Err(OperateError::ShuttingDown),
     };
-    let Some(slot) = slot else { return Ok(Some(RunNow::Busy)) };
+    let Some(permit) = permit else { return Ok(Some(RunNow::Busy)) };
     tokio::select! {
         () = server.application_answers() => {}
         () = server.no_new_runs.raised() => return Err(OperateError::ShuttingDown),
@@ -101,7 +101,7 @@ async fn claim_and_run(
                 return Ok(Some(held_here(server)));
             }
             Ok(ClaimResult::Won(lease)) if !server.no_new_runs.is_raised() => {
-                return match run_under_lease(server, job, lease, slot).await {
+                return match run_under_lease(server, job, lease, permit).await {
                     TickOutcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
                     TickOutcome::Skipped(SkipReason::Stopping) => Err(OperateError::ShuttingDown),
                     TickOutcome::Skipped(_) | TickOutcome::NotDue => Err(NOT_POLLED),
@@ -109,10 +109,10 @@ async fn claim_and_run(
             }
             Ok(ClaimResult::Won(lease)) => (lease, false),
             Ok(ClaimResult::TooLate(lease)) => (lease, true),
-            Ok(ClaimResult::Refused(ClaimAnswer { decision, .. }, _)) => {
+            Ok(ClaimResult::Refused(ClaimReply { decision, .. }, _)) => {
                 return match decision {
-                    ClaimReply::Held(holder) => Ok(Some(RunNow::Held(holder))),
-                    ClaimReply::NotRequested => Ok(None),
+                    ClaimDecision::Held(holder) => Ok(Some(RunNow::Held(holder))),
+                    ClaimDecision::NotRequested => Ok(None),
                     // An earlier request had won, and its lease was over before its answer came or could be used.
                     _ => Err(unused.map_or(TOO_LATE, OperateError::Store)),
                 };
@@ -146,7 +146,7 @@ pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<Run
         tokio::select! {
             () = sleep(LOOK) => {}
             // The run is on another server, and may take hours.
-            () = server.stop.raised() => return Err(OperateError::ShuttingDown),
+            () = server.shutting_down.raised() => return Err(OperateError::ShuttingDown),
         }
         let (history, now) = match requests.history(key).await {
             Ok(seen) => seen,

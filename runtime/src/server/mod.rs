@@ -26,18 +26,18 @@ use running::RunsInProgress;
 
 pub(crate) mod application;
 pub(crate) mod builder;
+pub(crate) mod checked_jobs;
 pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod heartbeat;
-pub(crate) mod job_selection;
 pub(crate) mod manual_run;
 mod operate;
 pub(crate) mod running;
 pub(crate) mod store_choice;
 pub(crate) mod thread;
 
-/// A slot for one run, as `max_concurrent` limits them; `None` without a limit.
-pub(crate) type Slot = Option<OwnedSemaphorePermit>;
+/// Permission for one run, as `max_concurrent` limits them; `None` without a limit.
+pub(crate) type RunPermit = Option<OwnedSemaphorePermit>;
 
 /// One running scheduler: its configuration, its connections to the store and the application, and its state.
 pub(crate) struct Server {
@@ -51,11 +51,11 @@ pub(crate) struct Server {
     pub(crate) host: Spawner,
     /// The application's runtime, on which jobs run.
     pub(crate) app: Application,
-    pub(crate) slots: Option<Arc<Semaphore>>,
+    pub(crate) permits: Option<Arc<Semaphore>>,
     pub(crate) health: HealthCell,
     pub(crate) running: RunsInProgress,
-    /// Queues of this server's requests, one per semaphore.
-    pub(crate) turns: KeyMutexes,
+    /// One request of this server at a time for each semaphore.
+    pub(crate) semaphore_mutexes: KeyMutexes,
     /// The callers on this server that wait for locks.
     pub(crate) wait_queues: WaitQueues,
     /// The manual locks that this server holds.
@@ -68,13 +68,13 @@ pub(crate) struct Server {
     /// No further run of any kind is started.
     pub(crate) no_new_runs: Arc<Flag>,
     /// The server shuts down. Runs can see it.
-    pub(crate) stop: Arc<Flag>,
+    pub(crate) shutting_down: Arc<Flag>,
     /// Runs in progress are cancelled.
     pub(crate) cancel_runs: Flag,
     /// The scheduler itself has failed.
     pub(crate) failed: Flag,
-    /// The tasks that a shutdown waits for: every tick from its claim to its release.
-    pub(crate) ticks: TaskTracker,
+    /// The tasks that a shutdown waits for: ticks from claim to release, lock requests, held locks, unanswered claims.
+    pub(crate) tracked: TaskTracker,
 }
 
 /// The checked configuration of a server.
@@ -106,72 +106,78 @@ impl Server {
             states: Arc::new(config.states),
             host: config.host,
             app: Application::new(config.app),
-            slots: config.max_concurrent.map(Semaphore::new).map(Arc::new),
+            permits: config.max_concurrent.map(Semaphore::new).map(Arc::new),
             running: RunsInProgress::default(),
-            turns: KeyMutexes::default(),
+            semaphore_mutexes: KeyMutexes::default(),
             wait_queues: WaitQueues::default(),
             held: HeldKeys::default(),
             events: EventSender::new(),
             history_limit: config.history_limit,
             shutdown_grace: config.shutdown_grace,
             no_new_runs: Arc::default(),
-            stop: Arc::default(),
+            shutting_down: Arc::default(),
             cancel_runs: Flag::default(),
             failed: Flag::default(),
-            ticks: TaskTracker::new(),
+            tracked: TaskTracker::new(),
         }
     }
 
     /// Spawns a task that a shutdown waits for.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        drop(self.host.spawn(self.ticks.track_future(future)));
+        drop(self.host.spawn(self.tracked.track_future(future)));
     }
 
     /// Logs an event and sends it to the subscribers.
-    pub(crate) fn tell(&self, job: Option<&Job>, kind: EventKind) {
-        self.tell_of(job.map(|job| job.policy.key.as_str()).unwrap_or_default(), kind);
+    pub(crate) fn emit(&self, job: Option<&Job>, kind: EventKind) {
+        self.emit_for_key(job.map(|job| job.policy.key.as_str()).unwrap_or_default(), kind);
     }
 
     /// The same, for a key that need not be a job's.
-    pub(crate) fn tell_of(&self, key: &str, kind: EventKind) {
+    pub(crate) fn emit_for_key(&self, key: &str, kind: EventKind) {
         log::event(self, key, &kind);
         self.events.send(|| Event { at: self.time.now(), key: key.to_owned(), kind });
     }
 
     /// Requests to the store, each with this time limit.
     pub(crate) fn requests(&self, within: Duration) -> StoreClient<'_> {
-        StoreClient { store: &*self.store, time: &self.time, turns: &self.turns, observer: self, within }
+        StoreClient {
+            store: &*self.store,
+            time: &self.time,
+            semaphore_mutexes: &self.semaphore_mutexes,
+            observer: self,
+            within,
+        }
     }
 
     /// Begins the shutdown: no further run is started, and the runs in progress have the grace to finish.
     pub(crate) fn shut_down(&self) {
         self.no_new_runs.raise();
-        self.stop.raise();
+        self.shutting_down.raise();
     }
 
     /// Ends this server because of an error, and logs it.
     pub(crate) fn fail(&self, why: &str) {
-        if !self.stop.is_raised() && !self.failed.is_raised() {
+        if !self.shutting_down.is_raised() && !self.failed.is_raised() {
             tracing::error!(target: "jobs", server = &*self.id, "the scheduler has failed and stops: {why}");
             self.failed.raise();
         }
     }
 
-    /// A slot for a run, if one is free.
-    pub(crate) fn free_slot(&self) -> Option<Slot> {
-        match &self.slots {
+    /// A permit for a run, if one is free.
+    pub(crate) fn free_permit(&self) -> Option<RunPermit> {
+        match &self.permits {
             None => Some(None),
-            Some(slots) => slots.clone().try_acquire_owned().ok().map(Some),
+            Some(permits) => permits.clone().try_acquire_owned().ok().map(Some),
         }
     }
 
-    /// A slot for a run, if one is free before this instant.
-    pub(crate) async fn slot(&self, until: Option<Timestamp>) -> Option<Slot> {
-        let Some(slots) = self.slots.clone() else { return Some(None) };
+    /// A permit for a run, if one is free before this instant.
+    pub(crate) async fn permit(&self, until: Option<Timestamp>) -> Option<RunPermit> {
+        let Some(permits) = self.permits.clone() else { return Some(None) };
         let permit = match until {
-            None => slots.acquire_owned().await,
+            None => permits.acquire_owned().await,
             Some(until) => {
-                tokio::time::timeout_at(self.time.instant_of(until), slots.acquire_owned()).await.ok()?
+                tokio::time::timeout_at(self.time.instant_of(until), permits.acquire_owned()).await.ok()?
             }
         };
         permit.ok().map(Some)
@@ -182,14 +188,14 @@ impl Server {
 impl RequestObserver for Server {
     fn answered(&self, step: &'static str) {
         if self.health.store_answered(step) {
-            self.tell(None, EventKind::StoreBack);
+            self.emit(None, EventKind::StoreBack);
         }
     }
 
     fn failed(&self, step: &'static str, error: &StoreError) {
         // One unreadable key is no failure of the store; its ticks report it.
         if error.kind() != StoreErrorKind::Unreadable && self.health.store_failed(step, error) {
-            self.tell(None, EventKind::StoreUnavailable { error: error.to_string() });
+            self.emit(None, EventKind::StoreUnavailable { error: error.to_string() });
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The runs in progress on this server.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::fleet::RunningInfo;
 use crate::job::Job;
+use crate::util::lock;
 
 /// The runs in progress, by number.
 #[derive(Default)]
@@ -38,7 +39,7 @@ impl RunsInProgress {
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

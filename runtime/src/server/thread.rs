@@ -81,23 +81,18 @@ pub(crate) async fn start(runtime: SchedulerRuntime, startup: Startup) -> Result
     let (closing, closed) = watch::channel(None);
     let handle = runtime.handle.clone();
     let thread = std::thread::Builder::new().name("jobs".to_owned()).spawn(move || {
-        let reason = runtime.run(host(startup, ready));
+        let jobs = |server| Jobs::new(server, handle, closed);
+        let reason = runtime.run(host(startup, ready, jobs));
         closing.send_replace(Some(reason));
     });
     thread.map_err(StartError::Thread)?;
-    match started.await {
-        Ok(Ok(server)) => {
-            locks::add_started(&server);
-            Ok(Jobs::new(server, handle, closed))
-        }
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(StartError::Thread(std::io::Error::other("it ended before it had started"))),
-    }
+    let ended = |_| Err(StartError::Thread(std::io::Error::other("it ended before it had started")));
+    started.await.unwrap_or_else(ended)
 }
 
-type Ready = oneshot::Sender<Result<Arc<Server>, StartError>>;
+type Ready = oneshot::Sender<Result<Jobs, StartError>>;
 
-async fn host(startup: Startup, ready: Ready) -> Closed {
+async fn host(startup: Startup, ready: Ready, jobs: impl FnOnce(Arc<Server>) -> Jobs) -> Closed {
     let Startup { config, store_source, disabled, allow_degraded, hooks, stop_token } = startup;
     let server = Arc::new(Server::new(config));
     for hook in hooks {
@@ -115,9 +110,9 @@ async fn host(startup: Startup, ready: Ready) -> Closed {
         start_degraded(&server, &error);
     }
     log_start(&server, &store_source, &disabled);
-    if ready.send(Ok(server.clone())).is_err() {
-        server.shut_down(); // the future of `start_all` was dropped
-    }
+    locks::add_started(&server);
+    // If the future of `start_all` was dropped, the handle is dropped here or with the channel, which stops the server.
+    drop(ready.send(Ok(jobs(server.clone()))));
     if let Some(token) = stop_token {
         let server = server.clone();
         drop(server.host.clone().spawn(async move {
@@ -162,7 +157,7 @@ pub(crate) async fn serve(server: &Arc<Server>) -> Closed {
     }
     scheduling.abort();
     tokio::select! {
-        () = server.stop.raised() => {}
+        () = server.shutting_down.raised() => {}
         () = server.failed.raised() => server.shut_down(),
     }
     watching.abort();
@@ -188,7 +183,7 @@ async fn reach_store(server: &Server) -> Result<(), crate::store::StoreError> {
 /// Lets runs finish within the grace, cancels the rest, and waits until all of them have ended: a run that blocks keeps its
 /// lease until then.
 pub(crate) async fn finish(server: &Server, grace: Duration) {
-    server.ticks.close();
+    server.tracked.close();
     let keys = in_progress(server);
     if !keys.is_empty() && !server.cancel_runs.is_raised() {
         tracing::info!(target: "jobs", keys, ?grace, "shutting down; waiting up to {grace:?} for {keys}");
@@ -227,8 +222,8 @@ fn in_progress(server: &Server) -> String {
 /// Waits until no task is left. There may be none for a moment, between a claim that was won and its run.
 async fn all_ended(server: &Server) {
     loop {
-        server.ticks.wait().await;
-        if server.ticks.is_empty() {
+        server.tracked.wait().await;
+        if server.tracked.is_empty() {
             return;
         }
     }

@@ -3,7 +3,7 @@ use std::fmt;
 
 /// A request to the store whose result is unknown: it may or may not have been applied.
 ///
-/// Losing a race is never an error; see [`ClaimReply`](super::ClaimReply).
+/// Losing a race is never an error; see [`ClaimDecision`](super::ClaimDecision).
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,

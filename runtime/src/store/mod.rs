@@ -21,10 +21,10 @@ pub mod redis;
 pub(crate) use crate::observe::finding::Finding;
 pub(crate) use crate::observe::finding::names;
 pub(crate) use client::{
-    CachedRecord, KeyMutexes, RequestObserver, StoreClient, TimedReply, UnansweredSwaps, record_key,
+    CachedRecord, KeyMutexes, RequestObserver, StoreClient, TimedReply, UnansweredSwaps, record_key, step,
 };
 pub use decide::messages::{
-    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, ExtendReply, Gap, Lease, REMEMBERED,
+    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, ExtendReply, Gap, Lease, REMEMBERED,
     RegisteredSchedule, ReleaseReply, RequestAnswer, RunRequest, TickClaim, UnfinishedTick, WonClaim,
 };
 pub(crate) use decide::messages::{

@@ -79,7 +79,7 @@ async fn claim_that_is_committed_just_after_its_last_instant_is_released() {
         commits(&link, &swaps[0]).await;
         tokio::time::sleep(TIMEOUT).await;
         assert!(!is_held(&link).await, "a request timeout after its last instant it is released");
-        assert!(server.ticks.is_empty(), "and not waited for any longer");
+        assert!(server.tracked.is_empty(), "and not waited for any longer");
     }
 }
 
@@ -104,7 +104,7 @@ async fn second_swap_of_a_lock_that_wins_after_the_first_was_released_is_release
     commits(&link, &swaps[1]).await;
     tokio::time::sleep(2 * TIMEOUT + Duration::from_millis(10)).await;
     assert!(!is_held(&link).await);
-    assert!(server.ticks.is_empty());
+    assert!(server.tracked.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,7 +113,7 @@ async fn dropped_claim_does_not_wait_after_its_only_swap_was_released() {
     let swaps = late.delayed.0.lock().unwrap().clone();
     commits(&late.link, &swaps[0]).await;
     let (link, _, server) = late.give_up_for(Duration::from_millis(10)).await;
-    assert!(!is_held(&link).await && server.ticks.is_empty());
+    assert!(!is_held(&link).await && server.tracked.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +126,7 @@ async fn dropped_claim_does_not_wait_once_another_claim_has_replaced_the_record(
     assert_eq!(delayed.0.lock().unwrap().len(), 2);
     drop(pending);
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert!(server.ticks.is_empty(), "the version that they expect is gone");
+    assert!(server.tracked.is_empty(), "the version that they expect is gone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,8 +135,8 @@ async fn ending_server_sends_one_last_release_and_does_not_wait_for_late_claims(
     let swaps = late.delayed.0.lock().unwrap().clone();
     let (link, _, server) = late.give_up_for(Duration::from_millis(10)).await;
     commits(&link, &swaps[0]).await;
-    assert!(!server.ticks.is_empty(), "it waits for the last instant");
+    assert!(!server.tracked.is_empty(), "it waits for the last instant");
     server.cancel_runs.raise();
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert!(!is_held(&link).await && server.ticks.is_empty());
+    assert!(!is_held(&link).await && server.tracked.is_empty());
 }

@@ -147,10 +147,10 @@ async fn claims_do_not_accumulate_while_the_store_is_unreachable() {
     seconds(10).await;
     let asking = link.claim_requests() - asking;
     assert!(asking <= 100, "{asking} claims in ten seconds of one job");
-    assert!(server.ticks.len() <= 40, "{} tasks of one job", server.ticks.len());
+    assert!(server.tracked.len() <= 40, "{} tasks of one job", server.tracked.len());
     link.cut.store(false, Ordering::SeqCst);
     seconds(10).await;
-    assert!(runs.ticks().len() >= 9 && server.ticks.len() <= 2, "{} still at it", server.ticks.len());
+    assert!(runs.ticks().len() >= 9 && server.tracked.len() <= 2, "{} still at it", server.tracked.len());
 }
 
 #[tokio::test(start_paused = true)]

@@ -86,7 +86,7 @@ async fn many_jobs_due_together_respect_max_concurrent() {
     let (noted, seen, places) = (starts.clone(), most.clone(), server.clone());
     let jobs = jobs(move |_| {
         noted.fetch_add(1, Ordering::SeqCst);
-        let free = places.slots.as_ref().unwrap().available_permits();
+        let free = places.permits.as_ref().unwrap().available_permits();
         seen.fetch_max(7 - free, Ordering::SeqCst);
     });
     schedule_all(&server, jobs);
@@ -156,7 +156,7 @@ async fn many_ticks_that_other_servers_won_are_decided_while_the_application_is_
     schedule_all(&blocked, starts.jobs());
     seconds(3700).await;
     assert_eq!(starts.seen(), (JOBS, 1), "the first has won them all");
-    assert!(blocked.ticks.is_empty(), "{} ticks wait", blocked.ticks.len());
+    assert!(blocked.tracked.is_empty(), "{} ticks wait", blocked.tracked.len());
 }
 
 #[tokio::test(start_paused = true)]

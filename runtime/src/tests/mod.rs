@@ -244,7 +244,7 @@ fn schedule(server: &Arc<Server>, job: Job) {
 
 fn schedule_all(server: &Arc<Server>, jobs: Vec<Job>) {
     let jobs = jobs.into_iter().map(Arc::new).collect();
-    let (server, stop) = (server.clone(), server.stop.clone());
+    let (server, stop) = (server.clone(), server.shutting_down.clone());
     tokio::spawn(async move {
         tokio::select! {
             biased;

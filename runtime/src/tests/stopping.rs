@@ -80,7 +80,7 @@ async fn shutdown_does_not_wait_for_a_queued_tick_that_waits_for_the_application
     seconds(3600).await;
     process.stop();
     seconds(60).await;
-    assert!(!waiting.ticks.is_empty(), "its tick is queued");
+    assert!(!waiting.tracked.is_empty(), "its tick is queued");
     waiting.shut_down();
     let finished = thread::finish(&waiting, Duration::from_secs(25));
     tokio::time::timeout(Duration::from_secs(1), finished).await.expect("it ends without the application");

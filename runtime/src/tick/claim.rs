@@ -13,15 +13,15 @@ use crate::job::Job;
 use crate::lease::{ClaimResult, HeldLease, PendingClaim};
 use crate::observe::event::SkipReason;
 use crate::observe::log;
-use crate::server::{Server, Slot};
+use crate::server::{RunPermit, Server};
 use crate::store::{
-    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, StoreError, StoreErrorKind, TickClaim, UnfinishedTick,
+    Claim, ClaimDecision, ClaimPurpose, ClaimReply, StoreError, StoreErrorKind, TickClaim, UnfinishedTick,
 };
 use crate::util::token::token;
 
 pub(crate) enum ClaimOutcome {
     /// This server runs the tick.
-    Won(HeldLease, Slot),
+    Won(HeldLease, RunPermit),
     NotWon(TickReport),
 }
 
@@ -40,37 +40,36 @@ impl ClaimOutcome {
 const LONGEST_EARLY_WAIT: Duration = Duration::from_secs(1);
 
 /// Claims a tick for as long as it may still start.
-pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick: TickClaim) -> ClaimOutcome {
-    let mut window = ClaimWindow::new(job, &tick);
-    let instant = tick.tick;
+pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> ClaimOutcome {
+    let mut window = ClaimWindow::new(job, &tick_claim);
+    let tick = tick_claim.tick;
     let claim = Claim {
         token: token(),
         server: server.id.clone(),
         ttl: job.policy.ttl,
-        what: ClaimPurpose::Tick(tick),
+        what: ClaimPurpose::Tick(tick_claim),
         remember: server.history_limit,
     };
     let mut pending = PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim);
-    // Why a lease that was won cannot be used yet.
-    let mut unused: Option<StoreError> = None;
+    let mut not_replicated: Option<StoreError> = None;
     loop {
         let released = job.activity.released.get();
-        // A busy server does not claim: it leaves the tick to the others. It keeps no slot while it waits.
-        let slot = match server.free_slot() {
-            Some(slot) => Some(slot),
-            None => window.wait_for_slot(server).await,
+        // A busy server does not claim: it leaves the tick to the others. It keeps no permit while it waits.
+        let permit = match server.free_permit() {
+            Some(permit) => Some(permit),
+            None => window.wait_for_permit(server).await,
         };
-        let slot = match (slot, window.reason_to_stop(server)) {
-            (Some(slot), None) => slot,
-            (slot, reason) => {
-                drop(slot);
+        let permit = match (permit, window.reason_to_stop(server)) {
+            (Some(permit), None) => permit,
+            (permit, reason) => {
+                drop(permit);
                 if let (Some(SkipReason::StillRunning), Some(wait)) =
                     (&reason, window.wait_for_own_run(server))
                 {
                     window.pause(server, wait, released).await;
                     continue;
                 }
-                return ClaimOutcome::skipped(match unused {
+                return ClaimOutcome::skipped(match not_replicated {
                     Some(error) if reason != Some(SkipReason::Stopping) => undecided(&error),
                     _ => reason.unwrap_or(SkipReason::Busy),
                 });
@@ -88,31 +87,31 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick: TickC
         }
         let pause = match answer {
             Ok(ClaimResult::Won(lease)) if server.no_new_runs.is_raised() => {
-                lease.give_up(server);
+                lease.release_unused(server);
                 return ClaimOutcome::skipped(SkipReason::Stopping);
             }
             // A run on this server has lost its lease while the claim was in progress.
             Ok(ClaimResult::Won(lease)) if job.activity.has_unleased_run() => {
-                lease.give_up(server);
+                lease.release_unused(server);
                 return ClaimOutcome::skipped(SkipReason::StillRunning);
             }
-            Ok(ClaimResult::Won(lease)) => return ClaimOutcome::Won(lease, slot),
+            Ok(ClaimResult::Won(lease)) => return ClaimOutcome::Won(lease, permit),
             Ok(ClaimResult::TooLate(lease)) => {
-                lease.give_up(server);
+                lease.release_unused(server);
                 return ClaimOutcome::skipped(SkipReason::WonTooLate);
             }
-            Ok(ClaimResult::Refused(ClaimAnswer { decision, unfinished, .. }, now)) => {
+            Ok(ClaimResult::Refused(ClaimReply { decision, unfinished, .. }, now)) => {
                 let wait = match &decision {
-                    ClaimReply::Early(wait) if *wait <= LONGEST_EARLY_WAIT => {
-                        log::early(server, job, instant, *wait);
+                    ClaimDecision::Early(wait) if *wait <= LONGEST_EARLY_WAIT => {
+                        log::early(server, job, tick, *wait);
                         Some(*wait)
                     }
-                    ClaimReply::Held(holder) => window.wait_for_holder(holder, now),
+                    ClaimDecision::Held(holder) => window.wait_for_holder(holder, now),
                     _ => None,
                 };
-                match (wait, &unused) {
+                match (wait, &not_replicated) {
                     (Some(wait), _) => wait,
-                    (None, Some(error)) if decision == ClaimReply::Lost => {
+                    (None, Some(error)) if decision == ClaimDecision::Lost => {
                         let outcome = TickOutcome::Skipped(undecided(error));
                         return ClaimOutcome::not_won(outcome, unfinished);
                     }
@@ -122,18 +121,18 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick: TickC
             Err(error) => match window.pause_after(server, &error) {
                 Some(pause) => {
                     if error.kind() == StoreErrorKind::NotReplicated {
-                        unused = Some(error);
+                        not_replicated = Some(error);
                     }
                     pause
                 }
                 None => {
-                    let error = unused.as_ref().unwrap_or(&error);
+                    let error = not_replicated.as_ref().unwrap_or(&error);
                     server.health.job_failed(&job.policy.key, error);
                     return ClaimOutcome::skipped(undecided(error));
                 }
             },
         };
-        drop(slot);
+        drop(permit);
         window.pause(server, pause, released).await;
         window.wait_for_application(server).await;
     }
@@ -169,17 +168,19 @@ fn undecided(error: &StoreError) -> SkipReason {
     }
 }
 
-fn refused(reply: ClaimReply) -> TickOutcome {
+fn refused(reply: ClaimDecision) -> TickOutcome {
     TickOutcome::Skipped(match reply {
-        ClaimReply::Early(_) => return TickOutcome::NotDue,
+        ClaimDecision::Early(_) => return TickOutcome::NotDue,
         // `Lost`: an earlier request of this claim had won, and its lease was over before its answer arrived.
-        ClaimReply::Won(_) | ClaimReply::Lost => SkipReason::WonTooLate,
-        ClaimReply::Taken(taken) => SkipReason::Taken(taken),
-        ClaimReply::Superseded(mark) => SkipReason::Superseded(mark),
-        ClaimReply::Ahead(mark) => SkipReason::MarkAhead(mark),
-        ClaimReply::Unregistered | ClaimReply::NotRequested | ClaimReply::Done(_) => SkipReason::Unregistered,
-        ClaimReply::Paused => SkipReason::Paused,
-        ClaimReply::Late(by) => SkipReason::Late(by),
-        ClaimReply::Held(holder) => SkipReason::Held(holder),
+        ClaimDecision::Won(_) | ClaimDecision::Lost => SkipReason::WonTooLate,
+        ClaimDecision::Taken(taken) => SkipReason::Taken(taken),
+        ClaimDecision::Superseded(mark) => SkipReason::Superseded(mark),
+        ClaimDecision::Ahead(mark) => SkipReason::MarkAhead(mark),
+        ClaimDecision::Unregistered | ClaimDecision::NotRequested | ClaimDecision::Done(_) => {
+            SkipReason::Unregistered
+        }
+        ClaimDecision::Paused => SkipReason::Paused,
+        ClaimDecision::Late(by) => SkipReason::Late(by),
+        ClaimDecision::Held(holder) => SkipReason::Held(holder),
     })
 }

@@ -10,7 +10,7 @@ use crate::Timestamp;
 use crate::fleet::Holder;
 use crate::job::Job;
 use crate::observe::event::SkipReason;
-use crate::server::{Server, Slot};
+use crate::server::{RunPermit, Server};
 use crate::store::{StoreError, TickClaim};
 use crate::util::backoff::Backoff;
 
@@ -40,13 +40,13 @@ impl<'a> ClaimWindow<'a> {
         bounded.then_some(self.in_time)
     }
 
-    /// Waits for a free slot; `None` if none became free in time.
-    pub(crate) async fn wait_for_slot(&self, server: &Server) -> Option<Slot> {
+    /// Waits for a free permit; `None` if none became free in time.
+    pub(crate) async fn wait_for_permit(&self, server: &Server) -> Option<RunPermit> {
         // Boxed, like every wait here: the future of a claim that need not wait stays small.
         Box::pin(async {
             tokio::select! {
                 biased;
-                slot = server.slot(self.last_start()) => slot,
+                permit = server.permit(self.last_start()) => permit,
                 () = self.is_pointless(server) => None,
             }
         })

@@ -134,14 +134,14 @@ impl<'a> Execution<'a> {
             let pause = retry::pause(self.job.policy.retry_delay, retry);
             let text = error.clone().unwrap_or_default();
             let (id, at) = (self.run.id(), self.server.time.now());
-            if !self.server.stop.is_raised() {
+            if !self.server.shutting_down.is_raised() {
                 self.emit(EventKind::Retrying { run: id, retry, error: text.clone(), pause });
             }
             let stopped_by = tokio::select! {
                 biased;
                 () = self.validity.lost() => Some(RunOutcome::LeaseLost),
                 // The remaining tries are left to another server.
-                () = self.server.stop.raised() => Some(RunOutcome::Cancelled),
+                () = self.server.shutting_down.raised() => Some(RunOutcome::Cancelled),
                 () = self.cancel_requested.raised() => Some(RunOutcome::Cancelled),
                 () = &mut timeout => Some(RunOutcome::TimedOut),
                 () = sleep(pause) => None,
@@ -244,7 +244,7 @@ impl<'a> Execution<'a> {
     }
 
     fn emit(&self, kind: EventKind) {
-        self.server.tell(Some(self.job), kind);
+        self.server.emit(Some(self.job), kind);
     }
 
     fn ending(&self, outcome: RunOutcome, error: Option<String>, failed_tries: Vec<FailedTry>) -> Ending {

@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::job::run::Run;
 use crate::lease::HeldLease;
 use crate::observe::event::SkipReason;
-use crate::server::{Server, Slot};
+use crate::server::{RunPermit, Server};
 use crate::store::{TickClaim, UnfinishedTick};
 use claim::{ClaimOutcome, claim_tick};
 use execute::Execution;
@@ -43,10 +43,10 @@ pub(crate) enum TickOutcome {
 }
 
 /// Claims a tick, and runs it if this server wins.
-pub(crate) async fn run_tick(server: &Arc<Server>, job: &Arc<Job>, claim: TickClaim) -> TickReport {
-    let tick = claim.tick;
-    let outcome = match claim_tick(server, job, claim).await {
-        ClaimOutcome::Won(lease, slot) => run_under_lease(server, job, lease, slot).await,
+pub(crate) async fn run_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> TickReport {
+    let tick = tick_claim.tick;
+    let outcome = match claim_tick(server, job, tick_claim).await {
+        ClaimOutcome::Won(lease, permit) => run_under_lease(server, job, lease, permit).await,
         ClaimOutcome::NotWon(report) if report.unfinished.is_some() => return report,
         ClaimOutcome::NotWon(report) => report.outcome,
     };
@@ -59,7 +59,7 @@ pub(crate) async fn run_under_lease(
     server: &Arc<Server>,
     job: &Arc<Job>,
     mut lease: HeldLease,
-    slot: Slot,
+    permit: RunPermit,
 ) -> TickOutcome {
     let run = Run::new(job.run_context(server).clone(), lease.run_ref());
     let execution = Execution::new(server, job, &run, &lease);
@@ -76,7 +76,8 @@ pub(crate) async fn run_under_lease(
         },
         lease.keep_alive(server, Some(&run), ended.notified()),
     );
-    drop(slot);
+    let is_stopping = server.no_new_runs.is_raised();
+    drop(permit);
     let record = lease.record(&run, server.time.now(), &ending);
     let lease_lost = record.outcome == RunOutcome::LeaseLost;
     if lease_lost {
@@ -88,8 +89,7 @@ pub(crate) async fn run_under_lease(
     job.activity.released.count_up();
     drop(in_progress);
     if record.outcome == RunOutcome::NotStarted {
-        let stopping = server.no_new_runs.is_raised();
-        let reason = if stopping { SkipReason::Stopping } else { SkipReason::ApplicationBlocked };
+        let reason = if is_stopping { SkipReason::Stopping } else { SkipReason::ApplicationBlocked };
         return TickOutcome::Skipped(reason);
     }
     if !lease_lost {

@@ -24,7 +24,7 @@ pub(crate) fn ended(server: &Server, job: &Job, run: RunRef, record: &RunRecord)
         RunOutcome::LeaseLost => EventKind::LeaseLost { run, took },
         _ => EventKind::Cancelled { run, took },
     };
-    server.tell(Some(job), kind);
+    server.emit(Some(job), kind);
 }
 
 /// Reports that a tick did not run here.
@@ -39,7 +39,7 @@ pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipR
         SkipReason::Held(_) => job.policy.overlap == Overlap::Queue,
         _ => false,
     };
-    server.tell(Some(job), EventKind::Skipped { tick, reason });
+    server.emit(Some(job), EventKind::Skipped { tick, reason });
     if overdue {
         self::overdue(server, job, tick);
     }
@@ -48,7 +48,7 @@ pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipR
 /// Reports, once per tick, that it was not started within its grace.
 pub(crate) fn overdue(server: &Server, job: &Job, tick: Timestamp) {
     if job.activity.overdue.swap(tick.as_micros(), Ordering::SeqCst) != tick.as_micros() {
-        server.tell(Some(job), EventKind::Overdue { tick });
+        server.emit(Some(job), EventKind::Overdue { tick });
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn missed(server: &Server, job: &Job, gaps: &[Gap]) {
         let ticks = std::iter::successors(schedule.next_after(*after), |tick| schedule.next_after(*tick));
         let mut missed = ticks.take_while(|tick| tick < before).take(COUNTED).peekable();
         if let Some(first) = missed.peek().copied() {
-            server.tell(Some(job), EventKind::Missed { count: missed.count(), first, won: *before });
+            server.emit(Some(job), EventKind::Missed { count: missed.count(), first, won: *before });
         }
     }
 }
@@ -76,6 +76,6 @@ pub(crate) fn other_schedule(server: &Server, job: &Job, other: &RegisteredSched
         drop(reported);
         let here = job.policy.schedule.as_ref().map(ToString::to_string).unwrap_or_default();
         let (there, by) = (other.schedule.to_string(), other.server.to_string());
-        server.tell(Some(job), EventKind::SchedulesDiffer { here, there, server: by });
+        server.emit(Some(job), EventKind::SchedulesDiffer { here, there, server: by });
     }
 }

@@ -5,11 +5,10 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use singleton_jobs_policy::OnLost;
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::Instant;
 use tracing::Span;
 
 use super::poll_tracker::PollTracker;
@@ -34,7 +33,8 @@ pub(crate) struct TryResult {
     pub(crate) error: Option<String>,
     /// Why the try was cancelled, if it was. It may have returned all the same.
     pub(crate) stopped_by: Option<RunOutcome>,
-    /// How long after its first poll the function returned, if it did.
+    /// How long after its first poll the function returned, if it did. In real time, since a function that blocks does so: the
+    /// clock of the application's runtime may be paused in a test.
     pub(crate) returned_after: Option<Duration>,
 }
 

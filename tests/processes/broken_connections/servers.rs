@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jobs::history::RunOutcome;
-use jobs::store::ClaimReply;
+use jobs::store::ClaimDecision;
 use jobs::{Job, Jobs, Run, RunNow, Timestamp};
 use tokio::task::JoinSet;
 
@@ -138,7 +138,7 @@ async fn endure(kind: Kind, fault: Fault) {
     );
     assert!(by_broken >= positions.len(), "{fault:?}: hardly a run over the broken connection");
     let free = around.claim(KEY, &claim_now("last", LONG)).await.expect("around").reply.decision;
-    assert!(matches!(free, ClaimReply::Won(_)), "{fault:?}: the key is not free: {free:?}");
+    assert!(matches!(free, ClaimDecision::Won(_)), "{fault:?}: the key is not free: {free:?}");
 }
 
 pub async fn two_servers_survive_every_fault_at_every_position(kind: Kind) {

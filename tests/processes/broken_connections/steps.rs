@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jobs::Timestamp;
 use jobs::events::Taken;
 use jobs::history::RunOutcome;
-use jobs::store::{Claim, ClaimReply, ExtendReply, Lease, ReleaseReply, StoreError};
+use jobs::store::{Claim, ClaimDecision, ExtendReply, Lease, ReleaseReply, StoreError};
 use jobs::testing::store::{Client, Timestamped};
 
 use super::site::{Kind, Site};
@@ -119,7 +119,7 @@ where
 
 async fn win(store: &Client, claim: &Claim) -> Result<Lease, Wrong> {
     match store.claim(KEY, claim).await.expect("the way around is not broken").reply.decision {
-        ClaimReply::Won(won) => Ok(won.lease),
+        ClaimDecision::Won(won) => Ok(won.lease),
         other => Err(format!("a claim around the proxy did not win: {other:?}")),
     }
 }
@@ -152,14 +152,14 @@ pub async fn claim_case(site: Arc<Site>, same_token: bool) -> Result<usize, Wron
     let claims: Vec<_> = (0..100).map(|_| claim_with("a", TTL, ask(tick))).collect();
     let nth = |errors: usize| &claims[if same_token { 0 } else { errors }];
     let (verdict, errors) = repeat(|errors| through.claim(KEY, nth(errors))).await?;
-    let ClaimReply::Won(won) = verdict.decision else {
+    let ClaimDecision::Won(won) = verdict.decision else {
         let current = around.history(KEY).await.expect("around").reply.current;
         return Err(format!("nobody else asks, but: {:?}; the store shows {current:?}", verdict.decision));
     };
     let held = won.lease;
 
     let late = around.claim(KEY, &claim("late", tick)).await.expect("around").reply.decision;
-    let taken = matches!(&late, ClaimReply::Taken(Taken::Started { server, .. }) if server == "a");
+    let taken = matches!(&late, ClaimDecision::Taken(Taken::Started { server, .. }) if server == "a");
     ensure!(taken, "another server is not told that the tick is taken: {late:?}");
     let current = around.history(KEY).await.expect("around").reply.current;
     let fence = current.map(|run| run.fence);
@@ -184,7 +184,7 @@ pub async fn an_extension_survives_every_fault_at_every_position(kind: Kind) {
         ensure!(until > held.until, "not extended: {} then {until}", held.until);
         held.until = until;
         let stranger = around.claim(KEY, &claim_now("b", TTL)).await.expect("around").reply.decision;
-        let ClaimReply::Held(holder) = stranger else { return Err(format!("not held: {stranger:?}")) };
+        let ClaimDecision::Held(holder) = stranger else { return Err(format!("not held: {stranger:?}")) };
         let rest = holder.remaining.unwrap_or(Duration::MAX);
         ensure!(rest <= TTL + Duration::from_millis(1), "held for {rest:?}");
         let released =

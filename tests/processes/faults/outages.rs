@@ -6,7 +6,7 @@ use jobs::Timestamp;
 use jobs::events::Taken;
 use jobs::history::RunOutcome;
 use jobs::schedule::Schedule;
-use jobs::store::ClaimReply;
+use jobs::store::ClaimDecision;
 
 use support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wait_until};
 use support::hand::Hand;
@@ -31,8 +31,10 @@ pub fn ran_once(hand: &Hand, fleet: &[Worker], run: &Step) {
     let starts = all_steps(fleet, "start");
     assert_eq!(starts.iter().filter(|start| start.tick == run.tick).count(), 1, "{starts:?}");
     let late = hand.claim(run.tick);
-    let taken =
-        matches!(late, ClaimReply::Taken(Taken::Started { finished: true, .. }) | ClaimReply::Superseded(_));
+    let taken = matches!(
+        late,
+        ClaimDecision::Taken(Taken::Started { finished: true, .. }) | ClaimDecision::Superseded(_)
+    );
     assert!(taken, "{late:?}");
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::store::ClaimReply;
+use jobs::store::ClaimDecision;
 use jobs::store::redis::RedisStore;
 use jobs::testing::store::Client;
 
@@ -76,7 +76,7 @@ async fn a_node_that_hangs_delays_no_job_in_another_slot_and_is_left_once_it_is_
     let stores = urls.map(|url| Client::new(RedisStore::open(&url, None).expect("a URL")));
     for key in &keys {
         let won = stores[0].claim(key, &claim_now("a", LONG)).await.expect("an answer").reply.decision;
-        assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
+        assert!(matches!(won, ClaimDecision::Won(_)), "{won:?}");
         stores[1].history(key).await.expect("an answer");
     }
     tokio::task::block_in_place(|| redis.wait_until_copied(0));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobs::Timestamp;
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, ExtendReply, StoreErrorKind};
+use jobs::store::{ClaimDecision, ExtendReply, StoreErrorKind};
 use jobs::testing::store::{AcquiredLease, Client, Subject};
 
 use super::serve;
@@ -91,14 +91,14 @@ async fn a_claim_that_is_repeated_is_won_as_soon_as_a_replica_has_it() {
         assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}");
     }
     let other = store.claim("k", &claim_now("b", LONG)).await.expect("an answer").reply.decision;
-    assert!(matches!(other, ClaimReply::Held(_)), "{other:?}");
+    assert!(matches!(other, ClaimDecision::Held(_)), "{other:?}");
     let replica = tokio::task::spawn_blocking(move || {
         let replica = replica_of(&redis);
         (redis, replica)
     });
     let (_redis, replica) = replica.await.expect("a replica");
     let won = Bench::with_key(&subject, "k").claim(&claim).await;
-    assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
+    assert!(matches!(won, ClaimDecision::Won(_)), "{won:?}");
     let token: String =
         redis::cmd("GET").arg("lock:k").query_async(&mut replica.client().await).await.expect("a copy");
     assert_eq!(*token, *claim.token);

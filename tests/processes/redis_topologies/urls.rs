@@ -1,6 +1,6 @@
 //! URLs that lead to a database of their own, through a socket, or with passwords.
 
-use jobs::store::ClaimReply;
+use jobs::store::ClaimDecision;
 use jobs::store::redis::RedisStore;
 use jobs::testing::store::Client;
 
@@ -11,7 +11,7 @@ use support::redis_server::RedisServer;
 async fn wins(url: &str) -> bool {
     let client = Client::new(RedisStore::open(url, None).expect("a URL"));
     let claimed = client.claim("k", &claim_now("a", LONG)).await.expect("an answer");
-    matches!(claimed.reply.decision, ClaimReply::Won(_))
+    matches!(claimed.reply.decision, ClaimDecision::Won(_))
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ async fn world_writable_folder_is_reported() {
 async fn states_that_cannot_be_read_are_named() {
     let folder = OnDisk::new("newer");
     let store = FileStore::open(&folder.0, None).unwrap();
-    std::fs::write(store.state_file("newer"), r#"{"format":3}"#).expect("a file");
+    std::fs::write(store.state_file("newer"), r#"{"format":4}"#).expect("a file");
     std::fs::write(store.state_file("damaged"), "").expect("a file");
     let findings = found_by(&store, &["damaged", "import", "newer"]).await;
     only(&findings, FindingKind::Unreadable, Severity::Warning, &["the state of damaged, newer was"]);

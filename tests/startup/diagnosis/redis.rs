@@ -160,14 +160,14 @@ async fn states_that_another_version_or_another_program_wrote_are_named() {
     let server = durable();
     let mut plain = server.client().await;
     let () =
-        raw(&mut plain, r#"SET {lock:newer}:state {"version":"7-7","fence":7,"state":{"format":3}}"#).await;
+        raw(&mut plain, r#"SET {lock:newer}:state {"version":"7-7","fence":7,"state":{"format":4}}"#).await;
     let () = raw(&mut plain, "HSET {lock:older}:state format 1 fence 7").await;
     let () = raw(&mut plain, "SET {lock:foreign}:state text").await;
     let () =
-        raw(&mut plain, r#"SET {lock:elsewhere}:state {"version":"7-7","fence":7,"state":{"format":3}}"#)
+        raw(&mut plain, r#"SET {lock:elsewhere}:state {"version":"7-7","fence":7,"state":{"format":4}}"#)
             .await;
     let () =
-        raw(&mut plain, r#"SET {lock:ours}:state {"version":"7-7","fence":7,"state":{"format":2}}"#).await;
+        raw(&mut plain, r#"SET {lock:ours}:state {"version":"7-7","fence":7,"state":{"format":3}}"#).await;
     let findings = found_by(&open(&server.url()), &["foreign", "new", "newer", "older", "ours"]).await;
     let says = ["the state of foreign, newer, older was written by another version", "upgrade this server"];
     only(&findings, FindingKind::Unreadable, Severity::Warning, &says);
@@ -178,7 +178,7 @@ async fn ten_thousand_jobs_are_looked_at_in_a_few_round_trips() {
     let server = durable();
     let () = raw(
         &mut server.client().await,
-        r#"SET {lock:job-9999}:state {"version":"7-7","fence":7,"state":{"format":3}}"#,
+        r#"SET {lock:job-9999}:state {"version":"7-7","fence":7,"state":{"format":4}}"#,
     )
     .await;
     let slow = door::to(server.port(), Duration::from_millis(20), door::unchanged, door::unchanged).await;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use jobs::store::file::FileStore;
-use jobs::store::{ClaimReply, ExtendReply, ReleaseReply, StoreErrorKind};
+use jobs::store::{ClaimDecision, ExtendReply, ReleaseReply, StoreErrorKind};
 use jobs::testing::store::Client;
 use proptest::prelude::*;
 use support::folder::TempFolder;
@@ -27,14 +27,17 @@ async fn every_step_of_a_tick_is_visible_to_a_second_process() {
     let open = || Client::new(FileStore::open(folder.path(), None).unwrap());
     let (here, there) = (open(), open());
     let claim = claim_now();
-    let ClaimReply::Won(won) = here.claim("import", &claim).await.unwrap().reply.decision else {
+    let ClaimDecision::Won(won) = here.claim("import", &claim).await.unwrap().reply.decision else {
         panic!("not won")
     };
     let lease = won.lease.clone();
-    assert!(matches!(there.claim("import", &claim_now()).await.unwrap().reply.decision, ClaimReply::Held(_)));
+    assert!(matches!(
+        there.claim("import", &claim_now()).await.unwrap().reply.decision,
+        ClaimDecision::Held(_)
+    ));
     assert_eq!(
         there.claim("import", &claim).await.unwrap().reply.decision,
-        ClaimReply::Won(won.clone()),
+        ClaimDecision::Won(won.clone()),
         "a repeated claim"
     );
     assert!(matches!(here.extend("import", &lease).await.unwrap().reply, ExtendReply::Kept { .. }));
@@ -105,7 +108,7 @@ async fn unreadable_state_is_an_error_and_never_counts_as_absent() {
     win(&client, "import").await;
     let path = store.state_file("import");
     let good = fs::read(&path).unwrap();
-    let newer = String::from_utf8(good.clone()).unwrap().replace("\"format\":2", "\"format\":3");
+    let newer = String::from_utf8(good.clone()).unwrap().replace("\"format\":3", "\"format\":4");
     let half = &good[..good.len() / 2];
     for bad in [b"".as_slice(), half, b"{\"name\":\"package.json\"}", &[0; 4096], newer.as_bytes()] {
         fs::write(&path, bad).unwrap();
@@ -233,7 +236,7 @@ async fn many_claims_of_one_tick_in_one_process_have_one_winner() {
         let (client, what) = (client.clone(), tick.clone());
         claims.spawn(async move {
             let claim = jobs::store::Claim { what, ..claim_now() };
-            matches!(client.claim("import", &claim).await.unwrap().reply.decision, ClaimReply::Won(_))
+            matches!(client.claim("import", &claim).await.unwrap().reply.decision, ClaimDecision::Won(_))
         });
     }
     assert_eq!(claims.join_all().await.into_iter().filter(|won| *won).count(), 1);

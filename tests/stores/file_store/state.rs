@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use jobs::fleet::Forgotten;
 use jobs::history::History;
 use jobs::store::file::FileStore;
-use jobs::store::{Claim, ClaimPurpose, ClaimReply, StoreErrorKind, TickClaim, WonClaim};
+use jobs::store::{Claim, ClaimDecision, ClaimPurpose, StoreErrorKind, TickClaim, WonClaim};
 use jobs::testing::store::Client;
 
 use support::folder::TempFolder;
@@ -37,7 +37,7 @@ async fn losing_claim_writes_only_new_information() {
     let client = Client::new(store.clone());
     let unregistered = with(&claim_now(), |ask| ask.known_for = Duration::ZERO);
     let reply = client.claim("import", &unregistered).await.unwrap().reply;
-    assert_eq!(reply.decision, ClaimReply::Unregistered);
+    assert_eq!(reply.decision, ClaimDecision::Unregistered);
     let elsewhere = Client::new(FileStore::open(folder.path(), None).unwrap());
     let history = elsewhere.history("import").await.unwrap().reply;
     assert!(history.registered.is_some(), "what a losing claim registers is kept");
@@ -54,7 +54,7 @@ async fn losing_claim_writes_only_new_information() {
     ];
     for loser in losers {
         let reply = client.claim("import", &loser).await.unwrap().reply;
-        assert!(!matches!(reply.decision, ClaimReply::Won(_)), "{reply:?}");
+        assert!(!matches!(reply.decision, ClaimDecision::Won(_)), "{reply:?}");
         assert_eq!(fs::metadata(&state).unwrap().modified().unwrap(), aged, "written for {reply:?}");
     }
     assert!(matches!(client.forget("import", LONG).await.unwrap().reply, Forgotten::Held(_)));
@@ -72,7 +72,7 @@ async fn forgotten_job_leaves_only_its_lock_file() {
     let client = Client::new(store.clone());
     // Not for a tick: until its grace is over, no job is forgotten.
     let claim = Claim { what: ClaimPurpose::Now, ..claim_now() };
-    let ClaimReply::Won(WonClaim { lease, .. }) =
+    let ClaimDecision::Won(WonClaim { lease, .. }) =
         client.claim("import", &claim).await.unwrap().reply.decision
     else {
         panic!("the key is free");
@@ -111,12 +111,12 @@ async fn state_of_another_format_is_an_error_that_names_both() {
     let folder = TempFolder::new();
     let store = FileStore::open(folder.path(), None).unwrap();
     let client = Client::new(store.clone());
-    for format in [1, 3] {
+    for format in [1, 4] {
         fs::write(store.state_file("import"), format!(r#"{{"format":{format},"mark":{{"tick":1800}}}}"#))
             .unwrap();
         let error = client.claim("import", &claim_now()).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unreadable);
-        let expected = format!("has format {format}, and this version reads format 2");
+        let expected = format!("has format {format}, and this version reads format 3");
         assert!(error.to_string().contains(&expected), "{error}");
     }
 }

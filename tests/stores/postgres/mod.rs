@@ -19,7 +19,7 @@ mod connections {
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use jobs::store::postgres::PostgresStore;
-use jobs::store::{Claim, ClaimReply, Lease};
+use jobs::store::{Claim, ClaimDecision, Lease};
 use jobs::testing::store::Client;
 
 use support::postgres_server::{PATIENCE, PostgresServer};
@@ -51,13 +51,13 @@ fn open(server: &PostgresServer, namespace: &str) -> Client {
     open_url(&server.url(), namespace)
 }
 
-async fn claim_on(client: &Client, key: &str, claim: &Claim) -> ClaimReply {
+async fn claim_on(client: &Client, key: &str, claim: &Claim) -> ClaimDecision {
     client.claim(key, claim).await.expect("claim").reply.decision
 }
 
 async fn win(client: &Client, key: &str, claim: &Claim) -> Lease {
     match claim_on(client, key, claim).await {
-        ClaimReply::Won(won) => won.lease,
+        ClaimDecision::Won(won) => won.lease,
         reply => panic!("the claim should have won, but: {reply:?}"),
     }
 }

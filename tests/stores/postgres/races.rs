@@ -9,7 +9,7 @@ use jobs::Timestamp;
 use jobs::events::Taken;
 use jobs::history::RunOutcome;
 use jobs::schedule::Overlap;
-use jobs::store::{Claim, ClaimReply, Lease, TickClaim};
+use jobs::store::{Claim, ClaimDecision, Lease, TickClaim};
 use jobs::testing::store::Client;
 
 use super::{ISOLATION_LEVELS, claim_on, open, open_url, unused_name, win};
@@ -31,10 +31,10 @@ async fn race(stores: &[Client; 2], key: &str, tick: Timestamp) -> (usize, Lease
     let claims = [patient_claim("a", tick), patient_claim("b", tick)];
     let (a, b) = tokio::join!(claim_on(&stores[0], key, &claims[0]), claim_on(&stores[1], key, &claims[1]));
     match (a, b) {
-        (ClaimReply::Won(won), ClaimReply::Taken(Taken::Started { server, .. })) if server == "a" => {
+        (ClaimDecision::Won(won), ClaimDecision::Taken(Taken::Started { server, .. })) if server == "a" => {
             (0, won.lease)
         }
-        (ClaimReply::Taken(Taken::Started { server, .. }), ClaimReply::Won(won)) if server == "b" => {
+        (ClaimDecision::Taken(Taken::Started { server, .. }), ClaimDecision::Won(won)) if server == "b" => {
             (1, won.lease)
         }
         other => panic!("one winner, and a loser who is told of it: {other:?}"),
@@ -96,7 +96,7 @@ async fn stampede(url: &str, clients: usize, lasts: Duration) -> BTreeMap<Timest
                     let tick = Timestamp::from_micros(now / 2_000 * 2_000);
                     let ask = TickClaim { overlap: Overlap::Queue, ..ask(tick) };
                     let claim = claim_with(&format!("s{number}"), LONG, ask);
-                    if let ClaimReply::Won(won) = claim_on(&store, "job", &claim).await {
+                    if let ClaimDecision::Won(won) = claim_on(&store, "job", &claim).await {
                         count.fetch_add(1, Ordering::SeqCst);
                         started.push((tick, won.lease.fence));
                         let end = ending(RunOutcome::Succeeded);
@@ -155,9 +155,9 @@ async fn a_claim_that_loses_neither_locks_nor_waits() {
     holding.batch_execute(&row).await.unwrap();
     let begun = Instant::now();
     let reply = claim_on(&store, "job", &claim("b", tick)).await;
-    assert!(matches!(reply, ClaimReply::Taken(_)), "{reply:?}");
+    assert!(matches!(reply, ClaimDecision::Taken(_)), "{reply:?}");
     let reply = claim_on(&store, "job", &claim("b", tick.plus(LONG))).await;
-    assert!(matches!(reply, ClaimReply::Early(_)), "{reply:?}");
+    assert!(matches!(reply, ClaimDecision::Early(_)), "{reply:?}");
     store.history("job").await.expect("history");
     assert!(begun.elapsed() < Duration::from_secs(1), "the loser waited {:?}", begun.elapsed());
 

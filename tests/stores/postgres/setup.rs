@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobs::history::RunOutcome;
 use jobs::store::postgres::PostgresStore;
-use jobs::store::{Claim, ClaimPurpose, ClaimReply, StoreError, StoreErrorKind};
+use jobs::store::{Claim, ClaimDecision, ClaimPurpose, StoreError, StoreErrorKind};
 use jobs::testing::store::Client;
 
 use super::{open, open_url, unused_name, win};
@@ -30,7 +30,7 @@ async fn ten_servers_that_start_at_once_make_the_tables_once() {
         let mut won = 0;
         for start in starting {
             let reply = start.await.expect("no panic").expect("claim").reply.decision;
-            won += u32::from(matches!(reply, ClaimReply::Won(_)));
+            won += u32::from(matches!(reply, ClaimDecision::Won(_)));
         }
         assert_eq!(won, 1);
     }
@@ -49,7 +49,7 @@ async fn schemas_are_separate() {
 async fn whole_life(store: &Client) -> Result<(), StoreError> {
     let tick = store.ping().await?.at;
     let win = async |claim: Claim| match store.claim("job", &claim).await?.reply.decision {
-        ClaimReply::Won(won) => Ok(won.lease),
+        ClaimDecision::Won(won) => Ok(won.lease),
         refusal => panic!("{refusal:?}"),
     };
     let slot = win(claim_what("a", LONG, ClaimPurpose::Slot(1))).await?;

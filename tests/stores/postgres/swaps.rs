@@ -311,7 +311,7 @@ async fn keys_are_listed_in_pages_without_those_that_cannot_be_read() {
         "INSERT INTO job_lock (namespace, job_name, version, fence, state)
          SELECT namespace, 'k' || lpad(n::text, 5, '0'), version, fence, state
          FROM job_lock, generate_series(3, 1004) AS n WHERE namespace = '{namespace}' AND job_name = 'k00000';
-         UPDATE job_lock SET state = '{{\"format\":3}}' WHERE namespace = '{namespace}' AND job_name = 'k00007'"
+         UPDATE job_lock SET state = '{{\"format\":4}}' WHERE namespace = '{namespace}' AND job_name = 'k00007'"
     );
     client.batch_execute(&more).await.unwrap();
     let first = store.list(None).await.expect("list");

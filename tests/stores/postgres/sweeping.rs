@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jobs::history::{RunOutcome, Skip, SkipRecord};
 use jobs::store::decide::UNKNOWN_FENCE;
 use jobs::store::{
-    Change, ClaimPurpose, ClaimReply, Ending, ExtendReply, FenceChange, JobRecord, KeyState, Note,
+    Change, ClaimDecision, ClaimPurpose, Ending, ExtendReply, FenceChange, JobRecord, KeyState, Note,
     ReleaseReply, Swap, SwapReply, Topic,
 };
 use jobs::testing::store::Client as Jobs;
@@ -67,7 +67,7 @@ async fn keys_made_from_data_do_not_pile_up_and_needed_rows_stay() {
     holder(claim_on(&store, "lock", &claim_now("b", LONG)).await);
     holder(claim_on(&store, "slots", &claim_what("b", LONG, ClaimPurpose::Slot(1))).await);
     let again = claim_on(&store, "done", &claim_what("b", LONG, ClaimPurpose::Once)).await;
-    assert!(matches!(again, ClaimReply::Done(_)), "{again:?}");
+    assert!(matches!(again, ClaimDecision::Done(_)), "{again:?}");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jobs::events::Taken;
 use jobs::history::RunOutcome;
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimPurpose, ClaimReply, ReleaseReply};
+use jobs::store::{ClaimDecision, ClaimPurpose, ReleaseReply};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
@@ -58,7 +58,7 @@ async fn each_step_costs_its_round_trips_and_no_more() {
 
     let (trips, scripts, lost) = meter.cost_of(client.claim("k", &claim("b", tick))).await;
     let lost = lost.expect("an answer").reply.decision;
-    assert!(matches!(lost, ClaimReply::Taken(_)), "{lost:?}");
+    assert!(matches!(lost, ClaimDecision::Taken(_)), "{lost:?}");
     assert_eq!((trips, scripts), (1, 0), "a claim that loses: a look");
 
     let (trips, scripts, kept) = meter.cost_of(won.extend()).await;
@@ -119,8 +119,8 @@ async fn a_claim_that_loses_writes_nothing() {
         }
         let before = (writes(&mut plain).await, calls(&mut plain, "evalsha").await);
         assert!(before.0.is_some());
-        assert!(matches!(bench.claim(&claim("b", tick)).await, ClaimReply::Taken(Taken::Started { .. })));
-        assert_eq!(bench.claim(&claim("b", older)).await, ClaimReply::Superseded(tick));
+        assert!(matches!(bench.claim(&claim("b", tick)).await, ClaimDecision::Taken(Taken::Started { .. })));
+        assert_eq!(bench.claim(&claim("b", older)).await, ClaimDecision::Superseded(tick));
         assert_eq!(
             (writes(&mut plain).await, calls(&mut plain, "evalsha").await),
             before,

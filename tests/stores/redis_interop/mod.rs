@@ -12,7 +12,7 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::store::redis::RedisStore;
 use jobs::store::{
-    Change, ClaimPurpose, ClaimReply, ExtendReply, FenceChange, KeyState, Lease, ReleaseReply, Store,
+    Change, ClaimDecision, ClaimPurpose, ExtendReply, FenceChange, KeyState, Lease, ReleaseReply, Store,
     StoreError, StoreErrorKind, Swap, SwapReply,
 };
 use jobs::testing::store::{Client, Subject};
@@ -234,7 +234,7 @@ async fn a_full_server_refuses_claims_and_still_extends_and_releases() {
 
     assert_eq!(bench.win(&claimed).await, lease);
     bench.keep(&mut lease).await;
-    assert!(matches!(bench.claim(&claim("b", lease.tick.unwrap())).await, ClaimReply::Taken(_)));
+    assert!(matches!(bench.claim(&claim("b", lease.tick.unwrap())).await, ClaimDecision::Taken(_)));
     // Even what vanished or was wiped is put back.
     let () = raw(&mut plain, &format!("DEL {LOCK}")).await;
     bench.keep(&mut lease).await;
@@ -329,7 +329,7 @@ async fn claim_succeeds_beside_thousands_of_expired_slots() {
     assert!(matches!(swapped, SwapReply::Swapped(_)), "{swapped:?}");
 
     let won = client.claim("k", &claim_what("a", LONG, ClaimPurpose::Slot(1))).await.unwrap().reply.decision;
-    assert!(matches!(won, ClaimReply::Won(_)), "{won:?}");
+    assert!(matches!(won, ClaimDecision::Won(_)), "{won:?}");
     let held = client.store().look("k#slots").await.unwrap().state.slots.clone();
     assert_eq!(held.iter().map(|slot| &*slot.server).collect::<Vec<_>>(), ["a"]);
 }

@@ -15,7 +15,7 @@ use crate::fleet::Holder;
 use crate::lease::{ClaimResult, HeldLease, PendingClaim};
 use crate::locks::{LockError, LockOperation};
 use crate::server::Server;
-use crate::store::{ClaimAnswer, ClaimReply, StoreError, StoreErrorKind, record_key};
+use crate::store::{ClaimDecision, ClaimReply, StoreError, StoreErrorKind, record_key};
 use crate::util::backoff::Backoff;
 
 /// An acquisition in progress.
@@ -24,8 +24,8 @@ pub(crate) struct Acquisition<'a> {
     server: &'a Arc<Server>,
     limit: WaitLimit,
     queue: &'a WaitQueue,
-    /// `None` for a caller that is not the first of its queue, and asks the store only once.
-    subscription: Option<MutexGuard<'a, ReleaseSubscription>>,
+    /// The first place in the queue; `None` for a caller that does not wait, and asks the store only once.
+    first_place: Option<MutexGuard<'a, ReleaseSubscription>>,
     pending: PendingClaim,
     backoff: Backoff,
     poll: PollInterval,
@@ -53,14 +53,14 @@ impl<'a> Acquisition<'a> {
         request: &'a LockRequest,
         limit: WaitLimit,
         queue: &'a WaitQueue,
-        subscription: Option<MutexGuard<'a, ReleaseSubscription>>,
+        first_place: Option<MutexGuard<'a, ReleaseSubscription>>,
     ) -> Self {
         Self {
             request,
             server: &request.server,
             limit,
             queue,
-            subscription,
+            first_place,
             pending: request.pending_claim(),
             backoff: Backoff::new(),
             poll: PollInterval::default(),
@@ -86,7 +86,7 @@ impl<'a> Acquisition<'a> {
                 () = caller_gone.as_mut() => return Err(AcquireError::CallerGone),
                 () = cancel_runs.raised() => return Err(LockError::shut_down(&self.request.key).into()),
                 () = self.queue.releases.exceeds(releases) => {}
-                () = notified(self.subscription.as_deref_mut()) => {}
+                () = notified(self.first_place.as_deref_mut()) => {}
                 () = sleep_until(wake) => {}
             }
         }
@@ -95,7 +95,7 @@ impl<'a> Acquisition<'a> {
     /// Sends one request to the store. It is not interrupted: a request that was sent cannot be called back.
     async fn step(&mut self, on_held: &impl Fn(&Holder)) -> NextStep {
         // A shutdown waits for the reply, but not for the next request.
-        let _tracked = self.server.ticks.token();
+        let _tracked = self.server.tracked.token();
         let asked = match self.pending.ask().await {
             Ok(asked) => asked,
             Err(error) => return self.failed(error),
@@ -107,25 +107,25 @@ impl<'a> Acquisition<'a> {
                 self.queue.set_holder(None);
                 return NextStep::Return(Box::new(AcquireOutcome::Lock(lease)));
             }
-            ClaimResult::Won(lease) | ClaimResult::TooLate(lease) => return self.give_up(lease),
-            ClaimResult::Refused(ClaimAnswer { decision, .. }, _) => decision,
+            ClaimResult::Won(lease) | ClaimResult::TooLate(lease) => return self.release_unused(lease),
+            ClaimResult::Refused(ClaimReply { decision, .. }, _) => decision,
         };
         match reply {
-            ClaimReply::Held(holder) => {
+            ClaimDecision::Held(holder) => {
                 on_held(&holder);
                 self.queue.set_holder(Some(holder.clone()));
                 self.held(holder).await
             }
-            ClaimReply::Done(at) => NextStep::Return(Box::new(AcquireOutcome::AlreadyDone(at))),
+            ClaimDecision::Done(at) => NextStep::Return(Box::new(AcquireOutcome::AlreadyDone(at))),
             // An earlier request had won, and its lease was over before the reply to this one.
-            ClaimReply::Lost => self.restart(),
+            ClaimDecision::Lost => self.restart(),
             _ => NextStep::Fail(self.request.unexpected_reply()),
         }
     }
 
     /// Releases a lease that was won but cannot be used.
-    fn give_up(&mut self, lease: HeldLease) -> NextStep {
-        lease.give_up(self.server);
+    fn release_unused(&mut self, lease: HeldLease) -> NextStep {
+        lease.release_unused(self.server);
         if self.server.cancel_runs.is_raised() {
             return NextStep::Fail(LockError::shut_down(&self.request.key));
         }
@@ -137,7 +137,7 @@ impl<'a> Acquisition<'a> {
     }
 
     async fn held(&mut self, holder: Holder) -> NextStep {
-        if self.limit.is_over() || self.subscription.is_none() {
+        if self.limit.is_over() || self.first_place.is_none() {
             return NextStep::held(holder, self.limit.started.elapsed());
         }
         if self.subscribe().await {
@@ -145,7 +145,7 @@ impl<'a> Acquisition<'a> {
             return NextStep::RetryNow;
         }
         let is_notified =
-            self.subscription.as_ref().is_some_and(|subscription| subscription.listener.is_some());
+            self.first_place.as_ref().is_some_and(|subscription| subscription.listener.is_some());
         let pause =
             if is_notified { self.poll.with_notifications() } else { self.poll.without_notifications() };
         let lease_ends = holder.remaining.map(|remaining| remaining + slack(self.request.ttl));
@@ -153,7 +153,7 @@ impl<'a> Acquisition<'a> {
     }
 
     fn failed(&mut self, error: StoreError) -> NextStep {
-        if self.limit.is_over() || self.subscription.is_none() || !error.kind().is_retryable() {
+        if self.limit.is_over() || self.first_place.is_none() || !error.kind().is_retryable() {
             return NextStep::Fail(LockError::store(LockOperation::Acquire, &self.request.key, error));
         }
         NextStep::RetryAt(Instant::now() + self.backoff.next())
@@ -167,7 +167,7 @@ impl<'a> Acquisition<'a> {
 
     /// Subscribes to releases of the key, or renews the subscription. Returns whether the store confirmed it just now.
     async fn subscribe(&mut self) -> bool {
-        let Some(subscription) = self.subscription.as_deref_mut().filter(|it| it.needs_renewal()) else {
+        let Some(subscription) = self.first_place.as_deref_mut().filter(|it| it.needs_renewal()) else {
             return false;
         };
         let key = record_key(&self.request.key, self.request.what.kind());

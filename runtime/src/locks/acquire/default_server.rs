@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::job::current;
 use crate::locks::LockError;
 use crate::server::Server;
+use crate::util::lock;
 
 /// A server that may have ended.
 #[derive(Clone, Default)]
@@ -42,7 +43,7 @@ thread_local! {
 
 /// Adds a server to those that were started in this process.
 pub(crate) fn add_started(server: &Arc<Server>) {
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut started = lock(&STARTED);
     started.retain(|server| server.get().is_some());
     started.push(WeakServer::of(server));
 }
@@ -53,11 +54,11 @@ pub(crate) fn find(key: &str) -> Result<Arc<Server>, LockError> {
     if let Some(server) = of_run.or_else(|| SCOPE.with_borrow(Clone::clone)?.get()) {
         return Ok(server);
     }
-    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let started = lock(&STARTED);
     let alive: Vec<_> = started.iter().filter_map(WeakServer::get).collect();
     drop(started);
     // A server that shuts down does not count next to the one that replaces it.
-    let staying: Vec<_> = alive.iter().filter(|server| !server.stop.is_raised()).collect();
+    let staying: Vec<_> = alive.iter().filter(|server| !server.shutting_down.is_raised()).collect();
     match (staying.as_slice(), alive.as_slice()) {
         ([only], _) => Ok(Arc::clone(only)),
         ([], [only]) => Ok(only.clone()),

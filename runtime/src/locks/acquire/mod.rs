@@ -81,7 +81,7 @@ impl LockRequest {
         let (mut reply, result) = oneshot::channel();
         let (server, key) = (self.server.clone(), self.key.clone());
         drop(server.host.clone().spawn(async move {
-            let _loud = FailOnPanic(server);
+            let _fail_on_panic = FailOnPanic(server);
             let acquired = match self.acquire_lease(reply.closed(), |_| {}).await {
                 Ok(AcquireOutcome::Lock(lease)) => {
                     let (guard, keeper) = LockKeeper::new(&self, lease);
@@ -140,12 +140,12 @@ impl LockRequest {
         };
         let own_queue = Arc::<WaitQueue>::default();
         let queue = ticket.as_ref().map_or(&own_queue, |ticket| &ticket.queue);
-        let subscription = if *wait == Some(Duration::ZERO) {
+        let first_place = if *wait == Some(Duration::ZERO) {
             None
         } else {
             tokio::select! {
                 biased;
-                subscription = queue.first.lock() => Some(subscription),
+                first_place = queue.first.lock() => Some(first_place),
                 () = caller_gone.as_mut() => return Err(AcquireError::CallerGone),
                 () = server.cancel_runs.raised() => return Err(LockError::shut_down(key).into()),
                 () = tokio::time::sleep_until(limit.deadline) => match queue.holder() {
@@ -154,7 +154,7 @@ impl LockRequest {
                 },
             }
         };
-        Acquisition::new(self, limit, queue, subscription).run(caller_gone, on_held).await
+        Acquisition::new(self, limit, queue, first_place).run(caller_gone, on_held).await
     }
 
     /// A claim with a token of its own.

@@ -61,7 +61,7 @@ impl Candidate {
         let (server, key) = (request.server.clone(), request.key.clone());
         drop(server.host.clone().spawn(async move {
             let end = CampaignEnd { server: server.clone(), resigned, reached: None };
-            let _loud = FailOnPanic(server);
+            let _fail_on_panic = FailOnPanic(server);
             Campaign { request, status: StatusSender(sender), end }.run().await;
         }));
         Self { key, status, resign }
@@ -174,14 +174,14 @@ impl CampaignEnd {
     async fn wait(&mut self) {
         if self.reached.is_none() {
             self.reached = Some(tokio::select! {
-                () = self.server.stop.raised() => EndReason::Dropped,
+                () = self.server.shutting_down.raised() => EndReason::Dropped,
                 reply = &mut self.resigned => reply.map_or(EndReason::Dropped, EndReason::Resigned),
             });
         }
     }
 
     fn is_reached(&self) -> bool {
-        self.reached.is_some() || self.server.stop.is_raised()
+        self.reached.is_some() || self.server.shutting_down.is_raised()
     }
 
     /// Replies to the candidate, if it resigned.
@@ -247,9 +247,9 @@ impl Campaign {
     fn start_leadership(&self, lease: HeldLease) -> Leadership {
         let server = &self.request.server;
         let (guard, keeper) = LockKeeper::new(&self.request, lease);
-        let loud = FailOnPanic(Arc::clone(server));
+        let fail_on_panic = FailOnPanic(Arc::clone(server));
         drop(server.host.spawn(async move {
-            let _loud = loud;
+            let _fail_on_panic = fail_on_panic;
             keeper.run().await;
         }));
         Leadership::new(guard)

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::util::random;
+use super::step;
+use crate::util::backoff::up_to;
 
 /// Repeated attempts to change one key that other servers change, too.
 ///
@@ -23,7 +24,7 @@ const ALWAYS: u32 = 8;
 
 impl SwapBackoff {
     pub(super) fn new(step: &'static str, within: Duration) -> Self {
-        let is_holder = matches!(step, "extend" | "release");
+        let is_holder = matches!(step, step::EXTEND | step::RELEASE);
         Self { is_holder, give_up: Instant::now() + within, attempts: 0 }
     }
 
@@ -40,8 +41,7 @@ impl SwapBackoff {
             return false;
         }
         let longest = Duration::from_micros(500 << self.attempts.min(6)).min(LONGEST_PAUSE);
-        let part = u32::try_from(random() >> 40).unwrap_or_default() % 1000;
-        sleep(longest * part / 1000).await;
+        sleep(up_to(longest)).await;
         true
     }
 }

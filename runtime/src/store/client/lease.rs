@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Message, StoreClient, TimedReply, UnansweredSwaps, record_key};
+use super::{Message, StoreClient, TimedReply, UnansweredSwaps, record_key, step};
 use crate::store::decide::UNKNOWN_FENCE;
 use crate::store::{
-    Change, Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, ExtendReply, Lease, Look, ReleaseReply,
+    Change, Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, ExtendReply, Lease, Look, ReleaseReply,
     SharedLock, StoreError, Swapped, decide,
 };
 
@@ -41,16 +41,16 @@ impl StoreClient<'_> {
         claim: &Claim,
         is_new: bool,
         unanswered: &mut UnansweredSwaps,
-    ) -> Result<TimedReply<ClaimAnswer>, StoreError> {
+    ) -> Result<TimedReply<ClaimReply>, StoreError> {
         let key = &*record_key(key, claim.what.kind());
-        let _turn = self.turn(key, claim.what.kind()).await;
+        let _semaphore_mutex = self.lock_semaphore(key, claim.what.kind()).await;
         let is_first =
             is_new && matches!(claim.what, ClaimPurpose::Lock | ClaimPurpose::Once | ClaimPurpose::Leader);
         let expected = is_first.then(|| Look::nothing(self.time.now()));
-        let is_won = |verdict: &ClaimAnswer| matches!(verdict.decision, ClaimReply::Won(_));
-        let message = Message { step: "claim", key, expected, unanswered: Some(unanswered) };
-        let mut answer = self.decide(message, is_won, |look| decide::claim(look, claim)).await?;
-        if let (ClaimReply::Won(won), Some(written)) = (&mut answer.reply.decision, &answer.written)
+        let is_won = |reply: &ClaimReply| matches!(reply.decision, ClaimDecision::Won(_));
+        let message = Message { step: step::CLAIM, key, expected, unanswered: Some(unanswered) };
+        let mut answer = self.look_decide_swap(message, is_won, |look| decide::claim(look, claim)).await?;
+        if let (ClaimDecision::Won(won), Some(written)) = (&mut answer.reply.decision, &answer.written)
             && won.lease.fence == UNKNOWN_FENCE
         {
             won.lease.fence = written.look.fence;
@@ -60,14 +60,14 @@ impl StoreClient<'_> {
 
     /// Releases what an unanswered claim has won so far. Returns the time after which to ask again, because a late swap may
     /// still win; `None` if the claim can no longer win anything.
-    pub(crate) async fn give_back(
+    pub(crate) async fn release_unanswered(
         &self,
         key: &str,
         lease: &Lease,
         end: &Ending,
         unanswered: &mut UnansweredSwaps,
     ) -> Result<Option<Duration>, StoreError> {
-        let look = self.look("release", &record_key(key, lease.kind)).await?;
+        let look = self.look(step::RELEASE, &record_key(key, lease.kind)).await?;
         unanswered.compare(&look, self.within);
         if decide::release(&look, lease, end).reply == ReleaseReply::Released {
             self.release(key, lease, end, None).await?;
@@ -85,8 +85,8 @@ impl StoreClient<'_> {
     ) -> Result<TimedReply<ExtendReply>, StoreError> {
         let (key, expected) = (&record_key(key, lease.kind), cached.map(CachedRecord::look));
         let is_kept = |reply: &ExtendReply| matches!(reply, ExtendReply::Kept { .. });
-        let message = Message { step: "extend", key, expected, unanswered: None };
-        self.decide(message, is_kept, |look| decide::extend(look, lease)).await
+        let message = Message { step: step::EXTEND, key, expected, unanswered: None };
+        self.look_decide_swap(message, is_kept, |look| decide::extend(look, lease)).await
     }
 
     /// Ends a lease; in one round trip if the record is as it was written last.
@@ -98,11 +98,11 @@ impl StoreClient<'_> {
         cached: Option<&CachedRecord>,
     ) -> Result<TimedReply<ReleaseReply>, StoreError> {
         let key = &*record_key(key, lease.kind);
-        let _turn = self.turn(key, lease.kind).await;
+        let _semaphore_mutex = self.lock_semaphore(key, lease.kind).await;
         // The time for which work counts as done begins at the store's own time.
         let expected = cached.filter(|_| end.done_for.is_none()).map(CachedRecord::look);
         let is_released = |reply: &ReleaseReply| *reply == ReleaseReply::Released;
-        let message = Message { step: "release", key, expected, unanswered: None };
-        self.decide(message, is_released, |look| decide::release(look, lease, end)).await
+        let message = Message { step: step::RELEASE, key, expected, unanswered: None };
+        self.look_decide_swap(message, is_released, |look| decide::release(look, lease, end)).await
     }
 }

@@ -27,6 +27,16 @@ pub(crate) use key_mutexes::KeyMutexes;
 pub(crate) use lease::CachedRecord;
 pub(crate) use unanswered::UnansweredSwaps;
 
+/// The steps that errors name, as far as behaviour depends on them.
+pub(crate) mod step {
+    /// Decides ticks: its success ends every failure of the store.
+    pub(crate) const CLAIM: &str = "claim";
+    pub(crate) const EXTEND: &str = "extend";
+    pub(crate) const RELEASE: &str = "release";
+    /// Any answer: it ends an outage, but not a refusal.
+    pub(crate) const REACH: &str = "reach";
+}
+
 /// Observes the results of requests, for the health of the server.
 pub(crate) trait RequestObserver: Send + Sync {
     /// The store has answered a request of this step.
@@ -39,7 +49,7 @@ pub(crate) trait RequestObserver: Send + Sync {
 pub(crate) struct StoreClient<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) time: &'a StoreClock,
-    pub(crate) turns: &'a KeyMutexes,
+    pub(crate) semaphore_mutexes: &'a KeyMutexes,
     pub(crate) observer: &'a dyn RequestObserver,
     /// Response timeout of the store.
     pub(crate) within: Duration,
@@ -100,13 +110,13 @@ impl StoreClient<'_> {
         decide: impl Fn(&Look) -> Decision<T> + Send + Sync,
     ) -> Result<T, StoreError> {
         let message = Message { step, key, expected: None, unanswered: None };
-        Ok(self.decide(message, |_| true, decide).await?.reply)
+        Ok(self.look_decide_swap(message, |_| true, decide).await?.reply)
     }
 
     /// Decides on a look, and swaps the change in. Decides anew each time the key has changed meanwhile.
     ///
     /// A decision that was made without a look counts only if `counts` accepts its reply and the swap is applied.
-    async fn decide<T>(
+    async fn look_decide_swap<T>(
         &self,
         message: Message<'_>,
         counts: impl Fn(&T) -> bool,
@@ -197,7 +207,7 @@ impl StoreClient<'_> {
                 .unwrap_or_else(|_| Err(self.timed_out(step, format!("no answer within {:?}", self.within)))),
         };
         match &result {
-            Ok(_) => self.observer.answered("reach"),
+            Ok(_) => self.observer.answered(step::REACH),
             Err(error) => self.observer.failed(step, error),
         }
         result

@@ -8,7 +8,7 @@ use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::lease::store_clock::StoreClock;
 use crate::store::memory::MemoryStore;
-use crate::store::{Claim, ClaimPurpose, ClaimReply, Ending, ReleaseReply, StoreError};
+use crate::store::{Claim, ClaimDecision, ClaimPurpose, Ending, ReleaseReply, StoreError};
 use crate::testing::TestClock;
 
 struct Unobserved;
@@ -24,10 +24,15 @@ const WITHIN: Duration = Duration::from_secs(5);
 async fn turn_at_a_semaphore_is_waited_for_no_longer_than_a_request_may_take() {
     let clock = Arc::new(TestClock::starting_at(Timestamp::from_micros(1_800_000_000_000_000)));
     let (store, time) = (MemoryStore::new(clock.clone()), StoreClock::new(clock));
-    let turns = KeyMutexes::default();
-    let requests =
-        StoreClient { store: &store, time: &time, turns: &turns, observer: &Unobserved, within: WITHIN };
-    let _turn_that_never_ends = turns.take(&slots_key("semaphore")).await;
+    let semaphore_mutexes = KeyMutexes::default();
+    let requests = StoreClient {
+        store: &store,
+        time: &time,
+        semaphore_mutexes: &semaphore_mutexes,
+        observer: &Unobserved,
+        within: WITHIN,
+    };
+    let _held_for_ever = semaphore_mutexes.take(&slots_key("semaphore")).await;
     let patience = Instant::now() + 10 * WITHIN;
 
     let (token, server, ttl) = ("token".into(), "server".into(), 6 * WITHIN);
@@ -35,7 +40,7 @@ async fn turn_at_a_semaphore_is_waited_for_no_longer_than_a_request_may_take() {
     let outstanding = &mut UnansweredSwaps::of(claim.token.clone());
     let claiming = requests.claim("semaphore", &claim, true, outstanding);
     let answer = tokio::time::timeout_at(patience, claiming).await.expect("a claim is answered").unwrap();
-    let ClaimReply::Won(won) = answer.reply.decision else { panic!("it is free") };
+    let ClaimDecision::Won(won) = answer.reply.decision else { panic!("it is free") };
 
     let (lease, end) = (won.lease, Ending::of(RunOutcome::Succeeded, 0));
     let releasing = requests.release("semaphore", &lease, &end, None);
@@ -45,10 +50,10 @@ async fn turn_at_a_semaphore_is_waited_for_no_longer_than_a_request_may_take() {
 
 #[tokio::test(start_paused = true)]
 async fn turns_at_a_semaphore_are_taken_one_at_a_time() {
-    let turns = KeyMutexes::default();
-    let first = turns.take("semaphore").await;
-    assert!(tokio::time::timeout(WITHIN, turns.take("semaphore")).await.is_err());
-    drop(turns.take("another").await);
+    let semaphore_mutexes = KeyMutexes::default();
+    let first = semaphore_mutexes.take("semaphore").await;
+    assert!(tokio::time::timeout(WITHIN, semaphore_mutexes.take("semaphore")).await.is_err());
+    drop(semaphore_mutexes.take("another").await);
     drop(first);
-    turns.take("semaphore").await;
+    semaphore_mutexes.take("semaphore").await;
 }

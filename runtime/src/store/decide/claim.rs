@@ -5,7 +5,7 @@ use std::time::Duration;
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
 use super::super::{
-    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, FenceChange, JobRecord, Lease, LockChange, Look,
+    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, FenceChange, JobRecord, Lease, LockChange, Look,
     RegisteredSchedule, RequestAnswer, RunOutcome, RunRequest, Skip, SkipRecord, StartedTick, Taken,
     TickClaim, TickMark, UnfinishedTick, WonClaim,
 };
@@ -21,13 +21,13 @@ const ENOUGH_RUNS: u64 = 3;
 /// Decides a claim. The order of the checks is part of the contract.
 ///
 /// The store computes the fence of a lease that is won: the caller takes it from the answer to the swap.
-pub fn claim(look: &Look, claim: &Claim) -> Decision<ClaimAnswer> {
+pub fn claim(look: &Look, claim: &Claim) -> Decision<ClaimReply> {
     let mut transition = Transition::new(look);
     if let ClaimPurpose::Slot(of) = claim.what {
         return slots::claim(transition, claim, of);
     }
     if let Some(wait) = transition.not_due_for(claim) {
-        return transition.finish(ClaimReply::Early(wait).into());
+        return transition.finish(ClaimDecision::Early(wait).into());
     }
     let mut other_schedule = None;
     let decision = match &claim.what {
@@ -42,11 +42,11 @@ pub fn claim(look: &Look, claim: &Claim) -> Decision<ClaimAnswer> {
         _ => transition.claim_now(claim),
     };
     let unfinished = match (&claim.what, &decision) {
-        (_, ClaimReply::Won(_)) => None,
+        (_, ClaimDecision::Won(_)) => None,
         (ClaimPurpose::Tick(ask), _) => transition.unfinished(ask.takeovers),
         _ => None,
     };
-    transition.finish(ClaimAnswer { decision, unfinished, other_schedule })
+    transition.finish(ClaimReply { decision, unfinished, other_schedule })
 }
 
 impl Transition<'_> {
@@ -58,7 +58,7 @@ impl Transition<'_> {
     }
 
     /// Decides a new claim of a tick that is due.
-    fn decide_tick(&mut self, claim: &Claim, ask: &TickClaim) -> ClaimReply {
+    fn decide_tick(&mut self, claim: &Claim, ask: &TickClaim) -> ClaimDecision {
         if let Some(attempt) = self.attempts_to_take_over(ask) {
             return self.win(claim, Some(ask), attempt + 1, None);
         }
@@ -67,7 +67,7 @@ impl Transition<'_> {
         }
         if ask.only_takes_over {
             // The store has lost the tick: it must not be started again.
-            return ClaimReply::Late(self.now.since(ask.tick.plus(ask.delay)));
+            return ClaimDecision::Late(self.now.since(ask.tick.plus(ask.delay)));
         }
         let counts = |registered: &&RegisteredSchedule| {
             registered.schedule == ask.schedule && registered.at < ask.tick
@@ -78,37 +78,37 @@ impl Transition<'_> {
             ask.missed == Missed::RunOnce && runs_since.is_some_and(|since| since < ask.tick);
         let seen_coming = self.now.minus(ask.known_for) < ask.tick;
         if registered.is_none() && !seen_coming {
-            return ClaimReply::Unregistered;
+            return ClaimDecision::Unregistered;
         }
         if self.paused {
             self.skip(claim, ask, Skip::Paused);
-            return ClaimReply::Paused;
+            return ClaimDecision::Paused;
         }
         let due = ask.tick.plus(ask.delay);
         let in_time = due.plus(ask.grace);
         let late = self.now > in_time;
         // Only a registration in the store proves that no server ran the tick: after a wipe there is none.
         if late && !runs_if_missed {
-            return ClaimReply::Late(self.now.since(due));
+            return ClaimDecision::Late(self.now.since(due));
         }
         if let Some(holder) = self.key_holder() {
             // A missed tick is not skipped: it is run once, later.
             if ask.overlap == Overlap::Skip && !late {
                 self.skip(claim, ask, Skip::Held);
             }
-            return ClaimReply::Held(holder);
+            return ClaimDecision::Held(holder);
         }
         self.win(claim, Some(ask), 1, (!late).then_some(in_time))
     }
 
     /// Decides the claim of a requested run. The first claim answers the request, in the same swap.
-    fn claim_requested(&mut self, claim: &Claim, id: &str) -> ClaimReply {
+    fn claim_requested(&mut self, claim: &Claim, id: &str) -> ClaimDecision {
         if self.open_request().is_none_or(|request| request.id != id) {
-            return ClaimReply::NotRequested;
+            return ClaimDecision::NotRequested;
         }
         let reply = self.claim_now(claim);
         let answer = match &reply {
-            ClaimReply::Held(holder) => RequestAnswer::Held { server: holder.server.clone() },
+            ClaimDecision::Held(holder) => RequestAnswer::Held { server: holder.server.clone() },
             _ => RequestAnswer::Started { server: claim.server.to_string() },
         };
         self.limit_to(claim.ttl, None);
@@ -119,24 +119,24 @@ impl Transition<'_> {
     }
 
     /// Decides a claim without a tick: refused only if the key is held, or the work is marked as done.
-    fn claim_now(&mut self, claim: &Claim) -> ClaimReply {
+    fn claim_now(&mut self, claim: &Claim) -> ClaimDecision {
         match (self.done.filter(|done| done.until > self.now), self.key_holder()) {
-            (Some(done), _) if matches!(claim.what, ClaimPurpose::Once) => ClaimReply::Done(done.at),
-            (_, Some(holder)) => ClaimReply::Held(holder),
+            (Some(done), _) if matches!(claim.what, ClaimPurpose::Once) => ClaimDecision::Done(done.at),
+            (_, Some(holder)) => ClaimDecision::Held(holder),
             (_, None) => self.win(claim, None, 1, None),
         }
     }
 
     /// Decides a repeated claim, whose first answer was lost. Only a swap confirms that it still holds the key: a look may come
     /// from a primary that has been demoted, or show a write that is not durable yet.
-    fn claimed_again(&mut self, claim: &Claim) -> ClaimReply {
+    fn claimed_again(&mut self, claim: &Claim) -> ClaimDecision {
         match self.held_lease() {
             Some(lease) if self.foreign_lock().is_none() => {
                 self.confirm(claim, lease.until);
                 self.change.lock = LockChange::Set { token: lease.token.clone(), until: lease.until };
                 self.won(lease)
             }
-            _ => ClaimReply::Lost,
+            _ => ClaimDecision::Lost,
         }
     }
 
@@ -148,10 +148,10 @@ impl Transition<'_> {
     }
 
     /// The reply to a claim that has won.
-    pub(super) fn won(&self, lease: Lease) -> ClaimReply {
+    pub(super) fn won(&self, lease: Lease) -> ClaimDecision {
         let missed = lease.tick.map(|_| self.missed.clone()).unwrap_or_default();
         let usual = self.stats.mean().filter(|_| self.stats.successes >= ENOUGH_RUNS);
-        ClaimReply::Won(WonClaim { lease, missed, usual })
+        ClaimDecision::Won(WonClaim { lease, missed, usual })
     }
 
     fn win(
@@ -160,7 +160,7 @@ impl Transition<'_> {
         ask: Option<&TickClaim>,
         attempt: u32,
         in_time: Option<Timestamp>,
-    ) -> ClaimReply {
+    ) -> ClaimDecision {
         if let Some(crashed) = self.newest().filter(|_| !self.released) {
             self.record_run(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, claim.remember));
         }
@@ -242,16 +242,16 @@ impl Transition<'_> {
     }
 
     /// The reply for a tick at or below the mark.
-    fn decided(&self, tick: Timestamp) -> Option<ClaimReply> {
+    fn decided(&self, tick: Timestamp) -> Option<ClaimDecision> {
         let mark = self.mark.as_ref().filter(|mark| mark.tick >= tick)?;
         if mark.tick > self.now {
-            return Some(ClaimReply::Ahead(mark.tick));
+            return Some(ClaimDecision::Ahead(mark.tick));
         }
         if mark.tick > tick {
-            return Some(ClaimReply::Superseded(mark.tick));
+            return Some(ClaimDecision::Superseded(mark.tick));
         }
         let server = mark.server.to_string();
-        Some(ClaimReply::Taken(match mark.skip {
+        Some(ClaimDecision::Taken(match mark.skip {
             Some(reason) => Taken::Skipped(SkipRecord { tick, reason, server, at: mark.at }),
             None => Taken::Started {
                 server,

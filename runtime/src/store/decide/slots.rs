@@ -3,12 +3,12 @@
 //! They have a record of their own, apart from that of a job or lock with the same key, and no run records. Every holder
 //! counts, even if the number of slots was lowered since.
 
-use super::super::{Claim, ClaimAnswer, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply};
+use super::super::{Claim, ClaimDecision, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply};
 use super::transition::Transition;
 use super::{Decision, UNKNOWN_FENCE, expiry};
 
 /// Decides the claim of a slot. Confirms a repeated claim that had won, while its slot lasts.
-pub(super) fn claim(mut transition: Transition<'_>, claim: &Claim, of: u32) -> Decision<ClaimAnswer> {
+pub(super) fn claim(mut transition: Transition<'_>, claim: &Claim, of: u32) -> Decision<ClaimReply> {
     let now = transition.now;
     let own = transition.held_slots(now).find(|slot| slot.token == claim.token).cloned();
     if let Some(own) = own {
@@ -19,7 +19,7 @@ pub(super) fn claim(mut transition: Transition<'_>, claim: &Claim, of: u32) -> D
     let held = transition.held_slots(now).count();
     let first_to_end = transition.held_slots(now).min_by_key(|slot| slot.until).map(|slot| slot.holder(now));
     if let Some(first) = first_to_end.filter(|_| u32::try_from(held).is_ok_and(|held| held >= of)) {
-        return transition.finish(ClaimReply::Held(first).into());
+        return transition.finish(ClaimDecision::Held(first).into());
     }
     let slot = Lease::claimed(claim, now, expiry(now, claim.ttl));
     transition.hold_slot(slot.clone());

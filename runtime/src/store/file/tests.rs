@@ -98,7 +98,7 @@ async fn unreadable_record_is_an_error_and_left_alone() {
         assert_eq!(store.0.list(None).await.unwrap(), Page::default());
     }
     let error = store.0.look("import").await.unwrap_err().to_string();
-    assert!(error.contains("has format 1, and this version reads format 2"), "{error}");
+    assert!(error.contains("has format 1, and this version reads format 3"), "{error}");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use crate::store::JobRecord;
 /// | run and skip records | `format` in each | refuses a job's history in the same way; claims do not read it, except with files |
 /// | the note of a server | the crate's version in [`ServerInfo`](crate::fleet::ServerInfo) | leaves the server out of [`Jobs::servers`](crate::Jobs::servers) |
 /// | the note of a requested run | none: it is the id of a request in the state | starts nothing: the state decides |
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// A run or skip record as it is stored.
 #[derive(Serialize, Deserialize)]
@@ -105,7 +105,7 @@ pub(crate) fn this_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     (format == FORMAT).then_some(format).ok_or_else(refusal)
 }
 
-/// Why a record cannot be read. The text follows the name of what holds the record: `has format 3, and …`.
+/// Why a record cannot be read. The text follows the name of what holds the record: `has format 4, and …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableRecord(pub(crate) String);
 
@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn state_of_another_format_is_refused_by_its_number() {
         let refused = |json: &str| KeyState::from_json(json).unwrap_err().to_string();
-        assert_eq!(refused(r#"{"format":1,"claimant":7}"#), "has format 1, and this version reads format 2");
-        assert_eq!(refused(r#"{"format":3}"#), "has format 3, and this version reads format 2");
+        assert_eq!(refused(r#"{"format":1,"claimant":7}"#), "has format 1, and this version reads format 3");
+        assert_eq!(refused(r#"{"format":4}"#), "has format 4, and this version reads format 3");
         assert!(refused("hello").starts_with("is not the state of a key"));
         assert!(refused("{}").starts_with("is not the state of a key"));
         let state = KeyState::default();
@@ -183,9 +183,9 @@ mod tests {
             [JobRecord::Run(run.clone()), JobRecord::Skip(skip.clone())].map(|record| record.to_json());
         assert_eq!(
             run_json,
-            r#"{"format":2,"tick":1,"server":"a","fence":9223372036854775807,"attempt":1,"started":2,"ended":3,"outcome":"timed_out","error":"Gr\u00f6\u00dfe"}"#
+            r#"{"format":3,"tick":1,"server":"a","fence":9223372036854775807,"attempt":1,"started":2,"ended":3,"outcome":"timed_out","error":"Gr\u00f6\u00dfe"}"#
         );
-        assert_eq!(skip_json, r#"{"format":2,"tick":1,"reason":"held","server":"a","at":3}"#);
+        assert_eq!(skip_json, r#"{"format":3,"tick":1,"reason":"held","server":"a","at":3}"#);
         assert_eq!(JobRecord::from_json(&run_json), Ok(run));
         assert_eq!(JobRecord::from_json(&skip_json), Ok(skip));
     }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn run_record_of_another_format_is_refused_by_its_number() {
         let refused = |json: &str| JobRecord::from_json::<SkipRecord>(json).unwrap_err().to_string();
-        assert_eq!(refused(r#"{"format":3,"tick":[]}"#), "has format 3, and this version reads format 2");
+        assert_eq!(refused(r#"{"format":4,"tick":[]}"#), "has format 4, and this version reads format 3");
         assert!(
             refused(r#"{"tick":1,"reason":"held","server":"a","at":3}"#)
                 .starts_with("is not the run or skip")

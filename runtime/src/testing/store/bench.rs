@@ -10,8 +10,8 @@ use crate::fleet::{Forgotten, HeldLock, Holder};
 use crate::history::{CurrentRun, History, RunOutcome, RunRecord};
 use crate::schedule::{Missed, Overlap};
 use crate::store::{
-    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Ending, ExtendReply, Lease, Look, REMEMBERED, ReleaseReply,
-    RunRequest, Store, StoreErrorKind, Subscription, TickClaim, WonClaim,
+    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, ExtendReply, Lease, Look, REMEMBERED,
+    ReleaseReply, RunRequest, Store, StoreErrorKind, Subscription, TickClaim, WonClaim,
 };
 
 use super::{Capability, Client, Subject, Timestamped};
@@ -77,7 +77,7 @@ impl Bench {
     }
 
     /// What was won and is not on all replicas yet is asked for again, as every server does.
-    pub async fn answer(&self, claim: &Claim) -> Timestamped<ClaimAnswer> {
+    pub async fn answer(&self, claim: &Claim) -> Timestamped<ClaimReply> {
         loop {
             match self.client.claim(&self.key, claim).await {
                 Err(error) if error.kind() == StoreErrorKind::NotReplicated => {}
@@ -86,17 +86,17 @@ impl Bench {
         }
     }
 
-    pub async fn verdict(&self, claim: &Claim) -> ClaimAnswer {
+    pub async fn verdict(&self, claim: &Claim) -> ClaimReply {
         self.answer(claim).await.reply
     }
 
-    pub async fn claim(&self, claim: &Claim) -> ClaimReply {
+    pub async fn claim(&self, claim: &Claim) -> ClaimDecision {
         self.verdict(claim).await.decision
     }
 
     pub async fn won(&self, claim: &Claim) -> WonClaim {
         match self.claim(claim).await {
-            ClaimReply::Won(won) => won,
+            ClaimDecision::Won(won) => won,
             reply => panic!("the claim should have won, but: {reply:?}"),
         }
     }
@@ -115,7 +115,7 @@ impl Bench {
     pub async fn register_as(&self, missed: Missed) -> Timestamp {
         let long_ago = self.tick_ago(DAY / 2).await;
         let answer = self.answer(&claim_with("a", LONG, TickClaim { missed, ..ask(long_ago) })).await;
-        assert!(matches!(answer.reply.decision, ClaimReply::Late(_)), "{answer:?}");
+        assert!(matches!(answer.reply.decision, ClaimDecision::Late(_)), "{answer:?}");
         answer.at
     }
 
@@ -297,14 +297,14 @@ pub fn ending(outcome: RunOutcome) -> Ending {
     Ending::of(outcome, REMEMBERED)
 }
 
-pub fn started(server: &str, since: Timestamp, finished: bool) -> ClaimReply {
-    ClaimReply::Taken(Taken::Started { server: server.to_owned(), since, finished })
+pub fn started(server: &str, since: Timestamp, finished: bool) -> ClaimDecision {
+    ClaimDecision::Taken(Taken::Started { server: server.to_owned(), since, finished })
 }
 
 /// The holder that a loser sees.
-pub fn holder(reply: ClaimReply) -> Holder {
+pub fn holder(reply: ClaimDecision) -> Holder {
     match reply {
-        ClaimReply::Held(holder) => holder,
+        ClaimDecision::Held(holder) => holder,
         reply => panic!("the key should be held, but: {reply:?}"),
     }
 }

@@ -8,8 +8,8 @@ use crate::fleet::{Forgotten, HeldLock, ServerInfo};
 use crate::history::{CurrentRun, History};
 use crate::lease::store_clock::StoreClock;
 use crate::store::{
-    CachedRecord, Claim, ClaimAnswer, ClaimReply, Ending, ExtendReply, KeyMutexes, Lease, Note, ReleaseReply,
-    RequestObserver, RunRequest, Store, StoreClient, StoreError, UnansweredSwaps,
+    CachedRecord, Claim, ClaimDecision, ClaimReply, Ending, ExtendReply, KeyMutexes, Lease, Note,
+    ReleaseReply, RequestObserver, RunRequest, Store, StoreClient, StoreError, UnansweredSwaps,
 };
 use crate::util::clock::SystemClock;
 
@@ -29,7 +29,7 @@ pub struct Client(Arc<ClientParts>);
 struct ClientParts {
     store: Arc<dyn Store>,
     time: StoreClock,
-    turns: KeyMutexes,
+    semaphore_mutexes: KeyMutexes,
     within: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Client {
     /// Creates a client with this response timeout.
     pub(super) fn within(store: Arc<dyn Store>, within: Duration) -> Self {
         let time = StoreClock::new(Arc::new(SystemClock));
-        Self(Arc::new(ClientParts { store, time, turns: KeyMutexes::default(), within }))
+        Self(Arc::new(ClientParts { store, time, semaphore_mutexes: KeyMutexes::default(), within }))
     }
 
     /// Returns the store.
@@ -66,8 +66,8 @@ impl Client {
     }
 
     fn requests(&self) -> StoreClient<'_> {
-        let ClientParts { store, time, turns, within } = &*self.0;
-        StoreClient { store: &**store, time, turns, observer: &NoObserver, within: *within }
+        let ClientParts { store, time, semaphore_mutexes, within } = &*self.0;
+        StoreClient { store: &**store, time, semaphore_mutexes, observer: &NoObserver, within: *within }
     }
 
     /// Adds the estimate of the store's time after an answer.
@@ -81,14 +81,14 @@ impl Client {
     }
 
     /// Claims a key, with a look first.
-    pub async fn claim(&self, key: &str, claim: &Claim) -> ClientResult<ClaimAnswer> {
+    pub async fn claim(&self, key: &str, claim: &Claim) -> ClientResult<ClaimReply> {
         let answer =
             self.requests().claim(key, claim, false, &mut UnansweredSwaps::of(claim.token.clone())).await?;
         Ok(Timestamped { at: answer.now, reply: answer.reply })
     }
 
     /// Claims a key as a server does with the first request of a claim: a manual lock without a look.
-    pub async fn claim_first(&self, key: &str, claim: &Claim) -> ClientResult<ClaimAnswer> {
+    pub async fn claim_first(&self, key: &str, claim: &Claim) -> ClientResult<ClaimReply> {
         let answer =
             self.requests().claim(key, claim, true, &mut UnansweredSwaps::of(claim.token.clone())).await?;
         Ok(Timestamped { at: answer.now, reply: answer.reply })
@@ -98,7 +98,7 @@ impl Client {
     pub async fn acquire(&self, key: &str, claim: &Claim) -> Result<Option<AcquiredLease>, StoreError> {
         let answer =
             self.requests().claim(key, claim, true, &mut UnansweredSwaps::of(claim.token.clone())).await?;
-        let ClaimReply::Won(won) = &answer.reply.decision else { return Ok(None) };
+        let ClaimDecision::Won(won) = &answer.reply.decision else { return Ok(None) };
         let lease = won.lease.clone();
         Ok(Some(AcquiredLease { client: self.clone(), key: key.to_owned(), lease, written: answer.written }))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use jobs::Job;
 use jobs::store::postgres::{BorrowFuture, BorrowedConnection, ConnectionSource, PostgresStore};
-use jobs::store::{ClaimReply, StoreErrorKind};
+use jobs::store::{ClaimDecision, StoreErrorKind};
 use jobs::testing::store::Client as Jobs;
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, NoTls};
@@ -175,7 +175,7 @@ async fn custom_source_works_and_gets_working_connections_back() {
     let store = PostgresStore::from_source(only, Some(&namespace)).unwrap();
     let store = Jobs::new(store.with_timeouts(PATIENCE, PATIENCE).with_schema(&unused_name()).unwrap());
     let claim = claim_now("a", LONG);
-    assert!(matches!(claim_on(&store, "job", &claim).await, ClaimReply::Won(_)));
+    assert!(matches!(claim_on(&store, "job", &claim).await, ClaimDecision::Won(_)));
     store.claim("a\0", &claim).await.expect_err("a bad key");
     assert_eq!(
         discarded.load(Ordering::Relaxed),

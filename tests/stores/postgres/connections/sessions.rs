@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jobs::history::RunOutcome;
 use jobs::store::{
-    Change, ClaimPurpose, ClaimReply, ExtendReply, ReleaseReply, Store, StoreErrorKind, Swap, SwapReply,
+    Change, ClaimDecision, ClaimPurpose, ExtendReply, ReleaseReply, Store, StoreErrorKind, Swap, SwapReply,
     Topic,
 };
 use tokio_postgres::types::Type;
@@ -69,7 +69,7 @@ async fn claims_that_are_repeated_while_sessions_end_at_any_instant_win_once() {
         let lease = loop {
             match store.claim("job", &claim).await {
                 Ok(answer) => match answer.reply.decision {
-                    ClaimReply::Won(won) => break won.lease,
+                    ClaimDecision::Won(won) => break won.lease,
                     reply => panic!("nobody else claims, but: {reply:?}"),
                 },
                 Err(error) if error.kind() == StoreErrorKind::Unreachable => errors += 1,
@@ -120,7 +120,7 @@ async fn a_restarted_server_is_found_again_and_has_forgotten_nothing() {
     // The connection's end may have gone unnoticed.
     let _noticed = store.ping().await;
     let reply = claim_on(&store, "job", &claim("b", tick)).await;
-    assert!(matches!(reply, ClaimReply::Taken(_)), "{reply:?}");
+    assert!(matches!(reply, ClaimDecision::Taken(_)), "{reply:?}");
     store.extend("job", &lease).await.expect("extend");
     store.release("job", &lease, &ending(RunOutcome::Succeeded)).await.expect("release");
     assert_eq!(store.history("job").await.unwrap().reply.stats.successes, 1);

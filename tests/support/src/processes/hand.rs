@@ -9,7 +9,7 @@ use jobs::schedule::Overlap;
 use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
-use jobs::store::{ClaimReply, Look, Store, TickClaim};
+use jobs::store::{ClaimDecision, Look, Store, TickClaim};
 use jobs::testing::store::Client;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
 use tokio_postgres::{NoTls, Row};
@@ -138,7 +138,7 @@ impl Hand {
     }
 
     /// A late server asks for a tick, with all the grace of the world.
-    pub fn claim(&self, tick: Timestamp) -> ClaimReply {
+    pub fn claim(&self, tick: Timestamp) -> ClaimDecision {
         let patient = TickClaim { grace: Duration::from_secs(3600), overlap: Overlap::Queue, ..ask(tick) };
         let claim = claim_with("late", Duration::from_secs(1), patient);
         self.ask(async |client| client.claim(KEY, &claim).await.expect("an answer").reply.decision)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::schedule::Overlap;
-use jobs::store::{ClaimReply, TickClaim};
+use jobs::store::{ClaimDecision, TickClaim};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
@@ -82,15 +82,15 @@ async fn claim(store: &Client, tick: Timestamp) -> bool {
     let claim = claim_with(&std::process::id().to_string(), TTL, patient);
     loop {
         match store.claim(KEY, &claim).await.expect("an answer").reply.decision {
-            ClaimReply::Won(won) => {
+            ClaimDecision::Won(won) => {
                 the_job().await;
                 let end = ending(RunOutcome::Succeeded);
                 store.release(KEY, &won.lease, &end).await.expect("an answer");
                 return true;
             }
-            ClaimReply::Early(wait) => tokio::time::sleep(wait).await,
-            ClaimReply::Held(_) => tokio::time::sleep(Duration::from_millis(1)).await,
-            ClaimReply::Taken(_) | ClaimReply::Superseded(_) => return false,
+            ClaimDecision::Early(wait) => tokio::time::sleep(wait).await,
+            ClaimDecision::Held(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            ClaimDecision::Taken(_) | ClaimDecision::Superseded(_) => return false,
             other => panic!("{other:?}"),
         }
     }

@@ -7,7 +7,7 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::schedule::{Missed, Overlap};
 use jobs::store::{
-    Claim, ClaimPurpose, ClaimReply, Ending, Lease, REMEMBERED, StoreError, TickClaim, WonClaim,
+    Claim, ClaimDecision, ClaimPurpose, Ending, Lease, REMEMBERED, StoreError, TickClaim, WonClaim,
 };
 use jobs::testing::store::Client;
 
@@ -47,14 +47,14 @@ pub fn claim_now() -> Claim {
 pub async fn win(client: &Client, key: &str) -> Lease {
     let claim = claim_now();
     match client.claim(key, &claim).await.map(|answer| answer.reply.decision) {
-        Ok(ClaimReply::Won(won)) => won.lease,
+        Ok(ClaimDecision::Won(won)) => won.lease,
         other => panic!("expected to win {key}: {other:?}"),
     }
 }
 
 pub async fn win_and_release(client: &Client, key: &str) -> Result<Option<WonClaim>, StoreError> {
     let claim = claim_now();
-    let ClaimReply::Won(won) = client.claim(key, &claim).await?.reply.decision else { return Ok(None) };
+    let ClaimDecision::Won(won) = client.claim(key, &claim).await?.reply.decision else { return Ok(None) };
     client.release(key, &won.lease, &SUCCEEDED).await?;
     Ok(Some(won))
 }

@@ -80,17 +80,17 @@ pub struct TickClaim {
 
 /// The decision about a claim, and what else the record shows about the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimAnswer {
+pub struct ClaimReply {
     /// The decision.
-    pub decision: ClaimReply,
+    pub decision: ClaimDecision,
     /// A tick that may have to be taken over, if takeovers are allowed.
     pub unfinished: Option<UnfinishedTick>,
     /// The schedule that another server had registered, if it differs from the asking server's.
     pub other_schedule: Option<RegisteredSchedule>,
 }
 
-impl From<ClaimReply> for ClaimAnswer {
-    fn from(decision: ClaimReply) -> Self {
+impl From<ClaimDecision> for ClaimReply {
+    fn from(decision: ClaimDecision) -> Self {
         Self { decision, unfinished: None, other_schedule: None }
     }
 }
@@ -138,7 +138,7 @@ pub struct Gap {
 /// The decision about a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ClaimReply {
+pub enum ClaimDecision {
     /// The caller holds the key. A repeated claim that had won gets this reply again.
     Won(WonClaim),
     /// The caller had won with this token, and its lease is over.

@@ -4,7 +4,7 @@ mod operator;
 mod record;
 
 pub use claim::{
-    Claim, ClaimAnswer, ClaimPurpose, ClaimReply, Gap, Holder, RegisteredSchedule, Taken, TickClaim,
+    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Gap, Holder, RegisteredSchedule, Taken, TickClaim,
     UnfinishedTick, WonClaim,
 };
 pub use lease::{Ending, ExtendReply, FailedTry, Lease, LeaseKind, Progress, ReleaseReply};

@@ -136,8 +136,8 @@ mod tests {
         };
         let version = "1800014400000000-0123456789abcdef";
         for record in [
-            record("7", "{\"format\":2}"),
-            record(version, "{\"format\":3}"),
+            record("7", "{\"format\":3}"),
+            record(version, "{\"format\":4}"),
             record(version, "{"),
             bulk(""),
             Value::Int(0),
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!(errors::kind_of(&error), StoreErrorKind::Unreadable);
             assert!(error.detail().unwrap().len() > "{lock:key}:state ".len());
         }
-        let look = read(record(version, "{\"format\":2}"), Value::Nil, -2);
+        let look = read(record(version, "{\"format\":3}"), Value::Nil, -2);
         assert_eq!(look.unwrap().fence, 7);
     }
 

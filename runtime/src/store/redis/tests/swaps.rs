@@ -103,7 +103,7 @@ async fn record_of_another_format_is_refused_by_name() {
     let server = Server::start(&[]).await;
     let store = server.store();
     server.send("HSET {lock:old}:state format 1 token t fence 7").await;
-    server.send(r#"SET {lock:newer}:state {"version":"7-7","fence":7,"state":{"format":3}}"#).await;
+    server.send(r#"SET {lock:newer}:state {"version":"7-7","fence":7,"state":{"format":4}}"#).await;
     server.send("SET {lock:text}:state a").await;
     let mut empty = redis::cmd("SET");
     empty.arg("{lock:empty}:state").arg("");
@@ -111,7 +111,7 @@ async fn record_of_another_format_is_refused_by_name() {
     let nothing = Look::nothing(Timestamp::now());
     for (key, words) in [
         ("old", "{lock:old}:state is not a string: an older version (format 1)"),
-        ("newer", "{lock:newer}:state has format 3, and this version reads format 2"),
+        ("newer", "{lock:newer}:state has format 4, and this version reads format 3"),
         ("text", "{lock:text}:state is not the record of a key"),
         ("empty", "{lock:empty}:state is not a string"),
     ] {

@@ -5,7 +5,7 @@
 //! so one node that hangs delays the requests to all, and it repeats requests by itself.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
@@ -17,6 +17,7 @@ use crate::store::net::timeouts::Timeouts;
 use crate::store::redis::address::client_at;
 use crate::store::redis::connection::{RedisConnection, RedisConnector};
 use crate::store::redis::errors;
+use crate::util::lock;
 
 /// A slot may move on while it is looked for, but not for ever.
 const REDIRECTIONS: usize = 5;
@@ -120,7 +121,7 @@ impl ClusterNodes {
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<Node, Arc<RedisConnection>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 
     /// The slots as this node knows them.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::store::{
-    Change, Claim, ClaimReply, ExtendReply, JobRecords, Lease, Look, Record, SharedLock, StoreError,
+    Change, Claim, ClaimDecision, ExtendReply, JobRecords, Lease, Look, Record, SharedLock, StoreError,
     StoreErrorKind, Swap, SwapReply,
 };
 use crate::testing::{Hook, Intercept};
@@ -130,7 +130,7 @@ impl Replay<'_> {
                     remember: *remember,
                 });
                 let verdict = client.claim(key, &claim).await?.reply;
-                if let (ClaimReply::Won(won), false) = (&verdict.decision, lost) {
+                if let (ClaimDecision::Won(won), false) = (&verdict.decision, lost) {
                     self.leases.retain(|lease| lease.token != claim.token);
                     self.leases.push(won.lease.clone());
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::events::Taken;
 use crate::history::{RunOutcome, Skip, SkipRecord};
 use crate::schedule::Overlap;
-use crate::store::{ClaimReply, ReleaseReply, TickClaim};
+use crate::store::{ClaimDecision, ReleaseReply, TickClaim};
 
 use super::mark_ahead;
 use crate::store::decide::tests::bench;
@@ -32,10 +32,10 @@ async fn fast_clock_neither_starts_early_nor_burns_later_ticks() {
     let due = bench.tick_ago(SHORT).await;
     let next = bench.now().await.plus(LONG);
     let fast = claim("fast", next);
-    assert_eq!(bench.claim(&fast).await, ClaimReply::Early(LONG));
+    assert_eq!(bench.claim(&fast).await, ClaimDecision::Early(LONG));
     bench.finish(&claim("b", due)).await;
     tokio::time::sleep(LONG.saturating_sub(MOMENT)).await;
-    assert_eq!(bench.claim(&fast).await, ClaimReply::Early(MOMENT));
+    assert_eq!(bench.claim(&fast).await, ClaimDecision::Early(MOMENT));
     tokio::time::sleep(MOMENT).await;
     assert_eq!(bench.win(&fast).await.since, next);
 }
@@ -52,7 +52,7 @@ async fn older_ticks_are_never_run_again() {
     let last = bench.finish(&claim("a", newest)).await;
     for tick in ticks {
         let eager = TickClaim { takeovers: 5, ..ask(tick) };
-        assert_eq!(bench.claim(&claim_with("b", LONG, eager)).await, ClaimReply::Superseded(newest));
+        assert_eq!(bench.claim(&claim_with("b", LONG, eager)).await, ClaimDecision::Superseded(newest));
     }
     assert_eq!(bench.claim(&claim("b", newest)).await, started("a", last.since, true));
     assert_eq!(bench.history().await.runs.len(), 4);
@@ -73,7 +73,7 @@ async fn tick_skipped_as_paused_is_skipped_for_all_servers_once() {
     let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     bench.pause(true).await;
-    assert_eq!(bench.claim(&claim("b", tick)).await, ClaimReply::Paused);
+    assert_eq!(bench.claim(&claim("b", tick)).await, ClaimDecision::Paused);
     bench.pause(false).await;
     skipped_once(&bench, tick, Skip::Paused).await;
 }
@@ -84,7 +84,7 @@ async fn skipped_once(bench: &Bench, tick: crate::Timestamp, reason: Skip) {
     assert_eq!(*skip, SkipRecord { tick, reason, server: "b".to_owned(), at: skip.at });
     for server in ["b", "c"] {
         let answer = bench.claim(&claim(server, tick)).await;
-        assert_eq!(answer, ClaimReply::Taken(Taken::Skipped(skip.clone())));
+        assert_eq!(answer, ClaimDecision::Taken(Taken::Skipped(skip.clone())));
     }
     assert_eq!(bench.history().await.skips, skips);
 }
@@ -137,7 +137,7 @@ async fn tick_is_taken_over_only_as_often_as_allowed() {
         bench.release(&lease, RunOutcome::LeaseLost).await;
     }
     let refused = bench.claim(&claim_with("b", LONG, retry)).await;
-    assert!(matches!(refused, ClaimReply::Taken(Taken::Started { finished: false, .. })), "{refused:?}");
+    assert!(matches!(refused, ClaimDecision::Taken(Taken::Started { finished: false, .. })), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +158,7 @@ async fn finished_tick_is_never_taken_over() {
 async fn reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else() {
     let bench = bench();
     let ahead = mark_ahead(&bench, Duration::from_secs(3_600)).await;
-    assert_eq!(bench.claim(&claim("b", bench.tick_ago(SHORT).await)).await, ClaimReply::Ahead(ahead));
+    assert_eq!(bench.claim(&claim("b", bench.tick_ago(SHORT).await)).await, ClaimDecision::Ahead(ahead));
     bench.pause(true).await;
     let runs = bench.history().await;
     bench.reset().await;
@@ -166,13 +166,16 @@ async fn reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else() {
 
     // Ticks up to the reset stay decided, later ones are free, and the job is still paused.
     let past = claim("b", bench.tick_ago(Duration::from_secs(1)).await);
-    let ClaimReply::Superseded(mark) = bench.claim(&past).await else { panic!("the past is decided") };
+    let ClaimDecision::Superseded(mark) = bench.claim(&past).await else { panic!("the past is decided") };
     let next = mark.plus(Duration::from_micros(1));
     tokio::time::sleep(MOMENT).await;
-    assert_eq!(bench.claim(&claim("b", next)).await, ClaimReply::Paused);
+    assert_eq!(bench.claim(&claim("b", next)).await, ClaimDecision::Paused);
     bench.pause(false).await;
 
     bench.reset().await;
     let skipped = bench.claim(&claim("c", next)).await;
-    assert!(matches!(skipped, ClaimReply::Taken(Taken::Skipped(_))), "a mark in the past stays: {skipped:?}");
+    assert!(
+        matches!(skipped, ClaimDecision::Taken(Taken::Skipped(_))),
+        "a mark in the past stays: {skipped:?}"
+    );
 }

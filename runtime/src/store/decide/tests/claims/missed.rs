@@ -6,7 +6,7 @@ use crate::Timestamp;
 use crate::events::Taken;
 use crate::history::{RunOutcome, Skip};
 use crate::schedule::{Missed, Overlap};
-use crate::store::{Claim, ClaimPurpose, ClaimReply, Gap, Lease, TickClaim};
+use crate::store::{Claim, ClaimDecision, ClaimPurpose, Gap, Lease, TickClaim};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{DAY, LONG, ask, claim, claim_now, claim_with, holder, started};
@@ -20,12 +20,12 @@ fn beyond_its_grace(tick: Timestamp) -> TickClaim {
     TickClaim { missed: Missed::RunOnce, grace: Duration::ZERO, ..ask(tick) }
 }
 
-fn is_late(reply: &ClaimReply) {
-    assert!(matches!(reply, ClaimReply::Late(_)), "the tick should be late: {reply:?}");
+fn is_late(reply: &ClaimDecision) {
+    assert!(matches!(reply, ClaimDecision::Late(_)), "the tick should be late: {reply:?}");
 }
 
-fn is_skipped(reply: &ClaimReply, reason: Skip) {
-    let skipped = matches!(reply, ClaimReply::Taken(Taken::Skipped(skip)) if skip.reason == reason);
+fn is_skipped(reply: &ClaimDecision, reason: Skip) {
+    let skipped = matches!(reply, ClaimDecision::Taken(Taken::Skipped(skip)) if skip.reason == reason);
     assert!(skipped, "the tick should be skipped as {reason:?}: {reply:?}");
 }
 
@@ -94,7 +94,7 @@ async fn tick_that_was_skipped_was_not_missed() {
 
     let paused = bench.tick_now().await;
     bench.pause(true).await;
-    assert_eq!(bench.claim(&claim("b", paused)).await, ClaimReply::Paused);
+    assert_eq!(bench.claim(&claim("b", paused)).await, ClaimDecision::Paused);
     bench.pause(false).await;
     is_skipped(&bench.claim(&made_up("c", paused)).await, Skip::Paused);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::Holder;
 use crate::history::RunOutcome;
-use crate::store::{ClaimReply, Lease, ReleaseReply, TickClaim};
+use crate::store::{ClaimDecision, Lease, ReleaseReply, TickClaim};
 
 use super::bench;
 use crate::testing::store::bench::{
@@ -23,7 +23,7 @@ async fn early_claim_returns_how_long_to_wait() {
     let tick = bench.now().await.plus(Duration::from_secs(10));
     let claim = claim("a", tick);
     let answer = bench.answer(&claim).await;
-    assert_eq!(answer.reply.decision, ClaimReply::Early(tick.since(answer.at)));
+    assert_eq!(answer.reply.decision, ClaimDecision::Early(tick.since(answer.at)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -32,7 +32,7 @@ async fn delayed_tick_is_early_until_its_delay_is_over() {
     let tick = bench.now().await;
     let delayed = |delay| claim_with("a", LONG, TickClaim { delay, ..ask(tick) });
     let early = bench.answer(&delayed(LONG)).await;
-    assert_eq!(early.reply.decision, ClaimReply::Early(tick.plus(LONG).since(early.at)));
+    assert_eq!(early.reply.decision, ClaimDecision::Early(tick.plus(LONG).since(early.at)));
     tokio::time::sleep(SHORT + MOMENT).await;
     bench.win(&delayed(SHORT)).await;
 }
@@ -43,7 +43,7 @@ async fn late_claim_returns_how_late_it_is() {
     let tick = bench.tick_ago(Duration::from_secs(60)).await;
     let late = claim("a", tick);
     let answer = bench.answer(&late).await;
-    assert_eq!(answer.reply.decision, ClaimReply::Late(answer.at.since(tick)));
+    assert_eq!(answer.reply.decision, ClaimDecision::Late(answer.at.since(tick)));
     // Lateness is each server's own affair: a longer grace can still start the tick.
     let patient = TickClaim { grace: Duration::from_secs(120), ..ask(tick) };
     bench.win(&claim_with("b", LONG, patient)).await;
@@ -65,7 +65,7 @@ async fn older_tick_is_superseded() {
     let newer = bench.tick_ago(SHORT).await;
     bench.finish(&claim("a", newer)).await;
     let older = newer.minus(Duration::from_secs(1));
-    assert_eq!(bench.claim(&claim("b", older)).await, ClaimReply::Superseded(newer));
+    assert_eq!(bench.claim(&claim("b", older)).await, ClaimDecision::Superseded(newer));
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +73,7 @@ async fn mark_in_the_future_answers_ahead() {
     let bench = bench();
     let ahead = mark_ahead(&bench, Duration::from_secs(3_600)).await;
     let due = claim("b", bench.tick_ago(SHORT).await);
-    assert_eq!(bench.claim(&due).await, ClaimReply::Ahead(ahead));
+    assert_eq!(bench.claim(&due).await, ClaimDecision::Ahead(ahead));
 }
 
 /// Leaves a mark from a time when the store's clock was ahead.
@@ -97,7 +97,7 @@ async fn held_key_names_its_holder_and_the_remaining_time() {
         since: Some(lease.since),
         remaining: Some(lease.until.since(answer.at)),
     };
-    assert_eq!(answer.reply.decision, ClaimReply::Held(expected));
+    assert_eq!(answer.reply.decision, ClaimDecision::Held(expected));
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn paused_job_answers_paused() {
     let bench = bench();
     bench.pause(true).await;
     let tick = bench.tick_ago(SHORT).await;
-    assert_eq!(bench.claim(&claim("a", tick)).await, ClaimReply::Paused);
+    assert_eq!(bench.claim(&claim("a", tick)).await, ClaimDecision::Paused);
     bench.pause(false).await;
     bench.win(&claim("a", tick.plus(Duration::from_millis(1)))).await;
 }

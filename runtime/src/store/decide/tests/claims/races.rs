@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::history::RunOutcome;
 use crate::store::decide::tests::bench;
-use crate::store::{Claim, ClaimPurpose, ClaimReply, Lease, ReleaseReply, TickClaim};
+use crate::store::{Claim, ClaimDecision, ClaimPurpose, Lease, ReleaseReply, TickClaim};
 use crate::testing::store::Client;
 use crate::testing::store::bench::{
     Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_what, claim_with,
@@ -23,7 +23,7 @@ async fn race(bench: &Bench, claims: Vec<Claim>) -> Lease {
     }
     let mut leases = Vec::new();
     for reply in racing.join_all().await {
-        if let ClaimReply::Won(won) = reply {
+        if let ClaimDecision::Won(won) = reply {
             leases.push(won.lease);
         }
     }
@@ -95,6 +95,6 @@ async fn as_many_concurrent_claims_win_as_there_are_slots() {
         asked.spawn(async move { bench.claim(&claim).await });
     }
     let replies = asked.join_all().await;
-    let won = replies.iter().filter(|reply| matches!(reply, ClaimReply::Won(_))).count();
+    let won = replies.iter().filter(|reply| matches!(reply, ClaimDecision::Won(_))).count();
     assert_eq!(won, 5, "{replies:?}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::schedule::Missed;
-use crate::store::{Claim, ClaimReply, RegisteredSchedule, TickClaim};
+use crate::store::{Claim, ClaimDecision, RegisteredSchedule, TickClaim};
 
 use crate::store::decide::tests::{bench, subject};
 use crate::testing::store::bench::{
@@ -44,11 +44,11 @@ async fn tick_before_the_job_was_known_is_not_run() {
     let eager = TickClaim { takeovers: 5, missed: Missed::RunOnce, grace: DAY, ..ask(tick) };
     for ask in [ask(tick), eager] {
         let new = TickClaim { known_for: SHORT / 2, ..ask };
-        assert_eq!(bench.claim(&claim_with("new", LONG, new)).await, ClaimReply::Unregistered);
+        assert_eq!(bench.claim(&claim_with("new", LONG, new)).await, ClaimDecision::Unregistered);
     }
     bench.pause(true).await;
     let new = TickClaim { known_for: SHORT / 2, ..ask(tick) };
-    assert_eq!(bench.claim(&claim_with("new", LONG, new)).await, ClaimReply::Unregistered);
+    assert_eq!(bench.claim(&claim_with("new", LONG, new)).await, ClaimDecision::Unregistered);
     assert_eq!(bench.history().await.skips, [], "what does not count is not skipped either");
     bench.pause(false).await;
     // It decided nothing: a server that saw the tick coming can still start it.
@@ -103,7 +103,7 @@ async fn early_and_manual_claims_register_nothing() {
     let bench = bench();
     let early = claim("a", bench.now().await.plus(LONG));
     let reply = bench.claim(&early).await;
-    assert!(matches!(reply, ClaimReply::Early(_)), "{reply:?}");
+    assert!(matches!(reply, ClaimDecision::Early(_)), "{reply:?}");
     bench.finish(&claim_now("a", LONG)).await;
     assert_eq!(bench.history().await.registered, None);
 }
@@ -146,7 +146,7 @@ async fn changed_schedule_has_missed_nothing() {
         let ask = TickClaim { known_for: Duration::ZERO, schedule: schedule.into(), ..policy };
         claim_with("new", LONG, ask)
     };
-    assert_eq!(bench.claim(&missed(OTHER, before)).await, ClaimReply::Unregistered);
+    assert_eq!(bench.claim(&missed(OTHER, before)).await, ClaimDecision::Unregistered);
     let after = bench.tick_now().await;
     bench.finish(&missed(OTHER, after)).await;
 }
@@ -161,7 +161,7 @@ async fn schedule_that_is_no_longer_registered_makes_no_tick_missed() {
     // An old server that saw the tick coming may start it in time, but not make up for it.
     let old = TickClaim { missed: Missed::RunOnce, grace: Duration::ZERO, ..ask(tick) };
     let late = bench.claim(&claim_with("old", LONG, old)).await;
-    assert!(matches!(late, ClaimReply::Late(_)), "{late:?}");
+    assert!(matches!(late, ClaimDecision::Late(_)), "{late:?}");
     bench.win(&veteran("old", SCHEDULE, tick)).await;
 }
 
@@ -174,7 +174,7 @@ async fn two_schedules_side_by_side_start_each_tick_at_most_once() {
         let mut claims = [veteran("old", SCHEDULE, tick), newcomer("new", OTHER, tick)];
         claims.rotate_left(round % 2);
         for claim in claims {
-            if let ClaimReply::Won(new) = bench.claim(&claim).await {
+            if let ClaimDecision::Won(new) = bench.claim(&claim).await {
                 won += 1;
                 bench.release(&new.lease, RunOutcome::Succeeded).await;
             }

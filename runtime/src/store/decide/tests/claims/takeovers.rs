@@ -6,7 +6,7 @@ use crate::Timestamp;
 use crate::events::Taken;
 use crate::history::RunOutcome;
 use crate::schedule::Overlap;
-use crate::store::{Claim, ClaimReply, Lease, ReleaseReply, TickClaim, UnfinishedTick, WonClaim};
+use crate::store::{Claim, ClaimDecision, Lease, ReleaseReply, TickClaim, UnfinishedTick, WonClaim};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_with, holder};
@@ -33,7 +33,7 @@ async fn loser_sees_the_unfinished_tick_and_how_long_its_key_is_held() {
     let bench = bench();
     let tick = bench.tick_ago(SHORT).await;
     let won = bench.answer(&retrying("a", tick)).await;
-    let ClaimReply::Won(WonClaim { lease, .. }) = won.reply.decision else {
+    let ClaimDecision::Won(WonClaim { lease, .. }) = won.reply.decision else {
         panic!("the claim should have won: {won:?}")
     };
     assert_eq!(won.reply.unfinished, None, "a winner waits for no other server");
@@ -53,7 +53,7 @@ async fn free_unfinished_tick_has_no_time_remaining() {
     let bench = bench();
     let (tick, older) = cut_short(&bench).await;
     let verdict = bench.verdict(&retrying("b", older)).await;
-    assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Superseded(tick), Some(free(tick))));
+    assert_eq!((verdict.decision, verdict.unfinished), (ClaimDecision::Superseded(tick), Some(free(tick))));
     assert_eq!(bench.win(&retrying("b", tick)).await.attempt, 2);
 }
 
@@ -77,8 +77,8 @@ async fn takeover_does_not_lower_the_mark() {
     assert_eq!(taken_over.attempt, 2);
     bench.release(&taken_over, RunOutcome::Succeeded).await;
     let skipped = bench.claim(&claim("c", later)).await;
-    assert!(matches!(skipped, ClaimReply::Taken(Taken::Skipped(_))), "{skipped:?}");
-    assert_eq!(bench.claim(&claim("c", tick)).await, ClaimReply::Superseded(later));
+    assert!(matches!(skipped, ClaimDecision::Taken(Taken::Skipped(_))), "{skipped:?}");
+    assert_eq!(bench.claim(&claim("c", tick)).await, ClaimDecision::Superseded(later));
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +120,7 @@ async fn pause_delays_a_takeover() {
     bench.pause(true).await;
     for tick_asked in [older, tick] {
         let verdict = bench.verdict(&retrying("b", tick_asked)).await;
-        assert!(!matches!(verdict.decision, ClaimReply::Won(_)), "{verdict:?}");
+        assert!(!matches!(verdict.decision, ClaimDecision::Won(_)), "{verdict:?}");
         assert_eq!(verdict.unfinished, Some(UnfinishedTick { tick, remaining: None }));
     }
     bench.pause(false).await;
@@ -148,7 +148,7 @@ async fn server_that_lost_its_lease_sees_its_own_tick_as_unfinished() {
     bench.shorten(&mut lease).await;
     bench.outlive(&lease).await;
     let verdict = bench.verdict(&claim).await;
-    assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Lost, Some(free(tick))));
+    assert_eq!((verdict.decision, verdict.unfinished), (ClaimDecision::Lost, Some(free(tick))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +160,7 @@ async fn unfinished_tick_from_the_future_is_not_shown() {
     let from_then = Lease { tick: Some(ahead), ..lease };
     assert_eq!(bench.release(&from_then, RunOutcome::Cancelled).await, ReleaseReply::Restored);
     let verdict = bench.verdict(&retrying("b", bench.tick_ago(SHORT).await)).await;
-    assert_eq!((verdict.decision, verdict.unfinished), (ClaimReply::Ahead(ahead), None));
+    assert_eq!((verdict.decision, verdict.unfinished), (ClaimDecision::Ahead(ahead), None));
 }
 
 #[tokio::test(start_paused = true)]

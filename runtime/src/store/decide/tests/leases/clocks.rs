@@ -5,7 +5,7 @@ use std::time::Duration;
 use singleton_jobs_policy::Timestamp;
 
 use crate::fleet::Forgotten;
-use crate::store::{Claim, ClaimReply, TickClaim};
+use crate::store::{Claim, ClaimDecision, TickClaim};
 use crate::testing::TestClock;
 use crate::testing::store::bench::{Bench, LONG, ask, claim, claim_now, claim_with};
 
@@ -33,14 +33,14 @@ async fn clock_that_steps_back_reruns_nothing() {
     clock.step(-HOUR_MILLIS / 2);
     for tick in &ticks[..3] {
         let eager = TickClaim { grace: 4 * HOUR, takeovers: 5, ..ask(*tick) };
-        assert_eq!(bench.claim(&claim_with("b", LONG, eager)).await, ClaimReply::Ahead(NOON));
+        assert_eq!(bench.claim(&claim_with("b", LONG, eager)).await, ClaimDecision::Ahead(NOON));
     }
-    assert_eq!(bench.claim(&claim("b", NOON)).await, ClaimReply::Early(HOUR / 2));
+    assert_eq!(bench.claim(&claim("b", NOON)).await, ClaimDecision::Early(HOUR / 2));
     assert_eq!(bench.history().await.runs.len(), 4);
 
     // The operator's remedy frees what is still to come, and nothing that is over.
     bench.reset().await;
-    assert_eq!(bench.claim(&claim("b", ticks[2])).await, ClaimReply::Superseded(stepped_back));
+    assert_eq!(bench.claim(&claim("b", ticks[2])).await, ClaimDecision::Superseded(stepped_back));
 }
 
 /// A server that has just started asks for a tick.
@@ -53,7 +53,7 @@ fn newcomer(tick: Timestamp) -> Claim {
 async fn job_is_known_only_after_the_instant_of_its_registration() {
     let (clock, bench) = set_clock();
     for _ in 0..2 {
-        assert_eq!(bench.claim(&newcomer(NOON)).await, ClaimReply::Unregistered);
+        assert_eq!(bench.claim(&newcomer(NOON)).await, ClaimDecision::Unregistered);
     }
     let next = NOON.plus(Duration::from_millis(1));
     clock.step(1);
@@ -63,10 +63,10 @@ async fn job_is_known_only_after_the_instant_of_its_registration() {
 #[tokio::test(start_paused = true)]
 async fn clock_that_steps_back_makes_no_job_unknown() {
     let (clock, bench) = set_clock();
-    assert_eq!(bench.claim(&newcomer(NOON)).await, ClaimReply::Unregistered);
+    assert_eq!(bench.claim(&newcomer(NOON)).await, ClaimDecision::Unregistered);
     let [stepped_back, later] = [HOUR, HOUR / 2].map(|back| NOON.minus(back));
     clock.step(-HOUR_MILLIS);
-    assert_eq!(bench.claim(&newcomer(stepped_back)).await, ClaimReply::Unregistered);
+    assert_eq!(bench.claim(&newcomer(stepped_back)).await, ClaimDecision::Unregistered);
     clock.step(HOUR_MILLIS / 2);
     bench.win(&newcomer(later)).await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::store::{
-    Change, ClaimReply, ExtendReply, FenceChange, Lease, ReleaseReply, Swap, SwapReply, TickClaim,
+    Change, ClaimDecision, ExtendReply, FenceChange, Lease, ReleaseReply, Swap, SwapReply, TickClaim,
 };
 
 use crate::store::decide::tests::{LOST, bench};
@@ -41,7 +41,7 @@ async fn after_a_wipe_an_extension_restores_lock_mark_and_fence() {
     bench.lock_is(Some(&lease.token)).await;
     assert_eq!(holder(bench.claim(&claim_now("b", LONG)).await).since, Some(lease.since));
     let taken = bench.claim(&claim("b", tick)).await;
-    assert!(matches!(&taken, ClaimReply::Taken(_)), "{taken:?}");
+    assert!(matches!(&taken, ClaimDecision::Taken(_)), "{taken:?}");
     bench.keep(&mut Lease { until, ..lease.clone() }).await;
     bench.release(&lease, RunOutcome::Succeeded).await;
     assert_eq!(bench.newest_run().await.fence, lease.fence);
@@ -70,7 +70,7 @@ async fn after_a_wipe_a_successor_with_a_higher_fence_keeps_the_key() {
     bench.lock_is(Some(&successor.token)).await;
     // But the tick was started: that much the late release can still say.
     let taken = bench.claim(&claim("c", tick)).await;
-    assert!(matches!(&taken, ClaimReply::Taken(_)), "{taken:?}");
+    assert!(matches!(&taken, ClaimDecision::Taken(_)), "{taken:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +131,7 @@ async fn restored_tick_gets_as_many_attempts_as_when_it_was_first_started() {
     assert_eq!(bench.look().await.state.started.expect("it is restored").takeovers, 1);
     bench.outlive(&Lease { until, ..second }).await;
     let third = bench.claim(&claim_with("c", SHORT, takeovers(tick, 9))).await;
-    assert!(matches!(&third, ClaimReply::Taken(_)), "{third:?}");
+    assert!(matches!(&third, ClaimDecision::Taken(_)), "{third:?}");
 }
 
 #[tokio::test(start_paused = true)]

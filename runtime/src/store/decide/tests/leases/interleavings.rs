@@ -9,7 +9,7 @@ use crate::store::decide;
 use crate::store::decide::Decision;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Claim, ClaimPurpose, ClaimReply, Ending, ExtendReply, Gap, Lease, Look, ReleaseReply, Store, Swap,
+    Claim, ClaimDecision, ClaimPurpose, Ending, ExtendReply, Gap, Lease, Look, ReleaseReply, Store, Swap,
     SwapReply, TickClaim,
 };
 use crate::testing::TestClock;
@@ -31,9 +31,9 @@ async fn confirmed_claim_does_not_start_before_its_tick() {
     let won = claim("a", bench.tick_now().await);
     bench.win(&won).await;
     clock.step(-10_000);
-    assert!(matches!(bench.claim(&won).await, ClaimReply::Early(_)), "the clock went back");
+    assert!(matches!(bench.claim(&won).await, ClaimDecision::Early(_)), "the clock went back");
     clock.step(10_000);
-    assert!(matches!(bench.claim(&won).await, ClaimReply::Won(_)));
+    assert!(matches!(bench.claim(&won).await, ClaimDecision::Won(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +92,7 @@ async fn cancelled_tick_is_not_taken_over_after_a_crash() {
     bench.cancel().await;
     bench.outlive(&crashed).await;
     let verdict = bench.verdict(&retrying("b")).await;
-    assert!(matches!(verdict.decision, ClaimReply::Taken(_)), "{verdict:?}");
+    assert!(matches!(verdict.decision, ClaimDecision::Taken(_)), "{verdict:?}");
     assert_eq!(verdict.unfinished, None);
 }
 
@@ -107,7 +107,7 @@ async fn work_counts_as_done_from_the_stores_time() {
     let end = Ending { done_for: Some(Duration::from_secs(5)), ..Ending::of(RunOutcome::Succeeded, 100) };
     assert_eq!(held.release(&end).await.unwrap(), ReleaseReply::Released);
     let again = client.claim("key", &once("b")).await.unwrap().reply;
-    assert!(matches!(again.decision, ClaimReply::Done(_)), "{again:?}");
+    assert!(matches!(again.decision, ClaimDecision::Done(_)), "{again:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ async fn late_copy_of_a_swap_is_refused() {
     let Decision { reply, change: Some(change) } = decide::claim(&look, &lock("a", LONG)) else {
         panic!("the key is free")
     };
-    let ClaimReply::Won(won) = reply.decision else { panic!("the key is free") };
+    let ClaimDecision::Won(won) = reply.decision else { panic!("the key is free") };
     let swap = Swap { expected: look.version, expected_lock: None, nonce: 1, change };
     let SwapReply::Swapped(swapped) = store.swap("key", &swap).await.unwrap() else { panic!("refused") };
     let held = Lease { fence: swapped.fence, ..won.lease };

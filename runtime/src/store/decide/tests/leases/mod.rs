@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::history::RunOutcome;
 use crate::store::decide::UNKNOWN_FENCE;
-use crate::store::{ClaimReply, Lease, ReleaseReply};
+use crate::store::{ClaimDecision, Lease, ReleaseReply};
 
 use super::{LOST, bench, subject};
 use crate::testing::store::bench::{
@@ -118,11 +118,11 @@ async fn repeated_claim_does_not_win_once_its_lease_is_over() {
     let bench = bench();
     let expired = claim_now("a", SHORT);
     bench.outlive(&bench.win(&expired).await).await;
-    assert_eq!(bench.claim(&expired).await, ClaimReply::Lost);
+    assert_eq!(bench.claim(&expired).await, ClaimDecision::Lost);
 
     let released = claim_now("b", LONG);
     bench.finish(&released).await;
-    assert_eq!(bench.claim(&released).await, ClaimReply::Lost);
+    assert_eq!(bench.claim(&released).await, ClaimDecision::Lost);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fleet::LeaseKind;
 use crate::history::{History, RunOutcome};
 use crate::store::{
-    ClaimPurpose, ClaimReply, Ending, ExtendReply, ReleaseReply, Swap, SwapReply, decide, record_key,
+    ClaimDecision, ClaimPurpose, Ending, ExtendReply, ReleaseReply, Swap, SwapReply, decide, record_key,
 };
 use crate::testing::store::Client;
 use crate::testing::{Hook, HookFuture, Intercept, Request};
@@ -57,7 +57,7 @@ async fn work_that_was_done_once_is_not_done_again() {
     bench.release_with(&lease, &done_for(LONG)).await;
     let after = bench.now().await;
     match bench.claim(&claim_what("b", LONG, ClaimPurpose::Once)).await {
-        ClaimReply::Done(at) => assert!(before <= at && at <= after, "{at}"),
+        ClaimDecision::Done(at) => assert!(before <= at && at <= after, "{at}"),
         other => panic!("it was done: {other:?}"),
     }
     // The mark refuses no other kind of claim.
@@ -102,7 +102,7 @@ async fn after_a_wipe_a_release_restores_the_done_mark() {
     bench.wipe().await;
     assert_eq!(bench.release_with(&lease, &done_for(LONG)).await, ReleaseReply::Restored);
     let again = bench.claim(&claim_what("b", LONG, ClaimPurpose::Once)).await;
-    assert!(matches!(again, ClaimReply::Done(_)), "{again:?}");
+    assert!(matches!(again, ClaimDecision::Done(_)), "{again:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ async fn record_of_a_manual_lock_stays_while_its_done_mark_counts() {
     let lock = bench.win(&claim_what("a", LONG, ClaimPurpose::Lock)).await;
     bench.release(&lock, RunOutcome::Succeeded).await;
     let again = bench.claim(&claim_what("b", LONG, ClaimPurpose::Once)).await;
-    assert!(matches!(again, ClaimReply::Done(_)), "{again:?}");
+    assert!(matches!(again, ClaimDecision::Done(_)), "{again:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +193,7 @@ async fn first_question_of_a_manual_lock_needs_no_look() {
     requests.take();
     let won =
         client.claim_first(&bench.key, &claim_what("a", LONG, ClaimPurpose::Lock)).await.expect("an answer");
-    assert!(matches!(won.reply.decision, ClaimReply::Won(_)), "{won:?}");
+    assert!(matches!(won.reply.decision, ClaimDecision::Won(_)), "{won:?}");
     assert_eq!(requests.take(), ["swap"]);
     let held =
         client.claim_first(&bench.key, &claim_what("b", LONG, ClaimPurpose::Lock)).await.expect("an answer");

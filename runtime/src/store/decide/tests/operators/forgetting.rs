@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::fleet::Forgotten;
 use crate::history::History;
 use crate::schedule::Missed;
-use crate::store::{ClaimReply, TickClaim};
+use crate::store::{ClaimDecision, TickClaim};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{
@@ -29,7 +29,7 @@ async fn nothing_is_remembered_of_a_forgotten_job() {
     assert_ne!(bench.history().await, History::default());
     assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Yes);
     assert_eq!(bench.history().await, History::default());
-    assert_eq!(bench.claim(&claim_requested("a", "one")).await, ClaimReply::NotRequested);
+    assert_eq!(bench.claim(&claim_requested("a", "one")).await, ClaimDecision::NotRequested);
     assert_eq!(bench.forget(LONG).await, Forgotten::Yes, "as of a job that never was");
 }
 
@@ -40,7 +40,7 @@ async fn forgotten_job_has_missed_nothing() {
     bench.forget(Duration::ZERO).await;
     let missed = TickClaim { missed: Missed::RunOnce, grace: Duration::ZERO, ..ask(tick) };
     let late = bench.claim(&claim_with("b", LONG, missed)).await;
-    assert!(matches!(late, ClaimReply::Late(_)), "{late:?}");
+    assert!(matches!(late, ClaimDecision::Late(_)), "{late:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +77,7 @@ async fn paused_job_is_not_forgotten() {
     bench.pause(true).await;
     assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Paused);
     let tick = bench.tick_now().await;
-    assert_eq!(bench.claim(&claim("b", tick)).await, ClaimReply::Paused);
+    assert_eq!(bench.claim(&claim("b", tick)).await, ClaimDecision::Paused);
     bench.pause(false).await;
     tokio::time::sleep(DAY).await;
     assert_eq!(bench.forget(Duration::ZERO).await, Forgotten::Yes);
@@ -137,9 +137,9 @@ async fn job_is_not_forgotten_before_the_grace_of_its_last_tick_is_over() {
     let refused = bench.forget(hour).await;
     assert!(matches!(refused, Forgotten::TooRecent(_)), "{refused:?}");
     let again = bench.claim(&claim_with("b", LONG, daily.clone())).await;
-    assert!(!matches!(again, ClaimReply::Won(_)), "a second start of the tick: {again:?}");
+    assert!(!matches!(again, ClaimDecision::Won(_)), "a second start of the tick: {again:?}");
     tokio::time::sleep(DAY).await;
     assert_eq!(bench.forget(hour).await, Forgotten::Yes);
     let late = bench.claim(&claim_with("b", LONG, daily)).await;
-    assert!(!matches!(late, ClaimReply::Won(_)), "its grace is over: {late:?}");
+    assert!(!matches!(late, ClaimDecision::Won(_)), "its grace is over: {late:?}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::events::Taken;
 use crate::history::RunOutcome;
-use crate::store::{ClaimPurpose, ClaimReply, ExtendReply, Lease, ReleaseReply, TickClaim};
+use crate::store::{ClaimDecision, ClaimPurpose, ExtendReply, Lease, ReleaseReply, TickClaim};
 use crate::testing::store::bench::{
     Bench, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_requested, claim_what, claim_with, holder,
     started,
@@ -136,7 +136,7 @@ async fn run_in_progress_does_not_raise_a_mark_that_was_reset() {
         bench.release(&lease, outcome).await;
         let tick = bench.tick_now().await;
         let reply = bench.claim(&claim("b", tick)).await;
-        assert!(matches!(reply, ClaimReply::Won(_)), "later ticks are free: {reply:?}");
+        assert!(matches!(reply, ClaimDecision::Won(_)), "later ticks are free: {reply:?}");
     }
 }
 
@@ -182,7 +182,7 @@ async fn tick_is_taken_over_by_the_policy_that_it_was_started_under() {
         bench.release(&lease, RunOutcome::Cancelled).await;
     }
     let refused = bench.claim(&with("c", 7)).await;
-    assert!(matches!(refused, ClaimReply::Taken(Taken::Started { finished: false, .. })), "{refused:?}");
+    assert!(matches!(refused, ClaimDecision::Taken(Taken::Started { finished: false, .. })), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +195,7 @@ async fn claim_that_only_takes_over_starts_no_lost_tick() {
     let takeover = claim_with("b", LONG, TickClaim { only_takes_over: true, ..retried });
     bench.wipe().await;
     let reply = bench.claim(&takeover).await;
-    assert!(matches!(reply, ClaimReply::Late(_)), "{reply:?}");
+    assert!(matches!(reply, ClaimDecision::Late(_)), "{reply:?}");
     assert_eq!(bench.history().await.runs, []);
 }
 

@@ -1,7 +1,7 @@
 //! Manual runs that are requested by a server without the job.
 
 use crate::history::RunOutcome;
-use crate::store::{ClaimReply, Note, RequestAnswer, RunRequest};
+use crate::store::{ClaimDecision, Note, RequestAnswer, RunRequest};
 
 use super::fleet::announce;
 use crate::store::decide::tests::{bench, subject};
@@ -43,9 +43,9 @@ async fn request_is_taken_up_by_one_server_only() {
     assert_eq!(answer(&bench).await, started);
 
     assert_eq!(bench.win(&first).await, lease, "a repeated claim has won already");
-    assert_eq!(bench.claim(&claim_requested("b", "one")).await, ClaimReply::NotRequested);
+    assert_eq!(bench.claim(&claim_requested("b", "one")).await, ClaimDecision::NotRequested);
     bench.release(&lease, RunOutcome::Succeeded).await;
-    assert_eq!(bench.claim(&claim_requested("b", "one")).await, ClaimReply::NotRequested);
+    assert_eq!(bench.claim(&claim_requested("b", "one")).await, ClaimDecision::NotRequested);
     assert_eq!(answer(&bench).await, started);
     assert_eq!(bench.history().await.stats.runs, 1);
 }
@@ -53,9 +53,9 @@ async fn request_is_taken_up_by_one_server_only() {
 #[tokio::test(start_paused = true)]
 async fn run_that_was_not_requested_is_not_started() {
     let bench = bench();
-    assert_eq!(bench.claim(&claim_requested("a", "one")).await, ClaimReply::NotRequested);
+    assert_eq!(bench.claim(&claim_requested("a", "one")).await, ClaimDecision::NotRequested);
     bench.request("one", LONG).await;
-    assert_eq!(bench.claim(&claim_requested("a", "other")).await, ClaimReply::NotRequested);
+    assert_eq!(bench.claim(&claim_requested("a", "other")).await, ClaimDecision::NotRequested);
     bench.win(&claim_requested("a", "one")).await;
 }
 
@@ -67,7 +67,7 @@ async fn expired_request_is_neither_announced_nor_taken_up() {
     assert_eq!(bench.request("one", SHORT).await.id, "one");
     tokio::time::sleep(SHORT + MOMENT).await;
     assert_eq!(hints(&bench).await, [hint(&lasting, "lasting")]);
-    assert_eq!(bench.claim(&claim_requested("a", "one")).await, ClaimReply::NotRequested);
+    assert_eq!(bench.claim(&claim_requested("a", "one")).await, ClaimDecision::NotRequested);
     assert_eq!(bench.request("two", LONG).await.id, "two");
     assert!(hints(&bench).await.contains(&hint(&bench, "two")), "a new request is told");
 }
@@ -81,7 +81,7 @@ async fn request_for_a_held_key_is_answered() {
     assert_eq!(held.server.as_deref(), Some("a"));
     assert_eq!(answer(&bench).await, Some(RequestAnswer::Held { server: Some("a".to_owned()) }));
     bench.release(&holding, RunOutcome::Succeeded).await;
-    assert_eq!(bench.claim(&claim_requested("b", "one")).await, ClaimReply::NotRequested);
+    assert_eq!(bench.claim(&claim_requested("b", "one")).await, ClaimDecision::NotRequested);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,3 +1,5 @@
+//! Cron patterns in a time zone, and what its clock changes (daylight saving) do to them.
+
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -20,7 +22,7 @@ use crate::{ScheduleError, Timestamp};
 ///
 /// croner's own zone support is not used: it fires `30 1 * * *` twice on a spring day in New York.
 #[derive(Clone, Debug)]
-pub(crate) struct Cron {
+pub(crate) struct ZonedCron {
     pattern: croner::Cron,
     zone: TimeZone,
     fixed: bool,
@@ -33,7 +35,7 @@ const LONGEST_REST: Duration = Duration::from_secs(50 * 366 * 24 * 3600);
 /// most.
 const LONGEST_FOLD: SignedDuration = SignedDuration::from_hours(48);
 
-impl Cron {
+impl ZonedCron {
     pub(crate) fn parse(text: &str, tz: &str) -> Result<Self, ScheduleError> {
         let fields = Fields::split(text).map_err(|why| ScheduleError::every(text, why))?;
         let pattern = fields.pattern().map_err(|why| ScheduleError::every(text, why))?;
