@@ -132,7 +132,7 @@ async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
 fn claim_of(start: Timestamp) -> Claim {
     let tick = TickClaim {
         // The round's own tick. It is long due, so that a store whose clock differs from ours waits for nothing.
-        tick: start.minus(MINUTE),
+        tick: start - MINUTE,
         previous: None,
         delay: Duration::ZERO,
         grace: 10 * MINUTE,
@@ -168,7 +168,7 @@ async fn measure(url: &str) -> anyhow::Result<Figures> {
     }
     let mut figures = Figures { name: scheme(url), times: Vec::new(), wins: vec![0; WORKERS] };
     for round in 1..=ROUNDS {
-        let start = Timestamp::now().plus(LEAD);
+        let start = Timestamp::now() + LEAD;
         for worker in &mut workers {
             worker.input.write_all(format!("{}\n", start.as_micros()).as_bytes()).await?;
         }

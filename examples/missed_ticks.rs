@@ -51,8 +51,8 @@ async fn main() -> anyhow::Result<()> {
     }
     while wished.try_recv().is_ok() {} // before that
 
-    let (first_missed, newest_missed) = (last.plus(GAP), last.plus(GAP * 2));
-    let back = newest_missed.plus(Duration::from_millis(700)); // longer than the grace
+    let (first_missed, newest_missed) = (last + GAP, last + GAP * 2);
+    let back = newest_missed + Duration::from_millis(700); // longer than the grace
     sleep(back.since(Timestamp::now())).await;
     println!("at {} the servers start again", time_of(Timestamp::now()));
     let fleet = start(&store, &books, &mornings).await?;

@@ -168,7 +168,7 @@ async fn watch(
             Message::Ended => bail!("server {server} exited too early"),
             Message::Ran(tick) if up == SERVERS => {
                 // All servers are up: they all compete for the next tick.
-                let first = *first.get_or_insert(tick.plus(SECOND));
+                let first = *first.get_or_insert(tick + SECOND);
                 if counted(first).all(|counts| counts < tick) {
                     return Ok(first);
                 }
@@ -183,7 +183,7 @@ async fn watch(
 }
 
 fn counted(first: Timestamp) -> impl Iterator<Item = Timestamp> {
-    successors(Some(first), |tick| Some(tick.plus(SECOND))).take(TICKS)
+    successors(Some(first), |tick| Some(*tick + SECOND)).take(TICKS)
 }
 
 fn show(tick: Timestamp, winner: usize) {

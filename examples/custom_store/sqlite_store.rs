@@ -125,7 +125,7 @@ impl Store for SqliteStore {
             let now = Timestamp::now();
             // With a ttl of zero it has expired, and is deleted at once.
             let sql = "REPLACE INTO note (topic, name, text, expires) VALUES (?1, ?2, ?3, ?4)";
-            let expires = now.plus(ttl).as_micros();
+            let expires = (now + ttl).as_micros();
             transaction.execute(sql, params![topic.as_str(), note.name, &*note.text, expires])?;
             transaction.execute("DELETE FROM note WHERE expires <= ?1", [now.as_micros()])?;
             transaction.execute("DELETE FROM job WHERE expires <= ?1", [now.as_micros()])?;

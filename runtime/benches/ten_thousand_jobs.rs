@@ -105,7 +105,7 @@ async fn our_lateness(round: usize) -> Vec<Duration> {
 /// The least there is: tasks on the application's runtime that sleep, each its own body, with no thread between them.
 async fn task_lateness() -> Vec<Duration> {
     let at = tokio::time::Instant::now() + Duration::from_secs(1);
-    let wall = Timestamp::now().plus(at - tokio::time::Instant::now());
+    let wall = Timestamp::now() + (at - tokio::time::Instant::now());
     let task = |_| {
         tokio::spawn(async move {
             tokio::time::sleep_until(at).await;
@@ -133,7 +133,7 @@ async fn bare_lateness(round: usize, claiming: bool) -> Vec<Duration> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let late = runtime.block_on(async move {
             let at = tokio::time::Instant::now() + Duration::from_secs(1);
-            let wall = Timestamp::now().plus(at - tokio::time::Instant::now());
+            let wall = Timestamp::now() + (at - tokio::time::Instant::now());
             let tasks: Vec<_> = (0..JOBS)
                 .map(|n| {
                     let (store, app) = (store.clone(), app.clone());

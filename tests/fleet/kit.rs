@@ -125,7 +125,7 @@ async fn latency_delays_each_request() {
     fleet.server(0).history("job").await.unwrap();
     assert_eq!(fleet.now().since(before), Duration::from_millis(800), "a look, and then the records");
     fleet.run_for(secs(HOUR + 10)).await;
-    let late = fleet.history("job").await.runs[0].started.since(NOON.plus(secs(HOUR)));
+    let late = fleet.history("job").await.runs[0].started.since(NOON + secs(HOUR));
     assert!(late <= Duration::from_millis(400) && !late.is_zero(), "{late:?}");
 }
 
@@ -181,7 +181,7 @@ async fn an_added_server_is_one_of_the_fleet() {
 async fn a_fleet_can_begin_at_any_time() {
     let notes = Notes::new();
     let plan = job("0 3 * * *", 30).missed(Missed::RunOnce);
-    let fleet = Fleet::of(2).job(notes.lasting(plan, 5)).begins_at(NOON.plus(secs(14 * HOUR)));
+    let fleet = Fleet::of(2).job(notes.lasting(plan, 5)).begins_at(NOON + secs(14 * HOUR));
     let fleet = fleet.start().await.unwrap();
     fleet.run_for(secs(HOUR + 1)).await;
     assert_eq!(notes.times(), [(HOUR, 15 * HOUR)], "three at night");

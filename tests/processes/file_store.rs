@@ -57,7 +57,7 @@ fn open(folder: &Path) -> Client {
 }
 
 fn ticks(count: i64) -> Vec<Timestamp> {
-    ticks_from(Timestamp::now().minus(Duration::from_secs(60)), count)
+    ticks_from(Timestamp::now() - Duration::from_secs(60), count)
 }
 
 fn ticks_from(base: Timestamp, count: i64) -> Vec<Timestamp> {

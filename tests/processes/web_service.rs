@@ -102,7 +102,7 @@ fn answer(mut connection: TcpStream) -> String {
 /// written down a moment later.
 fn started_after_the_signal(service: &Worker) -> usize {
     let at: i64 = service.wait_for("terminated").parse().expect("an instant");
-    let after = Timestamp::from_micros(at).plus(Duration::from_millis(50));
+    let after = Timestamp::from_micros(at) + Duration::from_millis(50);
     service.steps().iter().filter(|step| step.what == "start" && step.at > after).count()
 }
 

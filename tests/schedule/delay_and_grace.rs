@@ -28,7 +28,7 @@ fn the_delay_is_below_the_jitter_and_spread_out() {
     let delays: Vec<_> = (0..1000)
         .map(|hour| {
             jittered("import-products", jitter)
-                .delay_of(at("2024-01-01T00:00:00Z").plus(Duration::from_secs(3600 * hour)))
+                .delay_of(at("2024-01-01T00:00:00Z") + Duration::from_secs(3600 * hour))
         })
         .collect();
     assert!(delays.iter().all(|delay| *delay < jitter));

@@ -66,7 +66,7 @@ fn intervals_are_aligned_to_1970_so_that_servers_agree_without_a_common_start() 
         let tick = schedule.next_after(at("2024-05-06T07:08:09.123456Z")).unwrap();
         let gap = schedule.shortest_gap();
         assert_eq!(u128::try_from(tick.as_micros()).unwrap() % gap.as_micros(), 0, "{text}");
-        assert_eq!(schedule.next_after(tick), Some(tick.plus(gap)), "{text}");
+        assert_eq!(schedule.next_after(tick), Some(tick + gap), "{text}");
     }
 }
 

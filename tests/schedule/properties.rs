@@ -59,7 +59,7 @@ fn any_instant() -> impl Strategy<Value = Timestamp> {
 }
 
 fn just_before(tick: Timestamp) -> Timestamp {
-    tick.minus(Duration::from_micros(1))
+    tick - Duration::from_micros(1)
 }
 
 proptest! {

@@ -45,18 +45,6 @@ impl Timestamp {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
-
-    /// This instant moved into the future.
-    #[must_use]
-    pub fn plus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(micros(duration)))
-    }
-
-    /// This instant moved into the past.
-    #[must_use]
-    pub fn minus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(micros(duration)))
-    }
 }
 
 fn micros(duration: Duration) -> i64 {
@@ -67,7 +55,7 @@ impl Add<Duration> for Timestamp {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        self.plus(duration)
+        Self(self.0.saturating_add(micros(duration)))
     }
 }
 
@@ -75,7 +63,7 @@ impl Sub<Duration> for Timestamp {
     type Output = Self;
 
     fn sub(self, duration: Duration) -> Self {
-        self.minus(duration)
+        Self(self.0.saturating_sub(micros(duration)))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use singleton_jobs_policy::check_name;
 use tokio_util::sync::CancellationToken;
 
-use super::checked_jobs::{JobSelection, SelectedJobs, Variables};
+use super::checked_jobs::{CheckedJobs, JobSelection, Variables};
 use super::error::StartError;
 use super::handle::{Closed, Jobs};
 use super::store_choice::StoreChoice;
@@ -244,8 +244,8 @@ impl Builder {
         let shutdown_grace = self.shutdown_grace.map_err(|problem| {
             StartError::builder("shutdown_grace", format!("invalid duration {problem}"))
         })?;
-        let SelectedJobs { jobs, disabled } = if self.without_jobs {
-            SelectedJobs::default()
+        let CheckedJobs { jobs, disabled } = if self.without_jobs {
+            CheckedJobs::default()
         } else {
             self.selection.check(&self.states, &Variables::from_environment())?
         };

@@ -35,14 +35,14 @@ impl Variables {
 
 /// The jobs that this server schedules, and those that are disabled on it.
 #[derive(Default)]
-pub(crate) struct SelectedJobs {
+pub(crate) struct CheckedJobs {
     pub(crate) jobs: Vec<Job>,
     pub(crate) disabled: Vec<Job>,
 }
 
 impl JobSelection {
     /// Finds the jobs and checks them all: one error reports every problem of every job, before anything is scheduled.
-    pub(crate) fn check(self, states: &States, variables: &Variables) -> Result<SelectedJobs, StartError> {
+    pub(crate) fn check(self, states: &States, variables: &Variables) -> Result<CheckedJobs, StartError> {
         let mut problems = Vec::new();
         let mut jobs = self.built;
         if self.annotated {
@@ -99,7 +99,7 @@ impl JobSelection {
 
         let disabled = disabled_keys(&jobs, self.disabled, variables.disabled.as_deref())?;
         let (disabled, jobs) = jobs.into_iter().partition(|job| disabled.contains(&job.policy.key));
-        Ok(SelectedJobs { jobs, disabled })
+        Ok(CheckedJobs { jobs, disabled })
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) async fn leave(server: &Server) {
 
 fn about(server: &Server, jobs: &str) -> String {
     let now = server.time.now();
-    let started = now.minus(server.begun.elapsed());
+    let started = now - server.begun.elapsed();
     let running = serde_json::json!(server.running.infos());
     let (id, version) = (serde_json::json!(server.id), env!("CARGO_PKG_VERSION"));
     let (started, announced, ahead) = (started.as_micros(), now.as_micros(), clock_ahead(server));

@@ -70,7 +70,7 @@ async fn claim_and_run(
     what: ClaimPurpose,
 ) -> Result<Option<RunNow>, OperateError> {
     let permit = tokio::select! {
-        permit = server.permit(Some(server.time.now().plus(TRY_FOR))) => permit,
+        permit = server.permit(Some(server.time.now() + TRY_FOR)) => permit,
         () = server.no_new_runs.raised() => return Err(OperateError::ShuttingDown),
     };
     let Some(permit) = permit else { return Ok(Some(RunNow::Busy)) };

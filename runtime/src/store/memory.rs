@@ -155,7 +155,7 @@ impl Store for MemoryStore {
         let now = self.clock.now();
         let mut contents = util::lock(&self.contents);
         let notes = contents.notes.entry((self.prefix.clone(), topic)).or_default();
-        notes.insert(note.name.clone(), (now.plus(ttl), note.clone()));
+        notes.insert(note.name.clone(), (now + ttl, note.clone()));
         notes.retain(|_, (until, _)| *until > now);
         ready(now)
     }

@@ -34,6 +34,6 @@ impl TestClock {
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.shown.load(Ordering::SeqCst)).plus(self.begun.elapsed())
+        Timestamp::from_micros(self.shown.load(Ordering::SeqCst)) + self.begun.elapsed()
     }
 }

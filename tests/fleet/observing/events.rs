@@ -126,5 +126,5 @@ async fn an_event_has_the_stores_time_and_its_jobs_key() {
         }
     };
     assert_eq!(started.key, "job");
-    assert_eq!(started.at, crate::common::NOON.plus(secs(HOUR)));
+    assert_eq!(started.at, crate::common::NOON + secs(HOUR));
 }

@@ -23,7 +23,7 @@ async fn runs_successes_and_failures_are_counted_over_all_servers() {
     assert_eq!((stats.runs, stats.successes, stats.failures), (4, 3, 1));
     assert_eq!(stats.longest(), Some(secs(4)));
     assert_eq!(stats.mean().unwrap().as_millis(), 7000 / 3, "of 1, 2 and 4 s");
-    assert_eq!(stats.last_success, Some(NOON.plus(secs(4 * HOUR + 4))));
+    assert_eq!(stats.last_success, Some(NOON + secs(4 * HOUR + 4)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +74,7 @@ async fn overruns(the_long_one: u64) -> Vec<EventKind> {
 async fn overrun_is_reported_once_per_run_after_three_successes() {
     let told = overruns(4).await;
     let [EventKind::Overrun { run, usual }] = &told[..] else { panic!("{told:?}") };
-    assert_eq!((run.tick, *usual), (Some(NOON.plus(secs(4 * HOUR))), secs(10)));
+    assert_eq!((run.tick, *usual), (Some(NOON + secs(4 * HOUR)), secs(10)));
     assert!(overruns(3).await.is_empty(), "two successes do not tell what is usual");
 }
 

@@ -45,7 +45,7 @@ async fn missed_ticks_are_counted_and_do_not_run_by_default() {
     let heard = Heard::from(fleet.server(added));
     fleet.run_for(secs(HOUR)).await;
     assert_eq!(notes.ticks(), [HOUR, 7 * HOUR]);
-    let at = |hour: u64| NOON.plus(secs(hour * HOUR));
+    let at = |hour: u64| NOON + secs(hour * HOUR);
     let missed = EventKind::Missed { count: 5, first: at(2), won: at(7) };
     assert!(heard.all().contains(&missed), "{:?}", heard.all());
 }
@@ -57,7 +57,7 @@ async fn server_that_runs_a_missed_tick_reports_how_many_were_missed_before_it()
     let added = fleet.add_server().await.unwrap();
     let heard = Heard::from(fleet.server(added));
     fleet.run_for(secs(2 * HOUR)).await;
-    let at = |hour: u64| NOON.plus(secs(hour * HOUR));
+    let at = |hour: u64| NOON + secs(hour * HOUR);
     let missed: Vec<_> =
         heard.all().into_iter().filter(|kind| matches!(kind, EventKind::Missed { .. })).collect();
     assert_eq!(missed, [EventKind::Missed { count: 4, first: at(2), won: at(6) }], "and nothing later");
@@ -104,7 +104,7 @@ async fn newest_missed_tick_runs_once_after_its_machine_was_suspended() {
 #[tokio::test(start_paused = true)]
 async fn a_job_has_missed_nothing_before_it_was_first_registered() {
     let notes = Notes::new();
-    let fleet = Fleet::of(3).job(notes.lasting(hourly(), 5)).begins_at(NOON.plus(secs(1800)));
+    let fleet = Fleet::of(3).job(notes.lasting(hourly(), 5)).begins_at(NOON + secs(1800));
     let fleet = fleet.start().await.unwrap();
     let heard = Heard::from(fleet.server(0));
     fleet.run_for(secs(HOUR)).await;
@@ -140,7 +140,7 @@ async fn tick_that_fell_into_a_pause_without_servers_is_reported_and_not_run() {
     let heard = Heard::from(fleet.server(added));
     fleet.run_for(secs(HOUR)).await;
     assert_eq!(notes.ticks(), [HOUR, 5 * HOUR]);
-    let missed = |kind: &EventKind| matches!(kind, EventKind::Missed { count: 3, first, .. } if *first == NOON.plus(secs(2 * HOUR)));
+    let missed = |kind: &EventKind| matches!(kind, EventKind::Missed { count: 3, first, .. } if *first == NOON + secs(2 * HOUR));
     assert_eq!(heard.count(missed), 1, "{:?}", heard.all());
 }
 
@@ -219,7 +219,7 @@ async fn tick_that_was_missed_under_skip_does_not_run_after_a_deploy_with_run_on
 }
 
 fn at(hour: u64) -> jobs::Timestamp {
-    NOON.plus(secs(hour * HOUR))
+    NOON + secs(hour * HOUR)
 }
 
 fn missed(heard: &Heard) -> Vec<EventKind> {

@@ -11,7 +11,7 @@ use crate::common::{HOUR, Heard, NOON, Notes, job, secs};
 #[tokio::test(start_paused = true)]
 async fn outage_at_the_first_tick_of_a_job_does_not_skip_it() {
     let notes = Notes::new();
-    let fleet = Fleet::of(1).begins_at(NOON.plus(secs(HOUR - 5))).job(notes.lasting(job("1h", 60), 3));
+    let fleet = Fleet::of(1).begins_at(NOON + secs(HOUR - 5)).job(notes.lasting(job("1h", 60), 3));
     let fleet = fleet.start().await.unwrap();
     let heard = Heard::from(fleet.server(0));
     fleet.run_for(secs(2)).await;

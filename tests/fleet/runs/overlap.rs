@@ -101,7 +101,7 @@ async fn a_shutdown_does_not_wait_for_a_queued_tick() {
 async fn the_first_tick_of_a_new_job_can_wait_like_any_other() {
     let notes = Notes::new();
     let queueing = job("1h", 30).overlap(Overlap::Queue).grace(secs(1800));
-    let fleet = Fleet::of(1).begins_at(NOON.plus(secs(HOUR - 60))).job(notes.lasting(queueing, 300));
+    let fleet = Fleet::of(1).begins_at(NOON + secs(HOUR - 60)).job(notes.lasting(queueing, 300));
     let fleet = fleet.start().await.unwrap();
     let heard = Heard::from(fleet.server(0));
     assert!(

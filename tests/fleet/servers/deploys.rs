@@ -130,7 +130,7 @@ async fn a_tick_within_its_grace_at_start_is_picked_up() {
 #[tokio::test(start_paused = true)]
 async fn a_new_job_does_not_begin_with_the_tick_before_its_start() {
     let notes = Notes::new();
-    let fleet = Fleet::of(2).job(notes.lasting(job("1h", 60), 5)).begins_at(NOON.plus(secs(20)));
+    let fleet = Fleet::of(2).job(notes.lasting(job("1h", 60), 5)).begins_at(NOON + secs(20));
     let fleet = fleet.start().await.unwrap();
     fleet.run_for(secs(HOUR)).await;
     assert_eq!(notes.ticks(), [HOUR]);
@@ -175,7 +175,7 @@ async fn the_first_tick_of_a_changed_schedule_can_wait_for_a_run_of_the_old_one(
     let new = notes.lasting(queueing("30 */2 * * *"), 5);
     let made = AtomicUsize::new(0);
     let changing = move || if made.fetch_add(1, Ordering::SeqCst) == 0 { old() } else { new() };
-    let mut fleet = Fleet::of(1).begins_at(NOON.plus(secs(HOUR))).job(changing).start().await.unwrap();
+    let mut fleet = Fleet::of(1).begins_at(NOON + secs(HOUR)).job(changing).start().await.unwrap();
     fleet.run_for(secs(HOUR + 1500)).await;
     let added = fleet.add_server().await.unwrap();
     let heard = Heard::from(fleet.server(added));

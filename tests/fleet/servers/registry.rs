@@ -32,7 +32,7 @@ async fn every_server_lists_all_servers_from_their_start() {
     let added = fleet.add_server().await.unwrap();
     fleet.run_for(secs(1)).await;
     let seen = seen_by(&fleet, 0).await;
-    assert_eq!(seen[added].started, NOON.plus(secs(1)));
+    assert_eq!(seen[added].started, NOON + secs(1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,8 +60,8 @@ pub fn server_whose_application_hangs_leaves_every_tick_to_the_other(store: Kind
     fleet[0].wait_for_log("application");
 
     // What it had won when it was blocked is given back after a third of the ttl.
-    let first = blocked.plus(Duration::from_secs(3)).as_micros() / SECOND;
-    let last = blocked.plus(Duration::from_secs(11)).as_micros() / SECOND;
+    let first = (blocked + Duration::from_secs(3)).as_micros() / SECOND;
+    let last = (blocked + Duration::from_secs(11)).as_micros() / SECOND;
     let ticks = |worker: usize| {
         let starts = fleet[worker].steps().into_iter().filter(|step| step.what == "start");
         let ticks = starts.map(|step| step.tick.as_micros() / SECOND);

@@ -67,9 +67,9 @@ fn an_outage_across_a_tick(store: Kind, outage: impl FnOnce(&mut Home)) {
         Orders::serve(&home).set("WORKER_EVERY", &every).set("WORKER_TTL", 3000).set("WORKER_GRACE", grace);
     let fleet = orders.start_fleet(3);
     let schedule = Schedule::parse(&every, None).unwrap();
-    let soon = Timestamp::now().plus(Duration::from_millis(300));
+    let soon = Timestamp::now() + Duration::from_millis(300);
     let tick = schedule.next_after(soon).unwrap();
-    std::thread::sleep(tick.minus(Duration::from_millis(300)).since(Timestamp::now()));
+    std::thread::sleep((tick - Duration::from_millis(300)).since(Timestamp::now()));
     outage(&mut home);
     let back = Timestamp::now();
     assert!(back.since(tick) > Duration::from_secs(2), "the outage was across the tick");

@@ -53,8 +53,8 @@ pub fn newest_missed_tick_runs_once_after_an_outage_of_the_store(store: Kind) {
     let first = wait_for("a run", || all_steps(&fleet, "end").into_iter().next());
     home.kill();
     // Past the next tick and its grace, and well before the one after it.
-    let missed = first.tick.plus(gap);
-    std::thread::sleep(missed.plus(Duration::from_millis(700)).since(Timestamp::now()));
+    let missed = first.tick + gap;
+    std::thread::sleep((missed + Duration::from_millis(700)).since(Timestamp::now()));
     home.restart();
     wait_until("the tick after it", || all_steps(&fleet, "start").iter().any(|run| run.tick > missed));
     let late: Vec<_> = all_steps(&fleet, "start").into_iter().filter(|run| run.tick == missed).collect();

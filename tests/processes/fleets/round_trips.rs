@@ -138,7 +138,8 @@ fn server_that_waits_makes_one_more_round_trip_per_ttl() {
         clippy::cast_sign_loss,
         reason = "small"
     )]
-    let allowed = (servers - 1) * ttls.ceil() as usize + raced;
+    // A lease that is extended every third of its ttl shows at least two thirds of it, and a server waits 0.2 s longer.
+    let allowed = (servers - 1) * (took.as_secs_f64() / (1.0 + 0.2)).ceil() as usize + raced;
     assert!(waiting <= allowed, "{waiting} questions while waiting, {allowed} allowed");
     assert!(waiting >= servers - 1, "they do wait: {waiting}");
     // One for each third of a ttl, the release, and the registration.

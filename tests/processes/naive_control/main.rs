@@ -74,7 +74,7 @@ fn race(home: &Home, way: &str, ticks: u32, skew: i64) -> BTreeMap<u32, u32> {
         racer.wait_for("ready");
     }
     let lead = Duration::from_millis(100 + skew.unsigned_abs());
-    let first = Timestamp::now().plus(lead).as_micros().to_string();
+    let first = (Timestamp::now() + lead).as_micros().to_string();
     for racer in &mut racers {
         racer.order(&first);
     }

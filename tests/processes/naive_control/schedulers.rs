@@ -81,7 +81,7 @@ fn slept_through(worker: &Worker, tick: Timestamp, gap: Duration) -> bool {
         let superseded = field(line, "outcome").as_deref() == Some("superseded");
         let mut distances = u32::from(!superseded)..=missed;
         field(line, "tick")
-            .is_some_and(|named| distances.any(|gaps| tick.plus(gap * gaps).to_string() == named))
+            .is_some_and(|named| distances.any(|gaps| (tick + gap * gaps).to_string() == named))
     };
     worker.log().iter().any(accounts_for)
 }

@@ -51,7 +51,7 @@ fn went_on(fleet: &[Worker], run: &Step, whole_since: Instant) {
     let ended = wait_for("the end of the run", || {
         all_steps(fleet, "end").into_iter().find(|end| end.fence == run.fence)
     });
-    let whole = Timestamp::now().minus(whole_since.elapsed());
+    let whole = Timestamp::now() - whole_since.elapsed();
     let next = wait_for("another run", || {
         all_steps(fleet, "start").into_iter().find(|start| start.at > whole.max(ended.at))
     });

@@ -160,7 +160,7 @@ fn a_run_on_a_master_that_lost_its_replica_is_cancelled_before_its_lease_is_over
     let last = server.steps().into_iter().rfind(|step| step.fence == run.fence).expect("its steps");
     assert!(last.what == "step" && last.at > cut_off, "{last:?}");
     // The last extension that the replica had was sent before it was gone.
-    assert!(last.at < cut_off.plus(Duration::from_secs(6)), "it went on for {:?}", last.at.since(cut_off));
+    assert!(last.at < cut_off + Duration::from_secs(6), "it went on for {:?}", last.at.since(cut_off));
 }
 
 /// Each node of a cluster has one replica: it can confirm one, and never two.

@@ -47,8 +47,8 @@ async fn losing_claim_writes_only_new_information() {
     let aged = age(&state);
     let tick = claim_now();
     let losers = [
-        claim_of(jobs::Timestamp::now().minus(LONG), LONG),
-        with(&tick, |ask| ask.tick = ask.tick.plus(LONG)),
+        claim_of(jobs::Timestamp::now() - LONG, LONG),
+        with(&tick, |ask| ask.tick = ask.tick + LONG),
         with(&tick, |_| {}),
         with(&tick, |ask| ask.schedule = "@hourly UTC".into()),
     ];

@@ -65,7 +65,7 @@ async fn records_have_instants_outcomes_and_an_error_only_if_there_was_one() {
     let tick = store.ping().await.unwrap().at;
     let run = win(&store, "job", &claim("host-1", tick)).await;
     // Skipped, because the run goes on.
-    store.claim("job", &claim("host-2", tick.plus(Duration::from_micros(1)))).await.unwrap();
+    store.claim("job", &claim("host-2", tick + Duration::from_micros(1))).await.unwrap();
     store.release("job", &run, &ending(RunOutcome::Succeeded)).await.unwrap();
     let failing = win(&store, "job", &claim_now("host-1", LONG)).await;
     let failed = Ending { error: Some("disk full: Größe".to_owned()), ..ending(RunOutcome::Failed) };

@@ -59,11 +59,11 @@ async fn one_of_two_claims_of_an_unknown_job_wins() {
 async fn one_of_two_claims_of_a_free_job_wins() {
     let (server, namespace) = (PostgresServer::shared(), unused_name());
     let stores = [open(server, &namespace), open(server, &namespace)];
-    let start = stores[0].ping().await.unwrap().at.minus(Duration::from_secs(1));
+    let start = stores[0].ping().await.unwrap().at - Duration::from_secs(1);
     stores[1].ping().await.unwrap();
     let (mut wins, mut last_fence) = ([0; 2], 0);
     for round in 0..rounds() {
-        let tick = start.plus(Duration::from_micros(round.into()));
+        let tick = start + Duration::from_micros(round.into());
         let (winner, lease) = race(&stores, "job", tick).await;
         assert!(lease.fence > last_fence);
         last_fence = lease.fence;
@@ -156,7 +156,7 @@ async fn a_claim_that_loses_neither_locks_nor_waits() {
     let begun = Instant::now();
     let reply = claim_on(&store, "job", &claim("b", tick)).await;
     assert!(matches!(reply, ClaimDecision::Taken(_)), "{reply:?}");
-    let reply = claim_on(&store, "job", &claim("b", tick.plus(LONG))).await;
+    let reply = claim_on(&store, "job", &claim("b", tick + LONG)).await;
     assert!(matches!(reply, ClaimDecision::Early(_)), "{reply:?}");
     store.history("job").await.expect("history");
     assert!(begun.elapsed() < Duration::from_secs(1), "the loser waited {:?}", begun.elapsed());

@@ -92,9 +92,9 @@ impl Dice {
         swap.expected_lock = (self.below(2) == 0).then(|| "whatever".into());
         let far = Duration::from_secs(60);
         match self.below(8) {
-            0 => swap.change.not_before = Some(now.plus(far)),
-            1 => swap.change.not_after = Some(now.minus(far)),
-            2 => (swap.change.not_before, swap.change.not_after) = (Some(now), Some(now.plus(far))),
+            0 => swap.change.not_before = Some(now + far),
+            1 => swap.change.not_after = Some(now - far),
+            2 => (swap.change.not_before, swap.change.not_after) = (Some(now), Some(now + far)),
             _ => {}
         }
         swap.change.fence = match self.below(5) {
@@ -248,7 +248,7 @@ async fn limits_of_a_swap_are_checked_after_it_has_waited_for_its_row() {
         let row = format!("SELECT 1 FROM job_lock WHERE namespace = '{namespace}' FOR UPDATE");
         holding.batch_execute(&row).await.unwrap();
         let mut late = swap(Some(first.version), Some(state("b")));
-        late.change.not_after = Some(store.look("key").await.unwrap().now.plus(limit));
+        late.change.not_after = Some(store.look("key").await.unwrap().now + limit);
         let (reply, ()) = tokio::join!(store.swap("key", &late), async {
             tokio::time::sleep(limit + Duration::from_millis(15)).await;
             holding.rollback().await.unwrap();

@@ -104,7 +104,7 @@ async fn heartbeat_removes_what_has_expired_with_its_records() {
         let at = store.ping().await.unwrap().at;
         let skip = SkipRecord { tick: at, reason: Skip::Held, server: "a".to_owned(), at };
         for (key, expires) in
-            [("expires", Some(at.plus(BRIEF))), ("expires-later", Some(at.plus(DAY))), ("job", None)]
+            [("expires", Some(at + BRIEF)), ("expires-later", Some(at + DAY)), ("job", None)]
         {
             let change = Change {
                 state: Some(Arc::new(KeyState { expires, ..KeyState::default() })),

@@ -107,7 +107,7 @@ async fn a_claim_that_loses_writes_nothing() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
     let tick = bench.now().await;
-    let older = tick.minus(Duration::from_millis(1));
+    let older = tick - Duration::from_millis(1);
     let writes = async |plain: &mut MultiplexedConnection| {
         let info: String = raw(plain, "INFO persistence").await;
         info.lines().find(|line| line.starts_with("rdb_changes_since_last_save:")).map(str::to_owned)

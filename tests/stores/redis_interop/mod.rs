@@ -169,7 +169,7 @@ async fn a_registration_from_the_future_counts_from_now() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
     bench.register().await;
-    let future = bench.now().await.plus(LONG).as_micros();
+    let future = (bench.now().await + LONG).as_micros();
     tamper(&mut plain, |state| {
         assert!(state["registered"]["at"].is_i64(), "{state}");
         state["registered"]["at"] = future.into();
@@ -322,7 +322,7 @@ async fn claim_succeeds_beside_thousands_of_expired_slots() {
         )
     };
     let (slots, slots_since) = ((1..=9_000).map(ended).collect(), Timestamp::from_micros(1));
-    let state = KeyState { slots, slots_since, expires: Some(now.plus(2 * LONG)), ..KeyState::default() };
+    let state = KeyState { slots, slots_since, expires: Some(now + 2 * LONG), ..KeyState::default() };
     let change = Change { state: Some(Arc::new(state)), fence: FenceChange::Next, ..Change::default() };
     let swap = Swap { expected: None, expected_lock: None, nonce: 1, change };
     let swapped = client.store().swap("k#slots", &swap).await.unwrap();

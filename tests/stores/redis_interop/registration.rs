@@ -25,7 +25,7 @@ async fn run(bench: &Bench, schedule: &str, known_for: Duration) -> (String, Tim
 
 /// Nobody has won a tick with the registered schedule for so long.
 async fn silent_for(bench: &Bench, plain: &mut MultiplexedConnection, silence: Duration) -> Timestamp {
-    let used = bench.now().await.minus(silence);
+    let used = bench.now().await - silence;
     tamper(plain, |state| {
         assert!(state["registered"]["used"].is_i64(), "it has been there: {state}");
         state["registered"]["used"] = used.as_micros().into();
@@ -61,6 +61,6 @@ async fn a_tick_that_is_won_with_a_schedule_ends_its_silence() {
     run(&bench, SCHEDULE, MINUTE).await;
     let long_ago = silent_for(&bench, &mut plain, 120 * MINUTE).await;
     let (registered, used) = run(&bench, SCHEDULE, MINUTE).await;
-    assert!(registered == SCHEDULE && used > long_ago.plus(119 * MINUTE));
+    assert!(registered == SCHEDULE && used > long_ago + 119 * MINUTE);
     assert_eq!(run(&bench, OTHER, 300 * MINUTE).await.0, SCHEDULE);
 }

@@ -28,7 +28,7 @@ impl CachedRecord {
 
     /// Returns the look that the store would show if nothing has changed since, with a lower bound of its clock.
     fn look(&self) -> Look {
-        Look { now: self.look.now.plus(self.received.elapsed()), ..self.look.clone() }
+        Look { now: self.look.now + self.received.elapsed(), ..self.look.clone() }
     }
 }
 

@@ -13,18 +13,18 @@ use crate::Timestamp;
 use crate::lease::store_clock::{ClockReading, StoreClock};
 use crate::util::random;
 
-mod backoff;
 mod fleet;
 mod key_mutexes;
 mod lease;
 mod operate;
+mod swap_backoff;
 #[cfg(test)]
 mod tests;
 mod unanswered;
 
-use backoff::SwapBackoff;
 pub(crate) use key_mutexes::KeyMutexes;
 pub(crate) use lease::CachedRecord;
+use swap_backoff::SwapBackoff;
 pub(crate) use unanswered::UnansweredSwaps;
 
 /// The steps that errors name, as far as behaviour depends on them.

@@ -55,7 +55,7 @@ impl UnansweredSwaps {
         let has_won = newest.into_iter().chain(&state.slots).any(|lease| lease.token == self.token);
         self.sent.take_if(|sent| {
             let replaced = sent.expected.is_some() && look.version != sent.expected;
-            !has_won && (replaced || look.now > sent.not_after.plus(within))
+            !has_won && (replaced || look.now > sent.not_after + within)
         });
     }
 
@@ -69,7 +69,7 @@ impl UnansweredSwaps {
     /// in progress. `None` if all were answered.
     pub(super) fn ask_again_after(&self, now: Timestamp, within: Duration) -> Option<Duration> {
         let SentSwaps { not_after, .. } = self.sent?;
-        let over = if now > not_after { not_after.plus(within) } else { not_after };
+        let over = if now > not_after { not_after + within } else { not_after };
         Some(over.since(now) + Duration::from_millis(1))
     }
 }

@@ -53,7 +53,7 @@ impl Transition<'_> {
     /// Returns the time until the tick is due, even if it was claimed before the clock went back.
     fn not_due_for(&self, claim: &Claim) -> Option<Duration> {
         let ClaimPurpose::Tick(ask) = &claim.what else { return None };
-        let due = ask.tick.plus(ask.delay);
+        let due = ask.tick + ask.delay;
         (due > self.now).then(|| due.since(self.now))
     }
 
@@ -67,7 +67,7 @@ impl Transition<'_> {
         }
         if ask.only_takes_over {
             // The store has lost the tick: it must not be started again.
-            return ClaimDecision::Late(self.now.since(ask.tick.plus(ask.delay)));
+            return ClaimDecision::Late(self.now.since(ask.tick + ask.delay));
         }
         let counts = |registered: &&RegisteredSchedule| {
             registered.schedule == ask.schedule && registered.at < ask.tick
@@ -76,7 +76,7 @@ impl Transition<'_> {
         let runs_since = registered.and_then(|registered| registered.runs_missed_since);
         let runs_if_missed =
             ask.missed == Missed::RunOnce && runs_since.is_some_and(|since| since < ask.tick);
-        let seen_coming = self.now.minus(ask.known_for) < ask.tick;
+        let seen_coming = self.now - ask.known_for < ask.tick;
         if registered.is_none() && !seen_coming {
             return ClaimDecision::Unregistered;
         }
@@ -84,8 +84,8 @@ impl Transition<'_> {
             self.skip(claim, ask, Skip::Paused);
             return ClaimDecision::Paused;
         }
-        let due = ask.tick.plus(ask.delay);
-        let in_time = due.plus(ask.grace);
+        let due = ask.tick + ask.delay;
+        let in_time = due + ask.grace;
         let late = self.now > in_time;
         // Only a registration in the store proves that no server ran the tick: after a wipe there is none.
         if late && !runs_if_missed {
@@ -143,7 +143,7 @@ impl Transition<'_> {
     /// Writes a lease once more, unchanged.
     pub(super) fn confirm(&mut self, claim: &Claim, until: Timestamp) {
         self.edit();
-        self.limit_to(claim.ttl, Some(until.minus(Duration::from_micros(1))));
+        self.limit_to(claim.ttl, Some(until - Duration::from_micros(1)));
         self.change.grants_lease = true;
     }
 
@@ -214,7 +214,7 @@ impl Transition<'_> {
 
     /// Records that the tick is decided, and that the ticks between the mark and this one were missed.
     fn decide_up_to(&mut self, ask: &TickClaim) {
-        let claimable_until = Some(ask.tick.plus(ask.delay).plus(ask.grace)).max(self.claimable_until);
+        let claimable_until = Some((ask.tick + ask.delay) + ask.grace).max(self.claimable_until);
         self.edit().claimable_until = claimable_until;
         let registered = self.registered.as_ref().map(|registered| registered.at);
         let Some(after) = registered.max(self.mark.as_ref().map(|mark| mark.tick)) else { return };
@@ -266,7 +266,7 @@ impl Transition<'_> {
     /// While old and new servers run side by side the old ones change nothing.
     fn register(&mut self, claim: &Claim, ask: &TickClaim) -> Option<RegisteredSchedule> {
         let now = self.now;
-        let begun = now.minus(ask.known_for);
+        let begun = now - ask.known_for;
         let runs_missed_since = (ask.missed == Missed::RunOnce).then_some(now);
         // A clock that has gone back must not make ticks unknown, or servers old.
         let known = self.registered.as_ref().map(|known| RegisteredSchedule {
@@ -275,7 +275,7 @@ impl Transition<'_> {
             used: known.used.min(now),
             ..known.clone()
         });
-        let is_newer = |known: &RegisteredSchedule| begun > known.begun || known.used.plus(ABANDONED) < now;
+        let is_newer = |known: &RegisteredSchedule| begun > known.begun || known.used + ABANDONED < now;
         let (registered, other) = match known {
             Some(mut known) if known.schedule == ask.schedule => {
                 if is_newer(&known) && runs_missed_since.is_some() != known.runs_missed_since.is_some() {

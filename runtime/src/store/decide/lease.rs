@@ -83,7 +83,7 @@ impl Transition<'_> {
     /// Limits the swap of an extension to the life of the lease.
     pub(super) fn limit_extension(&mut self, last: Timestamp) {
         self.change.not_before = Some(self.now);
-        self.change.not_after = Some(last.minus(Duration::from_micros(1)));
+        self.change.not_after = Some(last - Duration::from_micros(1));
     }
 
     fn release_newest(mut self, lease: &Lease, end: &Ending) -> Decision<ReleaseReply> {

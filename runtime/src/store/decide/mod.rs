@@ -40,6 +40,6 @@ pub struct Decision<T> {
 
 /// Returns the expiry of a lease in whole milliseconds, rounded up, as Redis expires keys.
 fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
-    let micros = now.plus(ttl).as_micros();
+    let micros = (now + ttl).as_micros();
     Timestamp::from_micros(micros.saturating_add(999).div_euclid(1000).saturating_mul(1000))
 }

@@ -66,7 +66,7 @@ pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
     // Without the record the holder of a broken lease could restore it.
     let was_broken = transition.broken_until.is_some_and(|until| until > transition.now);
     let is_claimable = transition.claimable_until.is_some_and(|until| until >= transition.now);
-    if used.plus(quiet) >= transition.now || is_claimable || was_broken {
+    if used + quiet >= transition.now || is_claimable || was_broken {
         return transition.finish(Forgotten::TooRecent(used));
     }
     match look.version {
@@ -82,7 +82,7 @@ pub fn request(look: &Look, id: &str, by: &str, ttl: Duration) -> Decision<RunRe
         return transition.finish(open);
     }
     let (id, by) = (id.to_owned(), by.to_owned());
-    let counts = RunRequest { id, by, until: transition.now.plus(ttl), answer: None };
+    let counts = RunRequest { id, by, until: transition.now + ttl, answer: None };
     let state = transition.edit();
     state.expires = None;
     state.request = Some(counts.clone());
@@ -151,8 +151,7 @@ impl Transition<'_> {
     /// Keeps the record for as long as a late extension could restore a broken lease.
     fn keep_broken(&mut self, ttl: Duration, until: Timestamp) {
         let late = request_timeout(ttl);
-        let broken_until =
-            self.now.plus(ttl).max(until).plus(late).max(self.broken_until.unwrap_or_default());
+        let broken_until = ((self.now + ttl).max(until) + late).max(self.broken_until.unwrap_or_default());
         self.stay_until(broken_until);
         self.edit().broken_until = Some(broken_until);
     }

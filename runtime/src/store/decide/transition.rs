@@ -84,7 +84,7 @@ impl<'a> Transition<'a> {
     /// Limits the swap to one response timeout from now: a later answer would be too late. A clock that has jumped back must
     /// not start a run early.
     pub(super) fn limit_to(&mut self, ttl: Duration, last: Option<Timestamp>) {
-        let soon = self.now.plus(request_timeout(ttl));
+        let soon = self.now + request_timeout(ttl);
         self.change.not_before = Some(self.now);
         self.change.not_after = Some(last.map_or(soon, |last| last.min(soon)));
     }

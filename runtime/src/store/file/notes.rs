@@ -51,7 +51,7 @@ impl NoteFolder {
             {
                 return Err(FileError::io("create the folder", &self.path, &error));
             }
-            let file = NoteFile { name: note.name, text: note.text, until: now.plus(ttl) };
+            let file = NoteFile { name: note.name, text: note.text, until: now + ttl };
             let json = serde_json::to_string(&file).expect("a note is plain data");
             disk::replace(&path, &json, |_| Ok(()))?;
         }

@@ -151,7 +151,7 @@ async fn folder_that_is_gone_is_an_error_and_stays_gone() {
 async fn new_keys_sweep_expired_records_and_locks_without_a_record() {
     let store = TestStore::new();
     let kept = store.create("kept", None).await;
-    let later = Timestamp::now().plus(MINUTE);
+    let later = Timestamp::now() + MINUTE;
     store.create("held", Some(later)).await;
     for number in 0..60 {
         store.create(&format!("expired-{number}"), Some(Timestamp::now())).await;

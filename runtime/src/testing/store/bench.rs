@@ -65,7 +65,7 @@ impl Bench {
 
     /// A tick that became due this long ago.
     pub async fn tick_ago(&self, ago: Duration) -> Timestamp {
-        self.now().await.minus(ago)
+        self.now().await - ago
     }
 
     /// A tick of this very instant, which is over when this returns.
@@ -226,7 +226,7 @@ impl Bench {
 
     /// Another program takes the lock.
     pub async fn foreign_lock(&self, lasts: Duration) {
-        let until = self.now().await.plus(lasts).as_micros() / 1_000 * 1_000;
+        let until = (self.now().await + lasts).as_micros() / 1_000 * 1_000;
         self.set_lock("foreign", Some(Timestamp::from_micros(until))).await;
     }
 

@@ -115,7 +115,7 @@ async fn swapped(store: &RedisStore, key: &str, swap: &Swap) -> super::super::Sw
 fn assert_shows(mut found: Look, expected: &Look, round: i64) {
     if let (Some(found), Some(expected)) = (&mut found.lock, &expected.lock)
         && found.until > expected.until
-        && found.until < expected.until.map(|until| until.plus(Duration::from_secs(1)))
+        && found.until < expected.until.map(|until| until + Duration::from_secs(1))
     {
         found.until = expected.until;
     }

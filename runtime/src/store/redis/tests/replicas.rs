@@ -56,7 +56,7 @@ async fn listed_permissions_are_enough() {
     let url = server.url.replace("://", "://jobs:password@");
     let store = RedisStore::open(&url, None).unwrap();
     let look = store.look("key").await.unwrap();
-    let until = look.now.plus(Duration::from_secs(60));
+    let until = look.now + Duration::from_secs(60);
     assert!(store.listen("key").await.unwrap().is_some());
     let set_lock = LockChange::Set { token: "token".into(), until };
     let won = Change { lock: set_lock, records: vec![skip(1)], keep: 1, notify: true, ..claim(1) };

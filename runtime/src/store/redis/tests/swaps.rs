@@ -18,8 +18,8 @@ async fn swap_means_what_record_swap_says() {
         let now = look.now;
         let second = Duration::from_secs(1);
         let limit = |kind| match kind {
-            0 => Some(now.minus(second)),
-            1 => Some(now.plus(second * 60)),
+            0 => Some(now - second),
+            1 => Some(now + second * 60),
             _ => None,
         };
         let mut swap = swap(
@@ -30,16 +30,14 @@ async fn swap_means_what_record_swap_says() {
                 state: (next(6) > 0).then(|| state(round)),
                 fence: match next(4) {
                     0 => FenceChange::Next,
-                    1 => {
-                        FenceChange::AtLeast(now.plus(second * u32::try_from(next(60)).unwrap()).as_micros())
-                    }
+                    1 => FenceChange::AtLeast((now + second * u32::try_from(next(60)).unwrap()).as_micros()),
                     _ => FenceChange::Keep,
                 },
                 lock: match next(4) {
                     0 => LockChange::Delete,
                     1 => LockChange::Set {
                         token: format!("token {round}").into(),
-                        until: Timestamp::from_micros(now.plus(second * 60).as_micros() / 1000 * 1000),
+                        until: Timestamp::from_micros((now + second * 60).as_micros() / 1000 * 1000),
                     },
                     _ => LockChange::Leave,
                 },
@@ -151,7 +149,7 @@ async fn full_server_refuses_claims_and_takes_extensions_and_releases() {
     assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
     assert_eq!(store.look("key").await.unwrap().version, look.version);
 
-    let until = look.now.plus(Duration::from_secs(60));
+    let until = look.now + Duration::from_secs(60);
     let set_lock = LockChange::Set { token: "token".into(), until };
     for fence in [FenceChange::Keep, FenceChange::AtLeast(1)] {
         let look = store.look("key").await.unwrap();

@@ -36,7 +36,7 @@ pub(super) async fn fence_is_kept_unless_the_swap_changes_it(subject: &Subject) 
 pub(super) async fn fence_is_raised_to_at_least_a_number_and_never_lowered(subject: &Subject) {
     let key = TestKey::of(subject);
     // As of a lease that was won while the store's clock was an hour ahead.
-    let ahead = key.look().await.now.plus(Duration::from_secs(3_600)).as_micros();
+    let ahead = (key.look().await.now + Duration::from_secs(3_600)).as_micros();
     let changes = [
         (FenceChange::AtLeast(5), 5),
         (FenceChange::AtLeast(3), 5),

@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// In whole milliseconds, as every expiry of a lock is.
 fn after(now: Timestamp, duration: Duration) -> Timestamp {
-    Timestamp::from_micros(now.plus(duration).as_micros() / 1_000 * 1_000)
+    Timestamp::from_micros((now + duration).as_micros() / 1_000 * 1_000)
 }
 
 fn set(token: &str, until: Timestamp) -> Change {
@@ -63,7 +63,7 @@ pub(super) async fn lock_expires_by_the_stores_clock(subject: &Subject) {
 /// Redis tells the remaining time in milliseconds: a lock may seem to last a little longer, and never shorter.
 fn shows_expiry(lock: &SharedLock, until: Timestamp) {
     let shown = lock.until.expect("the lock expires");
-    let latest = until.plus(Duration::from_millis(50));
+    let latest = until + Duration::from_millis(50);
     assert!(shown >= until && shown <= latest, "the lock ends at {until}, but {shown} is shown");
 }
 

@@ -93,7 +93,7 @@ pub(super) async fn expired_record_is_shown_or_gone(subject: &Subject) {
         let state = KeyState { expires: Some(expires), ..KeyState::clone(&state(1)) };
         Change { state: Some(Arc::new(state)), ..numbered(1) }
     };
-    let expires = key.look().await.now.plus(Duration::from_millis(200));
+    let expires = key.look().await.now + Duration::from_millis(200);
     let swapped = key.write(expiring(expires)).await;
     let look = key.look().await;
     if look.now < expires {
@@ -107,7 +107,7 @@ pub(super) async fn expired_record_is_shown_or_gone(subject: &Subject) {
         assert_eq!(look.fence, 0, "{look:?}");
     }
     // In the past from the beginning: as the release of a lease whose store was stopped for long.
-    key.write(expiring(look.now.minus(Duration::from_secs(1)))).await;
+    key.write(expiring(look.now - Duration::from_secs(1))).await;
     key.write(numbered(2)).await;
     assert_eq!(key.look().await.state, state(2));
 }
@@ -115,7 +115,7 @@ pub(super) async fn expired_record_is_shown_or_gone(subject: &Subject) {
 /// A job may take over the key of a manual lock.
 pub(super) async fn record_of_a_job_does_not_expire(subject: &Subject) {
     let key = TestKey::of(subject);
-    let expires = key.look().await.now.plus(Duration::from_millis(500));
+    let expires = key.look().await.now + Duration::from_millis(500);
     let expiring = KeyState { expires: Some(expires), ..KeyState::clone(&state(1)) };
     key.write(Change { state: Some(Arc::new(expiring)), records: vec![run(1)], ..numbered(1) }).await;
     let swapped = key.write(numbered(2)).await;

@@ -56,12 +56,12 @@ pub(super) async fn refused_swap_changes_nothing_and_shows_the_key(subject: &Sub
     let change = Change {
         records: vec![run(2)],
         fence: FenceChange::Next,
-        lock: LockChange::Set { token: "refused".into(), until: before.now.plus(Duration::from_secs(30)) },
+        lock: LockChange::Set { token: "refused".into(), until: before.now + Duration::from_secs(30) },
         notify: true,
         ..numbered(2)
     };
-    let early = Change { not_before: Some(before.now.plus(Duration::from_secs(60))), ..change.clone() };
-    let late = Change { not_after: Some(before.now.minus(Duration::from_secs(60))), ..change.clone() };
+    let early = Change { not_before: Some(before.now + Duration::from_secs(60)), ..change.clone() };
+    let late = Change { not_after: Some(before.now - Duration::from_secs(60)), ..change.clone() };
     let late_deletion = Change { state: None, ..late.clone() };
     let refused = [
         from(&first, change.clone()),
@@ -174,7 +174,7 @@ pub(super) async fn not_before_is_checked_by_the_stores_clock(subject: &Subject)
     let key = TestKey::of(subject);
     for change in [numbered(1), numbered(2), deletion()] {
         let look = key.look().await;
-        let limit = look.now.plus(Duration::from_millis(400));
+        let limit = look.now + Duration::from_millis(400);
         let swap = from(&look, Change { not_before: Some(limit), ..change.clone() });
         let refused = key.swap(&swap).await;
         if let SwapReply::Swapped(swapped) = refused {
@@ -192,11 +192,11 @@ pub(super) async fn not_after_is_checked_by_the_stores_clock(subject: &Subject) 
     let key = TestKey::of(subject);
     for change in [numbered(1), numbered(2), deletion()] {
         let look = key.look().await;
-        let limit = look.now.plus(Duration::from_millis(100));
+        let limit = look.now + Duration::from_millis(100);
         let swap = from(&look, Change { not_after: Some(limit), ..change.clone() });
         key.wait_until_after(limit).await;
         key.refused(&swap).await;
-        let long = look.now.plus(Duration::from_secs(60));
+        let long = look.now + Duration::from_secs(60);
         key.applied(&Swap { change: Change { not_after: Some(long), ..change }, ..swap }).await;
     }
 }
@@ -215,7 +215,7 @@ pub(super) async fn deletion_leaves_nothing(subject: &Subject) {
 
 pub(super) async fn state_comes_back_with_every_field(subject: &Subject) {
     let key = TestKey::of(subject);
-    let expires = Some(key.look().await.now.plus(Duration::from_secs(3_600)));
+    let expires = Some(key.look().await.now + Duration::from_secs(3_600));
     let mut states =
         vec![KeyState { expires, ..KeyState::default() }, KeyState { expires: None, ..KeyState::default() }];
     states.extend(TEXTS.iter().map(|text| full_state(text)));

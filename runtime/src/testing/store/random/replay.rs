@@ -185,7 +185,7 @@ impl Replay<'_> {
                 };
                 let now = client.ping().await?.at;
                 let until = lasts.map(|lasts| {
-                    let until = now.plus(Duration::from_millis(lasts)).as_micros();
+                    let until = (now + Duration::from_millis(lasts)).as_micros();
                     Timestamp::from_micros(until / 1_000 * 1_000)
                 });
                 self.subject.outside().set_lock(key, &token, until).await;
@@ -278,11 +278,11 @@ impl ReferenceKey {
         }
         if let Some(lock) = &mut self.lock
             && let Some(until) = lock.until
-            && until >= now.minus(CLOSE)
-            && until <= now.plus(CLOSE)
+            && until >= now - CLOSE
+            && until <= now + CLOSE
         {
             if token == Some(&*lock.token) {
-                lock.until = Some(until.max(now.plus(Duration::from_micros(1))));
+                lock.until = Some(until.max(now + Duration::from_micros(1)));
             } else {
                 self.lock = None;
             }
@@ -301,7 +301,7 @@ impl ReferenceKey {
         let unlimited = Change { not_before: None, ..swap.change.clone() };
         let earlier = Swap { change: unlimited, ..swap.clone() };
         now.approach(shown.now, shown.version.is_some(), shown.lock.as_ref().map(|lock| &*lock.token));
-        [then.swap(has_lock, shown.now.minus(CLOSE), &earlier), now.swap(has_lock, shown.now, swap)]
+        [then.swap(has_lock, shown.now - CLOSE, &earlier), now.swap(has_lock, shown.now, swap)]
             .iter()
             .any(|reply| matches!(reply, SwapReply::Changed(_)))
     }

@@ -185,12 +185,8 @@ pub(super) fn changed(lease: Lease, change: LeaseChange, start: Timestamp) -> Le
         LeaseChange::OlderFence => Lease { fence: lease.fence - 1, ..lease },
         LeaseChange::ShorterTtl => Lease { ttl: Duration::from_millis(20), until: lease.since, ..lease },
         LeaseChange::EarlierUntil => Lease { until: lease.since, ..lease },
-        LeaseChange::LaterUntil => Lease { until: lease.until.plus(Duration::from_secs(10)), ..lease },
-        LeaseChange::TickFromTheFuture => {
-            Lease { tick: Some(start.plus(Duration::from_millis(60))), ..lease }
-        }
-        LeaseChange::SinceFromTheFuture => {
-            Lease { since: lease.since.plus(Duration::from_secs(10)), ..lease }
-        }
+        LeaseChange::LaterUntil => Lease { until: lease.until + Duration::from_secs(10), ..lease },
+        LeaseChange::TickFromTheFuture => Lease { tick: Some(start + Duration::from_millis(60)), ..lease },
+        LeaseChange::SinceFromTheFuture => Lease { since: lease.since + Duration::from_secs(10), ..lease },
     }
 }

@@ -30,7 +30,7 @@ async fn late_server_does_not_rerun_a_finished_tick() {
 async fn fast_clock_neither_starts_early_nor_burns_later_ticks() {
     let bench = bench();
     let due = bench.tick_ago(SHORT).await;
-    let next = bench.now().await.plus(LONG);
+    let next = bench.now().await + LONG;
     let fast = claim("fast", next);
     assert_eq!(bench.claim(&fast).await, ClaimDecision::Early(LONG));
     bench.finish(&claim("b", due)).await;
@@ -45,7 +45,7 @@ async fn fast_clock_neither_starts_early_nor_burns_later_ticks() {
 async fn older_ticks_are_never_run_again() {
     let bench = bench();
     let newest = bench.tick_ago(SHORT).await;
-    let ticks = [3, 2, 1].map(|back| newest.minus(Duration::from_secs(back)));
+    let ticks = [3, 2, 1].map(|back| newest - Duration::from_secs(back));
     for tick in ticks {
         bench.finish(&claim("a", tick)).await;
     }
@@ -146,7 +146,7 @@ async fn finished_tick_is_never_taken_over() {
     let start = bench.tick_ago(Duration::from_secs(5)).await;
     let finished = [RunOutcome::Succeeded, RunOutcome::Failed, RunOutcome::TimedOut, RunOutcome::Panicked];
     for (number, outcome) in (0..).zip(finished) {
-        let tick = start.plus(Duration::from_secs(number));
+        let tick = start + Duration::from_secs(number);
         let lease = bench.win(&claim("a", tick)).await;
         bench.release(&lease, outcome).await;
         let retry = claim_with("b", LONG, TickClaim { takeovers: 5, ..ask(tick) });
@@ -167,7 +167,7 @@ async fn reset_takes_back_a_mark_ahead_of_the_clock_and_nothing_else() {
     // Ticks up to the reset stay decided, later ones are free, and the job is still paused.
     let past = claim("b", bench.tick_ago(Duration::from_secs(1)).await);
     let ClaimDecision::Superseded(mark) = bench.claim(&past).await else { panic!("the past is decided") };
-    let next = mark.plus(Duration::from_micros(1));
+    let next = mark + Duration::from_micros(1);
     tokio::time::sleep(MOMENT).await;
     assert_eq!(bench.claim(&claim("b", next)).await, ClaimDecision::Paused);
     bench.pause(false).await;

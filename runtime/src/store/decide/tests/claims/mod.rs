@@ -20,7 +20,7 @@ pub(crate) mod takeovers;
 #[tokio::test(start_paused = true)]
 async fn early_claim_returns_how_long_to_wait() {
     let bench = bench();
-    let tick = bench.now().await.plus(Duration::from_secs(10));
+    let tick = bench.now().await + Duration::from_secs(10);
     let claim = claim("a", tick);
     let answer = bench.answer(&claim).await;
     assert_eq!(answer.reply.decision, ClaimDecision::Early(tick.since(answer.at)));
@@ -32,7 +32,7 @@ async fn delayed_tick_is_early_until_its_delay_is_over() {
     let tick = bench.now().await;
     let delayed = |delay| claim_with("a", LONG, TickClaim { delay, ..ask(tick) });
     let early = bench.answer(&delayed(LONG)).await;
-    assert_eq!(early.reply.decision, ClaimDecision::Early(tick.plus(LONG).since(early.at)));
+    assert_eq!(early.reply.decision, ClaimDecision::Early((tick + LONG).since(early.at)));
     tokio::time::sleep(SHORT + MOMENT).await;
     bench.win(&delayed(SHORT)).await;
 }
@@ -64,7 +64,7 @@ async fn older_tick_is_superseded() {
     let bench = bench();
     let newer = bench.tick_ago(SHORT).await;
     bench.finish(&claim("a", newer)).await;
-    let older = newer.minus(Duration::from_secs(1));
+    let older = newer - Duration::from_secs(1);
     assert_eq!(bench.claim(&claim("b", older)).await, ClaimDecision::Superseded(newer));
 }
 
@@ -79,7 +79,7 @@ async fn mark_in_the_future_answers_ahead() {
 /// Leaves a mark from a time when the store's clock was ahead.
 pub(super) async fn mark_ahead(bench: &Bench, by: Duration) -> crate::Timestamp {
     let lease = bench.win(&claim_now("a", LONG)).await;
-    let ahead = bench.now().await.plus(by);
+    let ahead = bench.now().await + by;
     bench.wipe().await;
     let from_then = Lease { tick: Some(ahead), ..lease };
     assert_eq!(bench.release(&from_then, RunOutcome::Succeeded).await, ReleaseReply::Restored);
@@ -127,7 +127,7 @@ async fn paused_job_answers_paused() {
     let tick = bench.tick_ago(SHORT).await;
     assert_eq!(bench.claim(&claim("a", tick)).await, ClaimDecision::Paused);
     bench.pause(false).await;
-    bench.win(&claim("a", tick.plus(Duration::from_millis(1)))).await;
+    bench.win(&claim("a", tick + Duration::from_millis(1))).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,7 +58,7 @@ async fn one_of_many_concurrent_claims_of_a_tick_wins() {
     let bench = contended();
     let first = bench.tick_ago(SHORT).await;
     for round in 0..ROUNDS {
-        let tick = first.plus(round * MOMENT);
+        let tick = first + round * MOMENT;
         let lease = race(&bench, servers().map(|server| claim(&server, tick)).collect()).await;
         assert_eq!(bench.release(&lease, RunOutcome::Succeeded).await, ReleaseReply::Released);
     }

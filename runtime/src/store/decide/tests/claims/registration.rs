@@ -31,7 +31,7 @@ fn registered(schedule: &str, at: Timestamp, server: &str, known_for: Duration) 
         schedule: schedule.into(),
         at,
         server: server.into(),
-        begun: at.minus(known_for),
+        begun: at - known_for,
         used: at,
         runs_missed_since: None,
     }
@@ -78,7 +78,7 @@ async fn first_claim_registers_the_schedule_whatever_its_answer() {
         let tick = bench.tick_ago(SHORT).await;
         let first = match answers {
             "unregistered" => newcomer("a", SCHEDULE, tick),
-            "late" => claim("a", tick.minus(LONG)),
+            "late" => claim("a", tick - LONG),
             _ => claim("a", tick),
         };
         bench.pause(answers == "paused").await;
@@ -92,7 +92,7 @@ async fn first_claim_registers_the_schedule_whatever_its_answer() {
         assert_eq!(bench.history().await.registered, known, "{answers}");
 
         // The same schedule again changes nothing.
-        let again = bench.verdict(&newcomer("b", SCHEDULE, tick.plus(MOMENT))).await;
+        let again = bench.verdict(&newcomer("b", SCHEDULE, tick + MOMENT)).await;
         assert_eq!(again.other_schedule, None);
         assert_eq!(bench.history().await.registered, known);
     }
@@ -101,7 +101,7 @@ async fn first_claim_registers_the_schedule_whatever_its_answer() {
 #[tokio::test(start_paused = true)]
 async fn early_and_manual_claims_register_nothing() {
     let bench = bench();
-    let early = claim("a", bench.now().await.plus(LONG));
+    let early = claim("a", bench.now().await + LONG);
     let reply = bench.claim(&early).await;
     assert!(matches!(reply, ClaimDecision::Early(_)), "{reply:?}");
     bench.finish(&claim_now("a", LONG)).await;

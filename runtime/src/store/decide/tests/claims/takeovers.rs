@@ -25,7 +25,7 @@ async fn cut_short(bench: &Bench) -> (Timestamp, Timestamp) {
     let tick = bench.tick_ago(SHORT).await;
     let lease = bench.win(&retrying("a", tick)).await;
     assert_eq!(bench.release(&lease, RunOutcome::Cancelled).await, ReleaseReply::Released);
-    (tick, tick.minus(MOMENT))
+    (tick, tick - MOMENT)
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,13 +38,13 @@ async fn loser_sees_the_unfinished_tick_and_how_long_its_key_is_held() {
     };
     assert_eq!(won.reply.unfinished, None, "a winner waits for no other server");
 
-    let (same, later) = (retrying("b", tick), retrying("b", tick.plus(MOMENT)));
+    let (same, later) = (retrying("b", tick), retrying("b", tick + MOMENT));
     for loser in [same, later] {
         let answer = bench.answer(&loser).await;
         let remaining = Some(lease.until.since(answer.at));
         assert_eq!(answer.reply.unfinished, Some(UnfinishedTick { tick, remaining }));
     }
-    let early = retrying("b", bench.now().await.plus(LONG));
+    let early = retrying("b", bench.now().await + LONG);
     assert_eq!(bench.verdict(&early).await.unfinished, None);
 }
 
@@ -87,7 +87,7 @@ async fn crashed_tick_has_no_time_remaining() {
     let tick = bench.tick_ago(SHORT).await;
     let crashed = bench.win(&claim_with("a", SHORT, TickClaim { takeovers: 1, ..ask(tick) })).await;
     bench.outlive(&crashed).await;
-    let older = retrying("b", tick.minus(MOMENT));
+    let older = retrying("b", tick - MOMENT);
     assert_eq!(bench.verdict(&older).await.unfinished, Some(free(tick)));
 }
 
@@ -155,7 +155,7 @@ async fn server_that_lost_its_lease_sees_its_own_tick_as_unfinished() {
 async fn unfinished_tick_from_the_future_is_not_shown() {
     let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
-    let ahead = bench.now().await.plus(LONG);
+    let ahead = bench.now().await + LONG;
     bench.wipe().await;
     let from_then = Lease { tick: Some(ahead), ..lease };
     assert_eq!(bench.release(&from_then, RunOutcome::Cancelled).await, ReleaseReply::Restored);

@@ -23,13 +23,13 @@ fn set_clock() -> (TestClock, Bench) {
 #[tokio::test(start_paused = true)]
 async fn clock_that_steps_back_reruns_nothing() {
     let (clock, bench) = set_clock();
-    let ticks = [3, 2, 1, 0].map(|back| NOON.minus(back * HOUR));
+    let ticks = [3, 2, 1, 0].map(|back| NOON - (back * HOUR));
     for tick in ticks {
         let patient = TickClaim { grace: 4 * HOUR, ..ask(tick) };
         bench.finish(&claim_with("a", LONG, patient)).await;
     }
 
-    let stepped_back = NOON.minus(HOUR / 2);
+    let stepped_back = NOON - (HOUR / 2);
     clock.step(-HOUR_MILLIS / 2);
     for tick in &ticks[..3] {
         let eager = TickClaim { grace: 4 * HOUR, takeovers: 5, ..ask(*tick) };
@@ -55,7 +55,7 @@ async fn job_is_known_only_after_the_instant_of_its_registration() {
     for _ in 0..2 {
         assert_eq!(bench.claim(&newcomer(NOON)).await, ClaimDecision::Unregistered);
     }
-    let next = NOON.plus(Duration::from_millis(1));
+    let next = NOON + Duration::from_millis(1);
     clock.step(1);
     bench.win(&newcomer(next)).await;
 }
@@ -64,7 +64,7 @@ async fn job_is_known_only_after_the_instant_of_its_registration() {
 async fn clock_that_steps_back_makes_no_job_unknown() {
     let (clock, bench) = set_clock();
     assert_eq!(bench.claim(&newcomer(NOON)).await, ClaimDecision::Unregistered);
-    let [stepped_back, later] = [HOUR, HOUR / 2].map(|back| NOON.minus(back));
+    let [stepped_back, later] = [HOUR, HOUR / 2].map(|back| NOON - back);
     clock.step(-HOUR_MILLIS);
     assert_eq!(bench.claim(&newcomer(stepped_back)).await, ClaimDecision::Unregistered);
     clock.step(HOUR_MILLIS / 2);
@@ -78,7 +78,7 @@ async fn schedule_that_no_server_follows_any_more_gives_way_to_an_older_server()
     bench.claim(&newcomer(NOON)).await;
     let mut replaced = Vec::new();
     for minutes in [30, 61, 90] {
-        let now = NOON.plus(Duration::from_secs(minutes * 60));
+        let now = NOON + Duration::from_secs(minutes * 60);
         tokio::time::sleep(now.since(bench.now().await)).await;
         let other = TickClaim { known_for: 3 * HOUR, schedule: "other".into(), ..ask(now) };
         bench.finish(&claim_with("older", LONG, other)).await;

@@ -54,7 +54,7 @@ async fn stale_token_can_neither_extend_nor_release_its_successors_lease() {
     let tick = bench.tick_ago(Duration::from_secs(2)).await;
     let stale = bench.win(&claim_with("a", SHORT, ask(tick))).await;
     bench.outlive(&stale).await;
-    let later = tick.plus(Duration::from_secs(1));
+    let later = tick + Duration::from_secs(1);
     let successor = bench.win(&claim("b", later)).await;
 
     assert_eq!(bench.extend(&stale).await, LOST);

@@ -248,6 +248,6 @@ async fn record_of_slots_expires_after_twice_their_ttl() {
     let slot = bench.win(&claim_what("a", LONG, ClaimPurpose::Slot(2))).await;
     bench.release(&slot, RunOutcome::Succeeded).await;
     let expires = bench.on("import-products#slots").look().await.state.expires.expect("an expiry");
-    let bound = slot.since.plus(2 * LONG);
-    assert!(expires >= bound && expires <= bound.plus(Duration::from_millis(1)), "{expires} {bound}");
+    let bound = slot.since + 2 * LONG;
+    assert!(expires >= bound && expires <= bound + Duration::from_millis(1), "{expires} {bound}");
 }

@@ -138,7 +138,7 @@ async fn as_many_runs_and_skips_are_kept_as_the_newest_step_asks_for() {
     let start = bench.tick_ago(Duration::from_secs(1)).await;
     let mut ticks = Vec::new();
     for number in 0..5 {
-        let tick = start.plus(Duration::from_millis(number));
+        let tick = start + Duration::from_millis(number);
         bench.claim(&Claim { remember: 3, ..claim("a", tick) }).await;
         ticks.insert(0, tick);
     }

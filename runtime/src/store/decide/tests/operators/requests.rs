@@ -28,7 +28,7 @@ async fn request_is_kept_until_it_is_taken_up() {
     let after = bench.now().await;
     let (id, by) = ("one".to_owned(), "asker".to_owned());
     assert_eq!(request, RunRequest { id, by, until: request.until, answer: None });
-    assert!(request.until >= before.plus(LONG) && request.until <= after.plus(LONG), "{request:?}");
+    assert!(request.until >= before + LONG && request.until <= after + LONG, "{request:?}");
     assert_eq!(bench.history().await.request, Some(request));
 }
 

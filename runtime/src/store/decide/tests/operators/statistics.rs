@@ -140,7 +140,7 @@ async fn run_that_began_in_the_future_took_no_time() {
     let bench = bench();
     let lease = bench.win(&claim_now("a", LONG)).await;
     bench.wipe().await;
-    let from_then = Lease { since: lease.since.plus(LONG), ..lease };
+    let from_then = Lease { since: lease.since + LONG, ..lease };
     assert_eq!(bench.release(&from_then, RunOutcome::Succeeded).await, ReleaseReply::Restored);
     let stats = stats(&bench).await;
     assert_eq!((stats.successes, stats.total_micros, stats.longest_micros), (1, 0, 0));
