@@ -179,7 +179,7 @@ async fn data_of_another_version_or_program_is_unreadable_and_not_changed() {
     let server = RedisServer::start();
     let mut plain = server.client().await;
     let client = Client::new(open(&server));
-    raw(&mut plain, r#"SET {lock:newer}:state {"version":"7-7","fence":7,"state":{"format":3}}"#).await;
+    raw(&mut plain, r#"SET {lock:newer}:state {"version":"7-7","fence":7,"state":{"format":4}}"#).await;
     raw(&mut plain, "HSET {lock:older}:state format 1 fence 7").await;
     raw(&mut plain, r#"SET {lock:damaged}:state {"version":"7-7","fence":7,"state":{"format":3"#).await;
     raw(&mut plain, "HSET {lock:foreign}:state a b").await;
