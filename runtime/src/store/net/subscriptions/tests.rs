@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn bells_that_nobody_hears_are_taken_down() {
+fn names_without_a_subscriber_are_removed() {
     let subscriptions = Subscriptions::default();
     let kept: Vec<_> = (0..10).map(|key| subscriptions.subscribe(format!("kept/{key}")).0).collect();
     let mut unheard = 0;
@@ -15,7 +15,7 @@ fn bells_that_nobody_hears_are_taken_down() {
 }
 
 #[tokio::test]
-async fn every_listener_of_a_name_is_told_of_it_and_of_the_end_of_the_line() {
+async fn every_subscriber_of_a_name_is_notified_of_it_and_of_a_broken_connection() {
     let subscriptions = Subscriptions::default();
     let mut listeners =
         [subscriptions.subscribe("key".to_owned()).0, subscriptions.subscribe("key".to_owned()).0];

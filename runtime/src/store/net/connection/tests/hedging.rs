@@ -33,7 +33,7 @@ async fn what_takes_long_is_overtaken_or_wins_after_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_fails_leaves_it_to_the_other_and_the_first_error_is_told() {
+async fn failed_connection_leaves_the_other_and_the_first_error_is_returned() {
     assert_eq!(race([(400, Err(1)), (200, Ok(2))]).await, (Ok(2), 500, 2));
     assert_eq!(race([(500, Ok(1)), (100, Err(2))]).await, (Ok(1), 500, 2));
     assert_eq!(race([(400, Err(1)), (200, Err(2))]).await, (Err(1), 500, 2));

@@ -16,7 +16,7 @@ async fn answers(said: &[Option<(u64, &'static str)>]) -> Option<RedisResult<&'s
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_quick_and_alone_does_not_decide() {
+async fn one_quick_answer_does_not_decide() {
     let begun = tokio::time::Instant::now();
     let said = answers(&[Some((0, "old")), Some((1, "new")), Some((2, "new")), Some((3600, "new"))]).await;
     assert_eq!((said.unwrap().unwrap(), begun.elapsed().as_secs()), ("new", 3600));
@@ -25,7 +25,7 @@ async fn whoever_is_quick_and_alone_does_not_decide() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_the_slow_once_most_agree() {
+async fn slow_answers_are_not_waited_for_once_most_agree() {
     let begun = tokio::time::Instant::now();
     let said = answers(&[Some((3600, "new")), Some((1, "new")), Some((1, "new"))]).await;
     assert_eq!((said.unwrap().unwrap(), begun.elapsed().as_secs()), ("new", 1));
