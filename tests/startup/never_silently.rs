@@ -1,13 +1,17 @@
-//! A scheduler that cannot go on says so: in its health, to whoever waits for its end, and in its exit.
+//! A scheduler that cannot continue reports it: in its health, to callers that wait for its end, and in its exit. None is left
+//! behind without a handle.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use jobs::store::memory::MemoryStore;
 use jobs::testing::{Hook, HookFuture, Intercept, Request};
 use jobs::{Builder, Closed, Health, Job, StartError};
 
-/// A defect in a store of somebody's own: it panics when the job is claimed.
+/// A defect in a custom store: it panics when the job is claimed.
 struct Defect;
 
 impl Hook for Defect {
@@ -71,4 +75,45 @@ fn a_manual_run_does_not_keep_a_scheduler_whose_application_has_ended() {
     });
     assert!(asked.is_err(), "{asked:?}");
     assert_eq!(closed.expect("it ends"), Closed::Failed);
+}
+
+/// A start on a store of its own, whose job counts its runs.
+fn counting(store: &str) -> (Builder, Arc<AtomicU32>) {
+    let runs = Arc::<AtomicU32>::default();
+    let counted = runs.clone();
+    let job = Job::builder("job").every("100ms").ttl("1s").run(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {}
+    });
+    let builder = jobs::builder().without_annotated().url(format!("memory://{store}"));
+    (builder.job(job.build().unwrap()), runs)
+}
+
+/// The scheduler's thread has answered, and the caller is gone before it has read the answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn start_that_is_dropped_after_its_thread_has_answered_leaves_no_scheduler() {
+    let (builder, runs) = counting("dropped-start");
+    {
+        let start = pin!(builder.start_all());
+        assert!(start.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        while runs.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = runs.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(runs.load(Ordering::SeqCst), before, "no handle exists, and it still runs the job");
+}
+
+/// The control: with its handle the same scheduler keeps running the job.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn start_whose_handle_is_kept_keeps_running_its_job() {
+    let (builder, runs) = counting("kept-start");
+    let jobs = builder.start_all().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = runs.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(runs.load(Ordering::SeqCst) > before);
+    jobs.shutdown().await;
 }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use jobs::{Builder, Job, OperateError, StartError, State, singleton_job};
+use jobs::{Builder, Job, StartError, State, singleton_job};
 use support::fleet::{Orders, wait_until};
 use support::hand::Hand;
 use support::redis_server::RedisServer;
@@ -287,41 +287,6 @@ async fn shutdown_grace_is_a_duration_or_a_text() {
     for builder in [builder().shutdown_grace("1s"), builder().shutdown_grace(Duration::from_secs(1))] {
         builder.start_all().await.expect("both are understood").shutdown().await;
     }
-}
-
-#[tokio::test]
-async fn operator_call_after_the_shutdown_does_not_blame_the_store() {
-    let jobs = builder().start_all().await.unwrap();
-    jobs.shutdown().await;
-    let refused = [
-        jobs.history("a").await.map(drop),
-        jobs.servers().await.map(drop),
-        jobs.pause("a").await,
-        jobs.run_now("a").await.map(drop),
-        jobs.cancel("a").await.map(drop),
-        jobs.reset("a").await,
-        jobs.forget("a").await.map(drop),
-        jobs.locks().await.map(drop),
-        jobs.break_lock("a").await.map(drop),
-        jobs.diagnose().await.map(drop),
-    ];
-    for refused in refused {
-        let error = refused.expect_err("it has ended");
-        assert!(matches!(error, OperateError::ShuttingDown), "{error:?}");
-        assert!(!error.to_string().contains("store"), "{error}");
-    }
-}
-
-#[test]
-fn operator_call_names_the_store_that_is_unreachable() {
-    let mut redis = RedisServer::start();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let jobs = runtime.block_on(jobs::connect(redis.url())).expect("the store is there");
-    redis.kill();
-    let error = runtime.block_on(jobs.servers()).expect_err("it is gone");
-    assert!(matches!(&error, OperateError::Store(_)), "{error:?}");
-    assert!(error.to_string().contains(&redis.url()), "{error}");
-    runtime.block_on(jobs.shutdown());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! One mistake is told once: rules that involve a value which could not be read stay silent.
+//! One mistake is reported once: rules that involve a value which could not be read stay silent.
 
 use singleton_jobs_policy::Settings;
 

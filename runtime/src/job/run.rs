@@ -146,9 +146,8 @@ impl Run {
     /// # use jobs::{CancellationToken, Run};
     /// async fn copy_rows(stop: CancellationToken) { /* … */ }
     ///
-    /// async fn import(run: Run) {
-    ///     let rows = tokio::spawn(copy_rows(run.cancellation_token()));
-    ///     let _ = rows.await;
+    /// async fn import(run: Run) -> Result<(), tokio::task::JoinError> {
+    ///     tokio::spawn(copy_rows(run.cancellation_token())).await
     /// }
     /// ```
     pub fn cancellation_token(&self) -> CancellationToken {

@@ -150,7 +150,11 @@ async fn claims_do_not_accumulate_while_the_store_is_unreachable() {
     assert!(server.tracked.len() <= 40, "{} tasks of one job", server.tracked.len());
     link.cut.store(false, Ordering::SeqCst);
     seconds(10).await;
-    assert!(runs.ticks().len() >= 9 && server.tracked.len() <= 2, "{} still at it", server.tracked.len());
+    assert!(
+        runs.ticks().len() >= 9 && server.tracked.len() <= 2,
+        "{} still in progress",
+        server.tracked.len()
+    );
 }
 
 #[tokio::test(start_paused = true)]

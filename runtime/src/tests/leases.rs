@@ -17,24 +17,12 @@ async fn run_whose_lease_cannot_be_extended_is_cancelled_before_the_lease_expire
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
     let server = server("server", &link, clock.clone());
-    let stopped = Arc::new(Mutex::new(None));
-    let when = stopped.clone();
-    let forever = job("1h", 30)
-        .run(move |run: Run| {
-            let (when, clock) = (when.clone(), clock.clone());
-            tokio::spawn(async move {
-                run.cancelled().await;
-                when.lock().unwrap().replace(clock.now());
-            });
-            std::future::pending::<()>()
-        })
-        .build()
-        .unwrap();
+    let (forever, cancelled_at) = endless(30, &clock);
     schedule(&server, forever);
     seconds(3601).await;
     link.cut.store(true, Ordering::SeqCst);
     seconds(60).await;
-    let notified = stopped.lock().unwrap().expect("the run was notified");
+    let notified = cancelled_at.lock().unwrap().expect("the run was notified");
     let expiry = NOON + Duration::from_secs(3600 + 30);
     assert!(notified < expiry, "notified at {notified}, and the lease lasts until {expiry}");
     assert!(notified > expiry - Duration::from_secs(5), "not before it had to be: {notified}");

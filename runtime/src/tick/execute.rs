@@ -56,7 +56,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Calls the job's function on the application's runtime, unless the server is told to start no new run before that.
+    /// Calls the job's function on the application's runtime, unless the server stops claiming before that.
     pub(crate) fn start(&self) -> TryTask {
         self.start_try(&self.run, PollTracker::unless(self.server.no_new_runs.clone()))
     }

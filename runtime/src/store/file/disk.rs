@@ -113,6 +113,7 @@ impl FolderSweep {
     pub(super) fn next_files(&self, folder: &Path) -> Vec<PathBuf> {
         let mut round = lock(&self.0);
         if round.is_none() {
+            // Nothing to sweep if it cannot be read: the write that follows reports why.
             *round = fs::read_dir(folder).ok();
         }
         let files: Vec<_> = round.iter_mut().flatten().take(AT_A_TIME).collect();

@@ -85,7 +85,7 @@ impl Drop for Server {
     }
 }
 
-/// A state that stays, and is told from others by its number.
+/// A state that stays, and differs from others by its number.
 fn state(number: i64) -> Arc<KeyState> {
     Arc::new(KeyState { expires: None, reset_fence: Some(number), ..KeyState::default() })
 }

@@ -9,7 +9,7 @@ mod hedging;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A slot that can be cut, and remembers when somebody tried to open a connection.
+/// A slot that can be cut, and remembers when a connection was opened.
 #[derive(Clone, Default)]
 struct Wire {
     cut: Arc<AtomicBool>,

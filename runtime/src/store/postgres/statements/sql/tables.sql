@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS $schema.job_record (
   FOREIGN KEY (namespace, job_name) REFERENCES $schema.job_lock ON DELETE CASCADE
 );
 
--- What servers tell each other: that they are alive, that a manual run is wanted, that somebody waits for a key.
+-- Notes between servers: heartbeats, requests for manual runs, keys that a caller waits for.
 CREATE TABLE IF NOT EXISTS $schema.job_note (
   namespace text COLLATE "C" NOT NULL,
   topic text COLLATE "C" NOT NULL, -- servers, requests, waiting
