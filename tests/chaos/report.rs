@@ -1,0 +1,139 @@
+//! What happened in one run, or in many: faults, runs, and the invariants.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jobs::testing::check::{Counts, Fault, Invariant, Observed, Trace, Verdict, Violation};
+use serde::{Deserialize, Serialize};
+
+/// A fault counts as a possible cause for this long after its end.
+const AFTER: u64 = 5_000_000;
+
+/// How often an invariant did not hold: against the promise, and for a reason that the promise excludes.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Cell {
+    violated: u64,
+    excused: u64,
+}
+
+/// The sum over all runs of a store; runs are added in a file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    pub seeds: Vec<u64>,
+    pub counts: Counts,
+    /// What the nemesis did, by name.
+    strikes: BTreeMap<String, u64>,
+    totals: BTreeMap<Invariant, Cell>,
+    /// The same by the faults that were active then, or up to 5 s before.
+    by_fault: BTreeMap<Fault, BTreeMap<Invariant, Cell>>,
+    pub violations: Vec<Violation>,
+}
+
+impl Report {
+    pub fn new(strikes: BTreeMap<String, u64>, trace: &Trace, verdict: Verdict) -> Self {
+        let mut report = Self { counts: verdict.counts, strikes, ..Self::default() };
+        let faults = intervals(trace);
+        for violation in &verdict.violations {
+            report.count(violation, &faults, |cell| cell.violated += 1);
+        }
+        for violation in &verdict.excused {
+            report.count(violation, &faults, |cell| cell.excused += 1);
+        }
+        report.violations = verdict.violations;
+        report
+    }
+
+    fn count(&mut self, violation: &Violation, faults: &[(Fault, u64, u64)], add: impl Fn(&mut Cell)) {
+        add(self.totals.entry(violation.invariant).or_default());
+        let mut active: Vec<_> = faults
+            .iter()
+            .filter(|(_, begin, end)| *begin <= violation.at && violation.at <= end.saturating_add(AFTER))
+            .map(|(fault, ..)| *fault)
+            .collect();
+        active.sort_unstable();
+        active.dedup();
+        for fault in active {
+            add(self.by_fault.entry(fault).or_default().entry(violation.invariant).or_default());
+        }
+    }
+
+    /// Adds another run to the sum.
+    pub fn add(&mut self, other: Self) {
+        self.seeds.extend(other.seeds);
+        let (sum, counts) = (&mut self.counts, other.counts);
+        sum.ticks += counts.ticks;
+        sum.runs += counts.runs;
+        sum.calls += counts.calls;
+        sum.steps += counts.steps;
+        sum.writes += counts.writes;
+        counts.faults.into_iter().for_each(|(fault, times)| *sum.faults.entry(fault).or_default() += times);
+        other
+            .strikes
+            .into_iter()
+            .for_each(|(strike, times)| *self.strikes.entry(strike).or_default() += times);
+        add_cells(&mut self.totals, other.totals);
+        for (fault, cells) in other.by_fault {
+            add_cells(self.by_fault.entry(fault).or_default(), cells);
+        }
+        self.violations.extend(other.violations);
+    }
+}
+
+fn add_cells(sum: &mut BTreeMap<Invariant, Cell>, cells: BTreeMap<Invariant, Cell>) {
+    for (invariant, cell) in cells {
+        let sum = sum.entry(invariant).or_default();
+        sum.violated += cell.violated;
+        sum.excused += cell.excused;
+    }
+}
+
+fn intervals(trace: &Trace) -> Vec<(Fault, u64, u64)> {
+    let mut intervals: Vec<(Fault, &str, u64, u64)> = Vec::new();
+    for observation in &trace.observations {
+        match observation.what {
+            Observed::FaultBegan(fault) => {
+                intervals.push((fault, &observation.server, observation.at, u64::MAX));
+            }
+            Observed::FaultEnded(fault) => {
+                let is_it =
+                    |open: &&mut (Fault, &str, u64, u64)| open.0 == fault && *open.1 == *observation.server;
+                if let Some(open) = intervals.iter_mut().rev().find(is_it) {
+                    open.3 = observation.at;
+                }
+            }
+            _ => {}
+        }
+    }
+    intervals.into_iter().map(|(fault, _, begin, end)| (fault, begin, end)).collect()
+}
+
+/// The table of faults and invariants: `violations (excused)`, `·` for none.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { ticks, runs, calls, steps, writes, faults } = &self.counts;
+        writeln!(f, "{ticks} ticks, {runs} leases, {calls} calls, {steps} steps, {writes} accepted writes")?;
+        let strikes: Vec<_> =
+            self.strikes.iter().map(|(strike, times)| format!("{strike} {times}")).collect();
+        writeln!(f, "struck: {}", strikes.join(", "))?;
+        write!(f, "{:<18}{:>7}", "fault", "times")?;
+        for invariant in Invariant::ALL {
+            write!(f, "{:>9}", invariant.to_string().split(' ').next().unwrap_or_default())?;
+        }
+        let nothing = BTreeMap::new();
+        let rows = faults.iter().map(|(fault, times)| {
+            (format!("{fault:?}"), Some(times), self.by_fault.get(fault).unwrap_or(&nothing))
+        });
+        for (name, times, cells) in rows.chain([("all".to_owned(), None, &self.totals)]) {
+            write!(f, "\n{name:<18}{:>7}", times.map(u64::to_string).unwrap_or_default())?;
+            for invariant in Invariant::ALL {
+                let text = match cells.get(&invariant) {
+                    None => "·".to_owned(),
+                    Some(Cell { violated, excused: 0 }) => violated.to_string(),
+                    Some(Cell { violated, excused }) => format!("{violated} ({excused})"),
+                };
+                write!(f, "{text:>9}")?;
+            }
+        }
+        Ok(())
+    }
+}
