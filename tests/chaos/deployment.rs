@@ -65,6 +65,12 @@ impl Kind {
         Self::ALL.into_iter().find(|(_, kind)| *kind == self).expect("all are named").0
     }
 
+    /// The time between the ticks of a job. On PostgreSQL a server sends one request at a time, so that it can claim no
+    /// more jobs a second than it makes round trips; on a busy machine these are few.
+    pub fn interval(self) -> Duration {
+        Duration::from_secs(if matches!(self, Self::Postgres | Self::Pooled) { 2 } else { 1 })
+    }
+
     pub fn faults(self) -> &'static [StoreFault] {
         use StoreFault::{ClosedConnections, Failover, ForgottenScripts, FullDisk, Restart, Stop};
         match self {

@@ -13,6 +13,9 @@ use super::history::History;
 
 pub const SERVERS: usize = 8;
 
+/// These reach the store through a proxy; the others have a network without faults.
+const BEHIND_A_PROXY: std::ops::Range<usize> = 0..5;
+
 /// These have a wall clock that can be set wrong.
 const WITH_A_CLOCK: std::ops::Range<usize> = 6..8;
 
@@ -32,6 +35,7 @@ pub struct Place {
     number: usize,
     generation: u32,
     url: String,
+    interval: Duration,
     pub name: String,
     pub worker: Worker,
     pub proxy: Option<Proxy>,
@@ -52,14 +56,15 @@ impl Fleet {
     ) -> Self {
         let place = |number| {
             let late = Duration::from_secs(3);
-            let proxy = deployment.port().map(|port| runtime.block_on(Proxy::before(port, late)));
+            let port = deployment.port().filter(|_| BEHIND_A_PROXY.contains(&number));
+            let proxy = port.map(|port| runtime.block_on(Proxy::before(port, late)));
             let url =
                 proxy.as_ref().map_or_else(|| deployment.url(), |proxy| deployment.url_by(proxy.port()));
             // The clock of files is that of the processes.
             let has_clock =
                 WITH_A_CLOCK.contains(&number) && !url.starts_with("file") && faketime().is_some();
             let clock = has_clock.then(|| folder.join(format!("s{number}.clock")));
-            Place::start(folder, number, url, (proxy, clock))
+            Place::start(folder, (number, deployment.kind.interval()), url, (proxy, clock))
         };
         let places: Vec<_> = (0..SERVERS).map(place).collect();
         let fleet = Self { folder: folder.to_owned(), history, places, leaving: Vec::new() };
@@ -147,7 +152,7 @@ impl Fleet {
 impl Place {
     fn start(
         folder: &Path,
-        number: usize,
+        (number, interval): (usize, Duration),
         url: String,
         (proxy, clock): (Option<Proxy>, Option<PathBuf>),
     ) -> Self {
@@ -155,15 +160,26 @@ impl Place {
             std::fs::write(clock, "+0").expect("a file for the clock");
         }
         let name = format!("s{number}g0");
-        let worker = start_worker(folder, &name, &url, clock.as_deref());
+        let worker = start_worker(folder, &name, (&url, interval), clock.as_deref());
         let (process_fault, network_fault) = (false, false);
-        Self { number, generation: 0, url, name, worker, proxy, clock, process_fault, network_fault }
+        Self {
+            number,
+            generation: 0,
+            url,
+            interval,
+            name,
+            worker,
+            proxy,
+            clock,
+            process_fault,
+            network_fault,
+        }
     }
 
     fn next(&mut self, folder: &Path) -> Worker {
         self.generation += 1;
         self.name = format!("s{}g{}", self.number, self.generation);
-        let worker = start_worker(folder, &self.name, &self.url, self.clock.as_deref());
+        let worker = start_worker(folder, &self.name, (&self.url, self.interval), self.clock.as_deref());
         std::mem::replace(&mut self.worker, worker)
     }
 
@@ -181,9 +197,14 @@ impl Place {
     }
 }
 
-fn start_worker(folder: &Path, name: &str, url: &str, clock: Option<&Path>) -> Worker {
+fn start_worker(
+    folder: &Path,
+    name: &str,
+    (url, interval): (&str, Duration),
+    clock: Option<&Path>,
+) -> Worker {
     let mut orders = Orders::role("serve").set("WORKER_NAME", name).set("WORKER_URL", url);
-    orders = orders.set("WORKER_FOLDER", folder.display());
+    orders = orders.set("WORKER_FOLDER", folder.display()).set("WORKER_INTERVAL", interval.as_secs());
     if let (Some(clock), Some(library)) = (clock, faketime()) {
         orders = orders.set("LD_PRELOAD", library.display()).set("FAKETIME_TIMESTAMP_FILE", clock.display());
         for name in

@@ -43,7 +43,7 @@ async fn use_mutex(jobs: Jobs, key: String, mut random: Random) {
         if matches!(held, Err(LockError::ShutDown { .. })) {
             return;
         }
-        sleep(random.millis(50, 500)).await;
+        sleep(random.millis(100, 900)).await;
     }
 }
 
@@ -56,7 +56,7 @@ async fn use_semaphore(jobs: Jobs, mut random: Random) {
         if matches!(held, Err(LockError::ShutDown { .. })) {
             return;
         }
-        sleep(random.millis(50, 300)).await;
+        sleep(random.millis(100, 900)).await;
     }
 }
 
@@ -70,7 +70,7 @@ async fn lead(jobs: Jobs, mut random: Random) {
         if matches!(led.await, Err(LockError::ShutDown { .. })) {
             return;
         }
-        sleep(random.millis(100, 1000)).await;
+        sleep(random.millis(200, 1500)).await;
     }
 }
 
@@ -85,6 +85,6 @@ async fn deliver(jobs: Jobs, mut random: Random) {
         if matches!(done.await, Err(OnceError::Lock(LockError::ShutDown { .. }))) {
             return;
         }
-        sleep(random.millis(200, 900)).await;
+        sleep(random.millis(300, 1200)).await;
     }
 }

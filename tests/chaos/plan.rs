@@ -11,9 +11,8 @@ use super::clock::Random;
 use super::history::Held;
 use super::resource::{self, Comparing};
 
-/// Every job is due once a second.
 pub const JOBS: usize = 64;
-pub const MUTEXES: usize = 4;
+pub const MUTEXES: usize = 2;
 pub const MUTEX_TTL: Duration = Duration::from_secs(2);
 pub const SEMAPHORE: &str = "semaphore";
 pub const PERMITS: u32 = 3;
@@ -62,6 +61,11 @@ pub fn jobs() -> Vec<PlannedJob> {
     (0..JOBS).map(plan).collect()
 }
 
+/// The schedule of all jobs.
+pub fn schedule(interval: Duration) -> String {
+    format!("{}s", interval.as_secs())
+}
+
 pub fn mutex_key(number: usize) -> String {
     format!("mutex-{number}")
 }
@@ -85,15 +89,19 @@ impl PlannedJob {
         }
     }
 
-    pub fn job(&self) -> Job {
-        let job = Job::builder(&self.key).every("1s").ttl(self.ttl);
+    pub fn job(&self, interval: Duration) -> Job {
+        let mut job = Job::builder(&self.key).every(schedule(interval)).ttl(self.ttl);
+        // All ticks at the same instant are more than a busy machine can claim in time.
+        if !matches!(self.policy, Policy::Default | Policy::TakenOver) {
+            job = job.jitter(interval * 4 / 5);
+        }
         let job = match self.policy {
             Policy::Default | Policy::LongerThanItsInterval => job,
             Policy::TakenOver => job.retry_on_crash(TAKEOVERS),
             Policy::Queued => job.overlap(Overlap::Queue),
             Policy::Retried => job.retries(2, "100ms"),
             Policy::MissedRunsOnce => job.missed(Missed::RunOnce),
-            Policy::TimesOut => job.timeout("300ms").jitter("100ms"),
+            Policy::TimesOut => job.timeout("300ms"),
             Policy::ContinuesWhenLost => job.on_lost(OnLost::Continue),
         };
         let policy = self.policy;

@@ -1,6 +1,6 @@
 //! What happened in one run, or in many: faults, runs, and the invariants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jobs::testing::check::{Counts, Fault, Invariant, Observed, Trace, Verdict, Violation};
@@ -21,6 +21,8 @@ struct Cell {
 pub struct Report {
     pub seeds: Vec<u64>,
     pub counts: Counts,
+    /// Ticks that ran.
+    pub ran: u64,
     /// What the nemesis did, by name.
     strikes: BTreeMap<String, u64>,
     totals: BTreeMap<Invariant, Cell>,
@@ -31,7 +33,8 @@ pub struct Report {
 
 impl Report {
     pub fn new(strikes: BTreeMap<String, u64>, trace: &Trace, verdict: Verdict) -> Self {
-        let mut report = Self { counts: verdict.counts, strikes, ..Self::default() };
+        let mut report =
+            Self { counts: verdict.counts, ran: ticks_that_ran(trace), strikes, ..Self::default() };
         let faults = intervals(trace);
         for violation in &verdict.violations {
             report.count(violation, &faults, |cell| cell.violated += 1);
@@ -61,6 +64,7 @@ impl Report {
     pub fn add(&mut self, other: Self) {
         self.seeds.extend(other.seeds);
         let (sum, counts) = (&mut self.counts, other.counts);
+        self.ran += other.ran;
         sum.ticks += counts.ticks;
         sum.runs += counts.runs;
         sum.calls += counts.calls;
@@ -77,6 +81,19 @@ impl Report {
         }
         self.violations.extend(other.violations);
     }
+}
+
+fn ticks_that_ran(trace: &Trace) -> u64 {
+    let mut due = BTreeSet::new();
+    let mut began = BTreeSet::new();
+    for observation in &trace.observations {
+        match &observation.what {
+            Observed::Due { key, tick } => drop(due.insert((key, *tick))),
+            Observed::Began { lease, tick: Some(tick), .. } => drop(began.insert((&lease.key, *tick))),
+            _ => {}
+        }
+    }
+    due.intersection(&began).count() as u64
 }
 
 fn add_cells(sum: &mut BTreeMap<Invariant, Cell>, cells: BTreeMap<Invariant, Cell>) {
@@ -111,7 +128,11 @@ fn intervals(trace: &Trace) -> Vec<(Fault, u64, u64)> {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts { ticks, runs, calls, steps, writes, faults } = &self.counts;
-        writeln!(f, "{ticks} ticks, {runs} leases, {calls} calls, {steps} steps, {writes} accepted writes")?;
+        let ran = self.ran;
+        writeln!(
+            f,
+            "{ticks} ticks, of which {ran} ran, {runs} leases, {calls} calls, {steps} steps, {writes} accepted writes"
+        )?;
         let strikes: Vec<_> =
             self.strikes.iter().map(|(strike, times)| format!("{strike} {times}")).collect();
         writeln!(f, "struck: {}", strikes.join(", "))?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jobs::Timestamp;
 use jobs::history::Skip;
+use jobs::schedule::Schedule;
 use jobs::testing::check::{Fault, HELD, KeyRules, LeaseRef, Observation, Observed, Trace, Verdict, check};
 
 use super::deployment::{Deployment, Kind};
@@ -20,7 +21,7 @@ use super::{clock, plan, swaps};
 const SLACK: Duration = Duration::from_millis(1500);
 
 /// Long enough for the longest ttl, twice the slack, and some ticks.
-const TAIL: Duration = Duration::from_millis(9500);
+const TAIL: Duration = Duration::from_secs(11);
 
 /// Runs a fleet on a store for so many ticks under faults, and returns the report. The histories stay in the folder.
 pub fn run(kind: Kind, seed: u64, ticks: u64, folder: &Path) -> Report {
@@ -36,14 +37,14 @@ pub fn run(kind: Kind, seed: u64, ticks: u64, folder: &Path) -> Report {
     let mut fleet = Fleet::start(folder, history.clone(), &deployment, &runtime);
     let begun = clock::wall();
     let mut nemesis = Nemesis::new(&mut fleet, &mut deployment, &operator, seed);
-    nemesis.rage(Duration::from_secs(ticks.div_ceil(plan::JOBS as u64)));
+    nemesis.rage(kind.interval() * u32::try_from(ticks.div_ceil(plan::JOBS as u64)).expect("a time"));
     nemesis.heal();
     let strikes = nemesis.strikes.iter().map(|(strike, times)| (format!("{strike:?}"), *times)).collect();
     history.note_about("", Observed::Healed);
     std::thread::sleep(TAIL);
 
     let mut facts = Facts { operator: &operator, observations: Vec::new() };
-    facts.add_due(begun, clock::wall());
+    facts.add_due(kind.interval(), begun);
     facts.add_held(&fleet);
     history.note_about("", Observed::Finished);
     facts.add_records();
@@ -90,11 +91,14 @@ impl Facts<'_> {
         self.observations.push(Observation { at, server: "".into(), what });
     }
 
-    /// Every whole second is a tick of every job.
-    fn add_due(&mut self, begun: Timestamp, ended: Timestamp) {
-        let second = |instant: Timestamp| instant.as_micros() / 1_000_000;
-        for tick in second(begun) + 2..=second(ended) {
-            let tick = Timestamp::from_micros(tick * 1_000_000);
+    /// The ticks of all jobs, from those that all servers have seen up to those that must be decided by now.
+    fn add_due(&mut self, interval: Duration, begun: Timestamp) {
+        let schedule = Schedule::parse(&plan::schedule(interval), None).expect("a schedule");
+        let decided = clock::wall() - interval * 3;
+        let ticks = std::iter::successors(schedule.next_after(begun + Duration::from_secs(1)), |tick| {
+            schedule.next_after(*tick)
+        });
+        for tick in ticks.take_while(|tick| *tick < decided) {
             for job in plan::jobs() {
                 self.add(clock::steady_at(tick), Observed::Due { key: job.key.into(), tick });
             }

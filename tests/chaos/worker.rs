@@ -42,7 +42,8 @@ async fn serve(name: &str) {
     let journal = Journal::get();
     journal.history.note(Observed::ServerStarted);
     let builder = jobs::builder().without_annotated().server_id(name).store(open());
-    let builder = builder.jobs(plan::jobs().iter().map(plan::PlannedJob::job));
+    let interval = Duration::from_secs(setting("INTERVAL").expect("an interval").parse().expect("seconds"));
+    let builder = builder.jobs(plan::jobs().iter().map(|job| job.job(interval)));
     let builder = builder.shutdown_grace("1s").history_limit(500).allow_degraded_start().on_event(note_event);
     let mut terminated = signal(SignalKind::terminate()).expect("a signal");
     let jobs = builder.start_all().await.expect("a server that starts");
