@@ -157,7 +157,9 @@ fn expect(control: &str, invariant: Invariant, disturb: impl Fn(&[Worker], &Redi
         orders.set("WORKER_FOLDER", folder.display()).start()
     };
     let workers: Vec<_> = (0..4).map(worker).collect();
-    workers.iter().for_each(|worker| drop(worker.wait_for("ready")));
+    for worker in &workers {
+        worker.wait_for("ready");
+    }
     disturb(&workers, &redis, &history);
     drop(workers);
     let keys = [(KEY.to_owned(), KeyRules::with_ttl(Duration::from_secs(1)))].into();

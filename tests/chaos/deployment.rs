@@ -218,7 +218,9 @@ impl Deployment {
             info.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()
         };
         let processes: Vec<u32> = self.redis_nodes().into_iter().filter_map(process).collect();
-        processes.iter().for_each(|process| send_signal(*process, "-STOP"));
+        for process in &processes {
+            send_signal(*process, "-STOP");
+        }
         processes
     }
 
@@ -239,7 +241,9 @@ impl Deployment {
                 });
             }
             (_, Broken::StoppedNodes(processes)) => {
-                processes.iter().for_each(|process| send_signal(*process, "-CONT"));
+                for process in processes {
+                    send_signal(process, "-CONT");
+                }
             }
             (_, Broken::Stopped { .. }) => {}
             (Servers::Single(server), _) if fault == StoreFault::Restart => server.restart(),

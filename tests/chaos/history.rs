@@ -72,7 +72,11 @@ fn append(mut file: &File, line: &impl Serialize) {
 }
 
 pub fn append_to(path: &Path) -> File {
-    File::options().create(true).append(true).open(path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+    File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// A worker's own history and the report of its events, for people.
@@ -114,20 +118,40 @@ impl Journal {
 /// The lines of all files of a folder with this extension.
 pub fn read_lines<T: DeserializeOwned>(folder: &Path, extension: &str) -> Vec<T> {
     let mut all = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("the folder of the run").flatten() {
-        if entry.path().extension().is_some_and(|found| found == extension) {
-            let text = std::fs::read_to_string(entry.path()).expect("a file of lines");
-            // A process that was killed may have left half a line.
-            all.extend(text.lines().filter_map(|line| serde_json::from_str::<T>(line).ok()));
-        }
+    for file in files(folder, extension) {
+        let text = std::fs::read_to_string(file).expect("a file of lines");
+        // A process that was killed may have left half a line.
+        all.extend(text.lines().filter_map(|line| serde_json::from_str::<T>(line).ok()));
     }
     all
+}
+
+/// What servers reported about the key and the tick that a message names.
+pub fn reports_about(folder: &Path, key: &str, message: &str) -> Vec<String> {
+    let tick = message.split_once("tick ").and_then(|(_, rest)| rest.split(' ').next());
+    let Some(tick) = tick.filter(|tick| tick.ends_with('Z')) else { return Vec::new() };
+    let mut found = Vec::new();
+    for file in files(folder, "events") {
+        let text = std::fs::read_to_string(&file).expect("a report");
+        let about = text.lines().filter(|line| line.contains(&format!(" {key} ")) && line.contains(tick));
+        let server = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        found.extend(about.map(|line| format!("{server} {line}")));
+    }
+    found
+}
+
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(folder).expect("the folder of the run").flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
 }
 
 /// Writes a history that is known as a whole.
 pub fn write_all(folder: &Path, name: &str, observations: &[Observation]) {
     let file = append_to(&folder.join(format!("{name}.history")));
-    observations.iter().for_each(|observation| append(&file, observation));
+    for observation in observations {
+        append(&file, observation);
+    }
 }
 
 /// All histories of a folder, in order.
@@ -139,7 +163,7 @@ pub fn read_all(folder: &Path) -> Vec<Observation> {
 }
 
 /// The harness notes a kill before it sends the signal; the process may have written a few more lines.
-fn end_servers_after_their_last_words(all: &mut Vec<Observation>) {
+fn end_servers_after_their_last_words(all: &mut [Observation]) {
     let mut last = BTreeMap::new();
     for observation in all.iter() {
         let of_the_harness = matches!(

@@ -60,7 +60,12 @@ fn run_seed(kind: Kind, seed: u64, ticks: u64) -> Report {
     report.seeds = vec![seed];
     println!("{} with JOBS_CHAOS_SEED={seed}: {report}", kind.name());
     if !report.violations.is_empty() {
-        report.violations.iter().take(50).for_each(|violation| println!("{violation}"));
+        for violation in report.violations.iter().take(50) {
+            println!("{violation}");
+            for line in history::reports_about(&folder, &violation.key, &violation.message).iter().take(20) {
+                println!("    {line}");
+            }
+        }
         panic!("{} violations; histories: {}", report.violations.len(), folder.display());
     }
     assert!(
@@ -133,7 +138,7 @@ fn soak() {
 #[ignore = "needs JOBS_CHAOS_FOLDER"]
 fn check_again() {
     let folder = std::env::var("JOBS_CHAOS_FOLDER").expect("JOBS_CHAOS_FOLDER=target/chaos/redis-17");
-    for violation in run::check_again(Path::new(&folder)).violations {
-        println!("{violation}");
-    }
+    let verdict = run::check_again(Path::new(&folder));
+    verdict.violations.iter().for_each(|violation| println!("{violation}"));
+    verdict.excused.iter().for_each(|violation| println!("excused: {violation}"));
 }

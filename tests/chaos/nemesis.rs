@@ -224,31 +224,27 @@ impl<'a> Nemesis<'a> {
     }
 
     fn strike_network(&mut self, strike: Strike, number: usize) -> (Duration, Active) {
-        let name = self.fleet.places[number].name.clone();
-        let proxy = |fleet: &Fleet, act: &dyn Fn(&proxy::Proxy)| {
-            act(fleet.places[number].proxy.as_ref().expect("a proxy"))
-        };
+        let place = &self.fleet.places[number];
+        let proxy = place.proxy.as_ref().expect("a proxy");
+        let is_cut = strike == Strike::CutOff;
+        self.fleet.began(&place.name, if is_cut { Fault::CutOff } else { Fault::BadNetwork });
         match strike {
             Strike::CutOff => {
-                self.fleet.began(&name, Fault::CutOff);
-                proxy(self.fleet, &|proxy| proxy.cut());
+                proxy.cut();
                 (self.random.millis(200, 6000), Active::CutOff(number))
             }
             Strike::Delay => {
-                let delay = self.random.millis(5, 400);
-                self.fleet.began(&name, Fault::BadNetwork);
-                proxy(self.fleet, &|proxy| proxy.delay(delay));
+                proxy.delay(self.random.millis(5, 400));
                 (self.random.millis(500, 4000), Active::Delayed(number))
             }
             _ => {
-                self.fleet.began(&name, Fault::BadNetwork);
-                let mut turn = 0;
                 let mut planned = Vec::new();
+                let mut turn = 0;
                 for _ in 0..self.random.between(1, 8) {
                     turn += usize::try_from(self.random.between(1, 12)).expect("small");
                     planned.push((*self.random.choose(&proxy::Fault::ALL), turn));
                 }
-                proxy(self.fleet, &|proxy| proxy.strike(&planned));
+                proxy.strike(&planned);
                 (self.random.millis(500, 4000), Active::BrokenMessages(number))
             }
         }
