@@ -1,7 +1,7 @@
 //! Draws faults from a seed, and ends them.
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use jobs::testing::check::Fault;
@@ -181,9 +181,10 @@ impl<'a> Nemesis<'a> {
             }
             Strike::Overload => {
                 self.fleet.began("", Fault::Overload);
+                // It ends by itself, in case the harness does not come to it.
                 let busy =
-                    || Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
-                let processes = (0..4).map(|_| busy().expect("sh")).collect();
+                    || Command::new("bash").args(["-c", "while [ $SECONDS -lt 4 ]; do :; done"]).spawn();
+                let processes = (0..4).map(|_| busy().expect("bash")).collect();
                 (self.random.millis(300, 2000), Active::Overload(processes))
             }
             Strike::Pause => {

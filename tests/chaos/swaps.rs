@@ -83,3 +83,35 @@ pub fn overwritten(folder: &Path) -> Vec<Observation> {
     }
     found
 }
+
+#[test]
+fn swap_that_ends_the_valid_lease_of_another_server_is_noticed() {
+    let folder = support::folder::TempFolder::new();
+    let lease = |server: &str| HeldLease {
+        token: server.into(),
+        server: format!("{server}-7-f00").into(),
+        fence: 1,
+        until: Timestamp::from_micros(100),
+    };
+    let swap = |server: &str, (expected, version): (Option<&str>, &str), held| AppliedSwap {
+        at: 7,
+        server: server.into(),
+        key: "job".into(),
+        expected: expected.map(str::to_owned),
+        version: version.to_owned(),
+        held,
+    };
+    let (won, later, too_late) = ("10-000000000000000a", "50-000000000000000b", "200-000000000000000c");
+    for (second, found) in [
+        (swap("b", (Some(won), later), Vec::new()), 1),
+        (swap("b", (Some(won), later), vec![lease("b")]), 1),
+        (swap("b", (Some(won), later), vec![lease("a")]), 0),
+        (swap("a", (Some(won), later), Vec::new()), 0),
+        (swap("b", (Some(won), too_late), Vec::new()), 0),
+    ] {
+        let lines = [swap("a", (None, won), vec![lease("a")]), second];
+        let lines = lines.map(|line| serde_json::to_string(&line).expect("plain data"));
+        folder.put("all.swaps", &lines.join("\n"));
+        assert_eq!(overwritten(folder.path()).len(), found, "{lines:?}");
+    }
+}

@@ -144,6 +144,14 @@ fn fence_that_does_not_grow_breaks_i3() {
     };
     slots(1).holds();
     slots(2).breaks(Invariant::GrowingFences);
+    // Won, broken, and begun only then.
+    let broken = |at, fence| {
+        let story = Story::new().at(at, "", Observed::Broken("job".into()));
+        story.run((20, 21), "a", 2, 20).run((22, 23), "b", fence, 10)
+    };
+    broken(19, 1).excuses(&[Invariant::GrowingFences]);
+    broken(19, 2).breaks(Invariant::GrowingFences);
+    broken(11, 1).breaks(Invariant::GrowingFences);
 }
 
 #[test]
