@@ -201,7 +201,8 @@ impl<'a> Nemesis<'a> {
                 self.fleet.ended(&name, Fault::Operator);
                 return Some(Duration::ZERO);
             }
-            Strike::ForeignLock if self.deployment.set_foreign_lock(&key) => {
+            // A store that is stopped would answer only when this thread lets it continue.
+            Strike::ForeignLock if !self.breaks_store() && self.deployment.set_foreign_lock(&key) => {
                 self.operator.foreign_lock();
                 return Some(Duration::ZERO);
             }
