@@ -11,7 +11,7 @@
 //! continued with the same command. A run that fails keeps its histories, and prints its seed and its folder.
 #![cfg(target_os = "linux")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use deployment::Kind;
 use report::Report;
@@ -50,33 +50,34 @@ fn worker_process_runs_its_job() {
 
 fn run_on(kind: Kind) {
     let seed = number("JOBS_CHAOS_SEED").unwrap_or_else(|| clock::steady() % 1_000_000);
-    run_seed(kind, seed, number("JOBS_CHAOS_TICKS").unwrap_or(TICKS));
+    let (report, folder) = run_seed(kind, seed, number("JOBS_CHAOS_TICKS").unwrap_or(TICKS));
+    conclude(&report, &folder);
 }
 
-/// Runs one seed; panics if an invariant does not hold.
-fn run_seed(kind: Kind, seed: u64, ticks: u64) -> Report {
+/// Runs one seed; returns the report and the folder of its histories.
+fn run_seed(kind: Kind, seed: u64, ticks: u64) -> (Report, PathBuf) {
     let folder = run::folder(&format!("{}-{seed}", kind.name()));
     let mut report = run::run(kind, seed, ticks, &folder);
     report.seeds = vec![seed];
     println!("{} with JOBS_CHAOS_SEED={seed}: {report}", kind.name());
-    if !report.violations.is_empty() {
-        for violation in report.violations.iter().take(50) {
-            println!("{violation}");
-            for line in history::reports_about(&folder, &violation.key, &violation.message).iter().take(20) {
-                println!("    {line}");
-            }
+    for violation in report.violations.iter().take(50) {
+        println!("{violation}");
+        for line in history::reports_about(&folder, &violation.key, &violation.message).iter().take(20) {
+            println!("    {line}");
         }
-        panic!("{} violations; histories: {}", report.violations.len(), folder.display());
     }
-    assert!(
-        report.ran * 10 > report.counts.ticks,
-        "so few ticks ran that this shows nothing; histories: {}",
-        folder.display()
-    );
+    (report, folder)
+}
+
+/// Panics if an invariant does not hold, and otherwise removes the histories.
+fn conclude(report: &Report, folder: &Path) {
+    let (violations, place) = (report.violations.len(), folder.display());
+    assert!(violations == 0, "{violations} violations; histories: {place}");
+    let few = report.ran * 10 <= report.counts.ticks;
+    assert!(!few, "so few ticks ran that this shows nothing; histories: {place}");
     if std::env::var_os("JOBS_CHAOS_KEEP").is_none() {
-        let _best_effort = std::fs::remove_dir_all(&folder);
+        let _best_effort = std::fs::remove_dir_all(folder);
     }
-    report
 }
 
 #[test]
@@ -126,9 +127,11 @@ fn soak() {
     let mut sum: Report = read.map(|text| serde_json::from_str(&text).expect("a report")).unwrap_or_default();
     while sum.counts.ticks < wanted {
         let seed = clock::steady() % 1_000_000_000;
-        sum.add(run_seed(kind, seed, TICKS_PER_SEED));
+        let (report, folder) = run_seed(kind, seed, TICKS_PER_SEED);
+        sum.add(&report);
         std::fs::write(&file, serde_json::to_string_pretty(&sum).expect("plain data")).expect("the sum");
         println!("--- {} of {wanted} ticks on {}", sum.counts.ticks, kind.name());
+        conclude(&report, &folder);
     }
     println!("{}: {sum}", kind.name());
 }

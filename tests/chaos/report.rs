@@ -61,25 +61,26 @@ impl Report {
     }
 
     /// Adds another run to the sum.
-    pub fn add(&mut self, other: Self) {
-        self.seeds.extend(other.seeds);
-        let (sum, counts) = (&mut self.counts, other.counts);
+    pub fn add(&mut self, other: &Self) {
+        self.seeds.extend(&other.seeds);
         self.ran += other.ran;
+        let (sum, counts) = (&mut self.counts, &other.counts);
         sum.ticks += counts.ticks;
         sum.runs += counts.runs;
         sum.calls += counts.calls;
         sum.steps += counts.steps;
         sum.writes += counts.writes;
-        counts.faults.into_iter().for_each(|(fault, times)| *sum.faults.entry(fault).or_default() += times);
-        other
-            .strikes
-            .into_iter()
-            .for_each(|(strike, times)| *self.strikes.entry(strike).or_default() += times);
-        add_cells(&mut self.totals, other.totals);
-        for (fault, cells) in other.by_fault {
-            add_cells(self.by_fault.entry(fault).or_default(), cells);
+        for (fault, times) in &counts.faults {
+            *sum.faults.entry(*fault).or_default() += times;
         }
-        self.violations.extend(other.violations);
+        for (strike, times) in &other.strikes {
+            *self.strikes.entry(strike.clone()).or_default() += times;
+        }
+        add_cells(&mut self.totals, &other.totals);
+        for (fault, cells) in &other.by_fault {
+            add_cells(self.by_fault.entry(*fault).or_default(), cells);
+        }
+        self.violations.extend_from_slice(&other.violations);
     }
 }
 
@@ -96,9 +97,9 @@ fn ticks_that_ran(trace: &Trace) -> u64 {
     due.intersection(&began).count() as u64
 }
 
-fn add_cells(sum: &mut BTreeMap<Invariant, Cell>, cells: BTreeMap<Invariant, Cell>) {
+fn add_cells(sum: &mut BTreeMap<Invariant, Cell>, cells: &BTreeMap<Invariant, Cell>) {
     for (invariant, cell) in cells {
-        let sum = sum.entry(invariant).or_default();
+        let sum = sum.entry(*invariant).or_default();
         sum.violated += cell.violated;
         sum.excused += cell.excused;
     }
