@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use support::fleet::{send_signal, wait_for};
+use support::fleet::{send_signal, wait_for_within};
 use support::hand::{Hand, StoppedServer};
 use support::home::Server;
 use support::pooler::PooledServer;
@@ -43,6 +43,9 @@ pub enum StoreFault {
 
 /// A master that is silent for so long is replaced.
 const DOWN_AFTER: Duration = Duration::from_millis(1500);
+
+/// A busy machine takes its time.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Kind {
     pub const ALL: [(&str, Self); 8] = [
@@ -111,8 +114,14 @@ enum Servers {
 /// A fault in progress.
 pub enum Broken {
     Nothing,
-    Killed(usize),
-    Stopped { _server: StoppedServer },
+    Killed {
+        server: usize,
+        /// A slot of a cluster that it had.
+        slot: u16,
+    },
+    Stopped {
+        _server: StoppedServer,
+    },
     StoppedNodes(Vec<u32>),
 }
 
@@ -181,14 +190,14 @@ impl Deployment {
                 let Some(master) = sentinel.master() else { return Broken::Nothing };
                 sentinel.servers[master].kill();
                 self.failovers += 1;
-                return Broken::Killed(master);
+                return Broken::Killed { server: master, slot: 0 };
             }
             (StoreFault::Failover, Servers::Cluster(cluster)) => {
                 let slot = u16::try_from(random.between(0, 16383)).expect("a slot");
                 let Some(master) = cluster.master_of(slot) else { return Broken::Nothing };
                 cluster.nodes[master].kill();
                 self.failovers += 1;
-                return Broken::Killed(master);
+                return Broken::Killed { server: master, slot };
             }
             (StoreFault::Stop, Servers::Single(server)) if server.url().starts_with("postgres") => {
                 return Broken::Stopped { _server: Hand::at(server.nodes()[0].clone()).stop_server() };
@@ -227,13 +236,17 @@ impl Deployment {
     /// Ends a fault, and waits until the store is whole.
     pub fn repair(&mut self, fault: StoreFault, broken: Broken) {
         match (&mut self.servers, broken) {
-            (Servers::Sentinel(sentinel), Broken::Killed(dead)) => {
-                let master = sentinel.wait_for_successor_of(dead);
+            (Servers::Sentinel(sentinel), Broken::Killed { server: dead, .. }) => {
+                let successor = || sentinel.master().filter(|master| *master != dead);
+                let master = wait_for_within(PATIENCE, "a failover", successor);
                 sentinel.revive(dead, master);
             }
-            (Servers::Cluster(cluster), Broken::Killed(dead)) => {
+            (Servers::Cluster(cluster), Broken::Killed { server: dead, slot }) => {
+                // Without a successor it would come back as the master, with nothing.
+                let successor = || cluster.master_of(slot).filter(|master| *master != dead);
+                wait_for_within(PATIENCE, "a failover", successor);
                 cluster.nodes[dead].restart();
-                wait_for("the node to follow its successor", || {
+                wait_for_within(PATIENCE, "the node to follow its successor", || {
                     let role: String = cluster.try_say(dead, "INFO replication").ok()?;
                     let state: String = cluster.try_say(dead, "CLUSTER INFO").ok()?;
                     let follows = role.contains("role:slave") && role.contains("master_link_status:up");
