@@ -42,8 +42,8 @@ impl History {
 
     /// Notes an overload of the store that began at this instant and ends now.
     pub fn note_slow_store(&self, begun: u64) {
-        self.note_at(begun, "", Observed::FaultBegan(Fault::Overload));
-        self.note_about("", Observed::FaultEnded(Fault::Overload));
+        self.note_at(begun, "probe", Observed::FaultBegan(Fault::Overload));
+        self.note_about("probe", Observed::FaultEnded(Fault::Overload));
     }
 
     fn note_at(&self, at: u64, server: &str, what: Observed) {

@@ -6,6 +6,8 @@ use std::fmt;
 use jobs::testing::check::{Counts, Fault, Invariant, Observed, Trace, Verdict, Violation};
 use serde::{Deserialize, Serialize};
 
+use super::faults::{self, FaultInterval};
+
 /// A fault counts as a possible cause for this long after its end.
 const AFTER: u64 = 5_000_000;
 
@@ -35,7 +37,7 @@ impl Report {
     pub fn new(strikes: BTreeMap<String, u64>, trace: &Trace, verdict: Verdict) -> Self {
         let mut report =
             Self { counts: verdict.counts, ran: ticks_that_ran(trace), strikes, ..Self::default() };
-        let faults = intervals(trace);
+        let faults = faults::intervals(&trace.observations);
         for violation in &verdict.violations {
             report.count(violation, &faults, |cell| cell.violated += 1);
         }
@@ -46,12 +48,12 @@ impl Report {
         report
     }
 
-    fn count(&mut self, violation: &Violation, faults: &[(Fault, u64, u64)], add: impl Fn(&mut Cell)) {
+    fn count(&mut self, violation: &Violation, faults: &[FaultInterval], add: impl Fn(&mut Cell)) {
         add(self.totals.entry(violation.invariant).or_default());
         let mut active: Vec<_> = faults
             .iter()
-            .filter(|(_, begin, end)| *begin <= violation.at && violation.at <= end.saturating_add(AFTER))
-            .map(|(fault, ..)| *fault)
+            .filter(|fault| fault.begun <= violation.at && violation.at <= fault.ended.saturating_add(AFTER))
+            .map(|fault| fault.what)
             .collect();
         active.sort_unstable();
         active.dedup();
@@ -103,26 +105,6 @@ fn add_cells(sum: &mut BTreeMap<Invariant, Cell>, cells: &BTreeMap<Invariant, Ce
         sum.violated += cell.violated;
         sum.excused += cell.excused;
     }
-}
-
-fn intervals(trace: &Trace) -> Vec<(Fault, u64, u64)> {
-    let mut intervals: Vec<(Fault, &str, u64, u64)> = Vec::new();
-    for observation in &trace.observations {
-        match observation.what {
-            Observed::FaultBegan(fault) => {
-                intervals.push((fault, &observation.server, observation.at, u64::MAX));
-            }
-            Observed::FaultEnded(fault) => {
-                let is_it =
-                    |open: &&mut (Fault, &str, u64, u64)| open.0 == fault && *open.1 == *observation.server;
-                if let Some(open) = intervals.iter_mut().rev().find(is_it) {
-                    open.3 = observation.at;
-                }
-            }
-            _ => {}
-        }
-    }
-    intervals.into_iter().map(|(fault, _, begin, end)| (fault, begin, end)).collect()
 }
 
 /// The table of faults and invariants: `violations (excused)`, `·` for none.

@@ -15,7 +15,7 @@ use super::history::{self, History};
 use super::nemesis::Nemesis;
 use super::operator::{Break, Operator};
 use super::report::Report;
-use super::{clock, plan, swaps};
+use super::{clock, faults, plan, swaps};
 
 /// How late a server may be on a busy machine, where it matters that something happens at all.
 const SLACK: Duration = Duration::from_millis(1500);
@@ -65,6 +65,7 @@ pub fn run(kind: Kind, seed: u64, ticks: u64, folder: &Path) -> Report {
 /// Joins all histories of a folder.
 fn trace(folder: &Path) -> Trace {
     let mut observations = history::read_all(folder);
+    faults::share_overloads(&mut observations);
     let end = observations.iter().find(|observation| observation.what == Observed::Finished);
     let end = end.map_or(u64::MAX, |finished| finished.at);
     observations.extend(swaps::overwritten(folder));

@@ -8,8 +8,9 @@ use super::{Fault, Invariant, Verdict};
 const STORE_BREAKS_LEASES: [Fault; 3] =
     [Fault::StoreLosesWrites, Fault::StoreClockForward, Fault::StoreClockBack];
 
-/// Faults during which a holder cannot see that its lease ends.
-const HOLDER_STANDS_STILL: [Fault; 3] = [Fault::Stop, Fault::Suspend, Fault::BlockApplication];
+/// Faults during which a holder cannot see that its lease ends. A process that gets no processor is as good as stopped.
+const HOLDER_STANDS_STILL: [Fault; 4] =
+    [Fault::Stop, Fault::Suspend, Fault::BlockApplication, Fault::Overload];
 
 /// Faults that can cost a holder its lease.
 const LOSES_LEASES: [Fault; 13] = [

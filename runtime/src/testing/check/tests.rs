@@ -129,6 +129,10 @@ fn overlap_breaks_i2_unless_the_holder_was_stopped_and_takes_no_step() {
     let stopped = || overlap().fault(Fault::Stop, "a", (12, 40));
     stopped().excuses(&[Invariant::NoOverlap]);
     stopped().at(41, "a", Observed::Stepped(lease(1))).breaks(Invariant::NoOverlap);
+    overlap().fault(Fault::Overload, "", (12, 40)).excuses(&[Invariant::NoOverlap]);
+    // Of two faults that overlap, each ends once.
+    let twice = |story: Story| story.fault(Fault::Stop, "a", (2, 6)).fault(Fault::Stop, "a", (3, 5));
+    twice(overlap()).breaks(Invariant::NoOverlap);
     overlap().fault(Fault::Stop, "b", (12, 20)).breaks(Invariant::NoOverlap);
     overlap().at(25, "a", Observed::ServerEnded).holds();
     overlap().rules(|rules| rules.permits = 2).holds();
