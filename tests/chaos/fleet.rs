@@ -41,6 +41,8 @@ pub struct Place {
     pub proxy: Option<Proxy>,
     /// The file with the offset of its wall clock.
     clock: Option<PathBuf>,
+    /// All processes that were in this place.
+    processes: Vec<u32>,
     /// Whether its process, or its network, has a fault already.
     pub process_fault: bool,
     pub network_fault: bool,
@@ -161,6 +163,7 @@ impl Place {
         }
         let name = format!("s{number}g0");
         let worker = start_worker(folder, &name, (&url, interval), clock.as_deref());
+        let processes = vec![worker.id()];
         let (process_fault, network_fault) = (false, false);
         Self {
             number,
@@ -171,6 +174,7 @@ impl Place {
             worker,
             proxy,
             clock,
+            processes,
             process_fault,
             network_fault,
         }
@@ -180,6 +184,7 @@ impl Place {
         self.generation += 1;
         self.name = format!("s{}g{}", self.number, self.generation);
         let worker = start_worker(folder, &self.name, (&self.url, self.interval), self.clock.as_deref());
+        self.processes.push(worker.id());
         std::mem::replace(&mut self.worker, worker)
     }
 
@@ -194,6 +199,17 @@ impl Place {
         let new = clock.with_extension("new");
         std::fs::write(&new, format!("{offset:+}")).expect("the clock's file");
         std::fs::rename(&new, clock).expect("the clock's file");
+    }
+}
+
+/// The library that shifts clocks leaves its shared memory behind when a process is killed.
+impl Drop for Place {
+    fn drop(&mut self) {
+        for process in &self.processes {
+            for name in ["faketime_shm", "sem.faketime_sem"] {
+                let _was_not_there = std::fs::remove_file(format!("/dev/shm/{name}_{process}"));
+            }
+        }
     }
 }
 
