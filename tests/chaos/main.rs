@@ -34,7 +34,7 @@ mod swaps;
 mod worker;
 
 /// As many ticks per store, unless `JOBS_CHAOS_TICKS` says otherwise.
-const TICKS: u64 = 320;
+const TICKS: u64 = 300;
 
 /// As many ticks per seed of a soak.
 const TICKS_PER_SEED: u64 = 6400;

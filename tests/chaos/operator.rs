@@ -115,6 +115,15 @@ impl Operator {
         plan::jobs().into_iter().map(history).collect()
     }
 
+    /// Waits until every job was claimed once.
+    pub fn wait_until_registered(&self) {
+        let give_up = Instant::now() + PATIENCE;
+        while self.histories().iter().any(|(_, history)| history.registered.is_none()) {
+            assert!(Instant::now() < give_up, "not all jobs were claimed in time");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
     pub fn locks(&self) -> Vec<HeldLock> {
         self.ask("a list of locks", async || self.jobs.locks().await)
     }

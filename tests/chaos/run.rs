@@ -35,6 +35,8 @@ pub fn run(kind: Kind, seed: u64, ticks: u64, folder: &Path) -> Report {
     let probe = runtime.spawn(probe(deployment.url(), history.clone()));
     let operator = Operator::connect(&deployment.url(), history.clone(), &runtime);
     let mut fleet = Fleet::start(folder, history.clone(), &deployment, &runtime);
+    // Before a job is registered, its ticks cannot be missed.
+    operator.wait_until_registered();
     let begun = clock::wall();
     let mut nemesis = Nemesis::new(&mut fleet, &mut deployment, &operator, seed);
     nemesis.rage(kind.interval() * u32::try_from(ticks.div_ceil(plan::JOBS as u64)).expect("a time"));

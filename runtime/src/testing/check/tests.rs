@@ -148,6 +148,19 @@ fn fence_that_does_not_grow_breaks_i3() {
     };
     slots(1).holds();
     slots(2).breaks(Invariant::GrowingFences);
+    // A manual lock that is restored after lost writes.
+    let restored = |fence, tick: Option<Timestamp>| {
+        let begin = |story: Story, (at, server), fence| {
+            let (lease, store_time) = (lease(fence), Timestamp::from_micros(i64::MAX));
+            let began = Observed::Began { lease: lease.clone(), tick, attempt: 1, retry: 0, store_time };
+            story.at(at, server, began).at(at + 1, server, Observed::Ended(lease))
+        };
+        let story =
+            Story::new().rules(|rules| rules.takeovers = 1).fault(Fault::StoreLosesWrites, "", (19, 19));
+        begin(begin(story, (20, "a"), 2), (22, "b"), fence)
+    };
+    restored(1, None).excuses(&[Invariant::GrowingFences]);
+    restored(2, None).breaks(Invariant::GrowingFences);
     // Won, broken, and begun only then.
     let broken = |at, fence| {
         let story = Story::new().at(at, "", Observed::Broken("job".into()));
