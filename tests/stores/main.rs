@@ -4,6 +4,7 @@ use support::worker;
 
 mod contract;
 mod custom_store;
+mod dropped_conditions;
 mod file_store;
 mod kit;
 mod listening;
