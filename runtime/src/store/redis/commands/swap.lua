@@ -7,8 +7,8 @@
 --       the entries.
 -- Reply: {time, fence}; or, if nothing was written, what a look reads.
 --
--- All servers of a Redis share its one thread, so this has to be cheap: a number given to a command costs as much as a
--- command, a table in the reply half of that.
+-- All clients share the one thread of Redis, so this has to be cheap: commands get text, because a number is formatted for
+-- each of them, and the reply is short.
 local lock_key, record_key, awaited_key = unpack(KEYS)
 local expected, expected_lock, not_before, not_after, nonce, state, expires, fence_change, lock_token, lock_until, keep,
   notify = unpack(ARGV)
@@ -18,8 +18,6 @@ local function text(number) return string.format('%.0f', number) end
 
 local function is_not_a_string(answer) return string.find(answer.err, 'WRONGTYPE', 1, true) end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
 -- As Record::to_text begins. The rest is not read: Lua hashes every string that it gets.
 local head, lock = redis.pcall('GETRANGE', record_key, '0', '99'), redis.pcall('GET', lock_key)
 if type(head) == 'table' then head = is_not_a_string(head) and 0 or redis.call('GETRANGE', record_key, '0', '99') end
@@ -27,11 +25,14 @@ if type(lock) == 'table' then lock = is_not_a_string(lock) and 0 or redis.call('
 -- An empty string is not ours, either.
 if head == '' and redis.call('EXISTS', record_key) == 1 then head = 0 end
 local version, fence = string.match(head, '^{"version":"([^"]*)","fence":(%d+),"state":')
-local held = lock == 0 and '*' or lock and '=' .. lock or ''
-if (version or head) ~= expected or held ~= expected_lock or now < tonumber(not_before) or now > tonumber(not_after) then
+local is_expected = (version or head) == expected
+  and (lock == 0 and '*' or lock and '=' .. lock or '') == expected_lock
+local time = is_expected and redis.call('TIME')
+local now = time and time[1] * 1000000 + time[2]
+if not is_expected or now < tonumber(not_before) or now > tonumber(not_after) then
   local record = head
   if head ~= 0 then record = redis.call('GET', record_key) end
-  -- The time again, and last: as in a look, a lock must not seem to expire too early.
+  -- The time last, as in a look: a lock must not seem to expire too early.
   return { record, lock, redis.call('PTTL', lock_key), redis.call('TIME') }
 end
 
