@@ -6,9 +6,7 @@
 --       its token, or '*' if it is not a string; lock_until is '-' to delete it. fence is keep, next or a number. From 13 on:
 --       the entries.
 -- Reply: {time, fence}; or, if nothing was written, what a look reads.
---
--- All clients share the one thread of Redis, so this has to be cheap: commands get text, because a number is formatted for
--- each of them, and the reply is short.
+-- Commands get text: a number is formatted for each of them.
 local lock_key, record_key, awaited_key = unpack(KEYS)
 local expected, expected_lock, not_before, not_after, nonce, state, expires, fence_change, lock_token, lock_until, keep,
   notify = unpack(ARGV)
