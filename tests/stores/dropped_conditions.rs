@@ -126,22 +126,25 @@ macro_rules! noticed {
 
 noticed! { redis:
     missing_comparison_of_the_version_is_noticed:
-        "(version or head) ~= expected" => "false" by swap_from_an_older_version_is_refused;
+        "(version or head) == expected" => "true" by swap_from_an_older_version_is_refused;
     missing_comparison_of_the_lock_is_noticed:
-        "held ~= expected_lock" => "false" by swap_is_refused_if_the_lock_is_not_the_expected_one;
+        "(lock == 0 and '*' or lock and '=' .. lock or '') == expected_lock" => "true"
+        by swap_is_refused_if_the_lock_is_not_the_expected_one;
     missing_not_before_is_noticed:
         "now < tonumber(not_before)" => "false" by not_before_is_checked_by_the_stores_clock;
     missing_not_after_is_noticed:
         "now > tonumber(not_after)" => "false" by not_after_is_checked_by_the_stores_clock;
     fence_without_the_stored_one_is_noticed:
-        "math.max(fence + 1, now)" => "now" by fence_is_raised_to_at_least_a_number_and_never_lowered;
+        "fence + 1 > now and text(fence + 1) or at" => "at"
+        by fence_is_raised_to_at_least_a_number_and_never_lowered;
     fence_without_the_clock_is_noticed:
-        "math.max(fence + 1, now)" => "fence + 1" by next_fence_grows_and_is_at_least_the_clock;
+        "fence + 1 > now and text(fence + 1) or at" => "text(fence + 1)"
+        by next_fence_grows_and_is_at_least_the_clock;
     lowered_fence_is_noticed:
         "tonumber(fence_change) > tonumber(fence)" => "true"
         by fence_is_raised_to_at_least_a_number_and_never_lowered;
     version_without_the_clock_is_noticed:
-        "text(now) .. '-' .. nonce" => "'1-' .. nonce" by version_is_the_clock_at_the_swap_and_the_nonce;
+        "at .. '-' .. nonce" => "'1-' .. nonce" by version_is_the_clock_at_the_swap_and_the_nonce;
 }
 
 noticed! { postgres:
