@@ -65,12 +65,13 @@ pub(super) fn parse(url: &str) -> Result<RedisAddress, String> {
 
 fn server(url: &str) -> Result<RedisAddress, String> {
     const EXPECTED: &str = "expected `redis://user:password@host:port/database`";
+    let info = address::parse(url, EXPECTED)?;
     // The path of a socket may have any character, and is no password.
-    if let Some(rest) = ["redis://", "rediss://"].iter().find_map(|scheme| url.strip_prefix(scheme)) {
+    if address::node_of(&info).is_some() {
+        let (_, rest) = url.split_once("://").ok_or(EXPECTED)?;
         let (_, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         refuse(rest, &['@'], EXPECTED)?;
     }
-    let info = address::parse(url, EXPECTED)?;
     let hosts = || address::user_and_hosts(std::slice::from_ref(&info));
     let db = info.redis_settings().db();
     let (location, also_known): (_, &[_]) = match info.addr() {
