@@ -5,6 +5,7 @@ use support::worker;
 mod contract;
 mod custom_store;
 mod file_store;
+mod format;
 mod kit;
 mod listening;
 mod postgres;
