@@ -11,7 +11,25 @@ use crate::store::JobRecord;
 /// The format of what stores keep: the one that this version writes, and the only one that it reads.
 ///
 /// Everything is JSON in ASCII. A version adds optional fields without a new format: other versions ignore them. Any other
-/// change needs a new format, and the new version then reads the previous format, too.
+/// change needs a new format, also a new variant of an enumeration, and the new version then reads the previous format, too.
+///
+/// # Optional fields
+///
+/// During a deploy, servers of two versions write the same keys. A server that does not know a field reads the state without
+/// it, and the next state that it writes does not have it: the field is lost, until a server that knows it writes it again.
+/// This is a rule, not an accident. A server that kept a field which it does not know would carry it over to a state that it
+/// does not describe: the field of a lease to the next lease, that of a tick to the next tick. So a field that is there was
+/// written together with everything around it, by a version that knows its meaning.
+///
+/// A new optional field must therefore be one whose absence is safe: without it, every version does what versions did before
+/// the field existed. What must not get lost during a deploy needs a new format.
+///
+/// # Damage
+///
+/// A state or record that is cut off, or is not JSON of this format, is an error, and never counts as absent. There is no
+/// checksum: a changed digit, or the changed name of an optional field, is read as it stands. Stores keep what was written.
+///
+/// # Formats
 ///
 /// | stored | its format | what a version does with a format that it does not know |
 /// |---|---|---|
