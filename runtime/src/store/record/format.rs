@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::store::JobRecord;
@@ -123,6 +125,32 @@ pub(crate) fn this_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     (format == FORMAT).then_some(format).ok_or_else(refusal)
 }
 
+/// Reads JSON that must be an object.
+pub(crate) fn from_object<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Result<T> {
+    let mut from = serde_json::Deserializer::from_slice(json);
+    let value = object(&mut from)?;
+    from.end().map(|()| value)
+}
+
+/// Reads an object. By itself serde reads the fields of a struct from an array, too, and takes `[3]` for a state of format 3
+/// in which nothing is set.
+pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(fields))
+        }
+    }
+    from.deserialize_map(Object(PhantomData))
+}
+
 /// Why a record cannot be read. The text follows the name of what holds the record: `has format 4, and …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableRecord(pub(crate) String);
@@ -176,6 +204,7 @@ mod tests {
         assert_eq!(refused(r#"{"format":4}"#), "has format 4, and this version reads format 3");
         assert!(refused("hello").starts_with("is not the state of a key"));
         assert!(refused("{}").starts_with("is not the state of a key"));
+        assert!(refused("[3]").starts_with("is not the state of a key"));
         let state = KeyState::default();
         assert_eq!(KeyState::from_json(state.to_json()), Ok(state));
     }

@@ -61,7 +61,12 @@ pub(crate) fn read(
     let record = match refuse_error(record)? {
         Value::Nil => None,
         Value::BulkString(text) => {
-            Some(Record::from_first_line(text).map_err(|error| unreadable(error.to_string()))?)
+            let record = Record::from_first_line(&text).map_err(|error| unreadable(error.to_string()))?;
+            if !is_as_written(&text, record.fence) {
+                let why = "is not as this crate writes it: the version and a fence below 2^53 come first";
+                return Err(unreadable(why.to_owned()));
+            }
+            Some(record)
         }
         _ => {
             return Err(unreadable(format!(
@@ -71,6 +76,19 @@ pub(crate) fn read(
         }
     };
     Ok(Record::look(record.as_ref(), lock.as_ref(), now))
+}
+
+/// Whether swap.lua finds the version and the fence where it looks for them, and can compute the next fence: a number of Lua
+/// is exact up to 2^53.
+fn is_as_written(record: &[u8], fence: i64) -> bool {
+    let after_head = || {
+        let version = record.strip_prefix(b"{\"version\":\"")?;
+        let end = version.iter().position(|byte| *byte == b'"')?;
+        let fence = version[end..].strip_prefix(b"\",\"fence\":")?;
+        let digits = fence.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (digits > 0).then(|| &fence[digits..])
+    };
+    fence < 1 << 53 && after_head().is_some_and(|state| state.starts_with(b",\"state\":"))
 }
 
 /// Returns an error of the server as an error, except that a value is not a string.
@@ -139,6 +157,12 @@ mod tests {
             record("7", "{\"format\":3}"),
             record(version, "{\"format\":4}"),
             record(version, "{"),
+            bulk(&format!("{{\"version\":\"{version}\",\"fence\":-7,\"state\":{{\"format\":3}}}}")),
+            bulk(&format!(
+                "{{\"version\":\"{version}\",\"fence\":9007199254740992,\"state\":{{\"format\":3}}}}"
+            )),
+            bulk(&format!("{{\"fence\":7,\"version\":\"{version}\",\"state\":{{\"format\":3}}}}")),
+            bulk(&format!("{{\"version\":\"{version}\",\"fence\": 7,\"state\":{{\"format\":3}}}}")),
             bulk(""),
             Value::Int(0),
         ] {
