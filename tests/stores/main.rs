@@ -4,6 +4,7 @@ use support::worker;
 
 mod contract;
 mod custom_store;
+mod damaged;
 mod file_store;
 mod format;
 mod kit;
