@@ -8,22 +8,24 @@ use fuzz::{Target, Verdict};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::quote;
 
-use crate::job::{Job, singleton_job};
+use crate::job::{self, Job};
 use crate::locked::locked;
 
 const ATTRIBUTES: Target<'_> = Target {
     corpus: "attributes",
-    words: r##"
+    words: r#"
             key ttl every tz timeout retries overlap missed on_crash takeovers grace jitter
             keep_alive on_lost crate wait within = , " "60s" "a:{id}" { } ( ) [ ] < > async fn self
             Self super r# 'a & :: -> # ! ; - 1_000u8 99999999999999999999 0x 1e400 b" c"s" ' \ \u{0}
             true impl _ const unsafe extern where dyn mut macro_rules $ ... @ .self .0 .r#
-        "##,
+        "#,
     cases: 3_000,
     kinds: &["accepted", "refused", "not tokens"],
 };
 
 type Attribute = fn(TokenStream, TokenStream) -> TokenStream;
+
+const SINGLETON_JOB: Attribute = |arguments, item| job::singleton_job(arguments, &item);
 
 /// Takes `#[name(arguments)] item` apart; tokens of another form are arguments.
 fn split(tokens: TokenStream) -> (TokenStream, TokenStream) {
@@ -129,14 +131,14 @@ fn check(case: &[u8], attributes: [Attribute; 2]) -> Verdict {
 
 #[test]
 fn attribute_never_panics_and_always_re_emits_the_function() {
-    ATTRIBUTES.run(|case| check(case, [singleton_job, locked]));
+    ATTRIBUTES.run(|case| check(case, [SINGLETON_JOB, locked]));
 }
 
 #[test]
 fn attribute_that_drops_the_function_after_a_mistake_is_found() {
     let drops = |arguments: TokenStream, item: TokenStream| {
         let mistakes = Job::parse(arguments.clone(), item.clone()).err();
-        mistakes.map_or_else(|| singleton_job(arguments, item), |mistakes| mistakes.to_compile_error())
+        mistakes.map_or_else(|| SINGLETON_JOB(arguments, item), |mistakes| mistakes.to_compile_error())
     };
     ATTRIBUTES.finds("a dropped function", |case| check(case, [drops, locked]));
 }
@@ -151,14 +153,14 @@ fn attribute_that_panics_on_a_wrong_literal_is_found() {
         }
         item
     };
-    ATTRIBUTES.finds("a panic", |case| check(case, [singleton_job, panics]));
+    ATTRIBUTES.finds("a panic", |case| check(case, [SINGLETON_JOB, panics]));
 }
 
 const SCHEDULES: Target<'_> = Target {
     corpus: "schedules",
-    words: r##"
+    words: r#"
             | * / - , L W # ? MON JAN @daily 10m 5s " \ UTC
-        "##,
+        "#,
     cases: 800,
     kinds: &["accepted", "refused"],
 };

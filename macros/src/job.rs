@@ -40,7 +40,7 @@ const KNOWN: Known = &[
 ];
 
 /// The function as it is written, followed by its registration or its mistakes.
-pub(crate) fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn singleton_job(arguments: TokenStream, item: &TokenStream) -> TokenStream {
     let job = Job::parse(arguments, item.clone());
     let registration = job.as_ref().map_or_else(Error::to_compile_error, expand::registration);
     // A job must be async, even without an `await` in it; Clippy's advice to remove the `async` would break it.

@@ -85,7 +85,7 @@ use proc_macro::TokenStream;
 ///   function.
 #[proc_macro_attribute]
 pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    job::singleton_job(arguments.into(), item.into()).into()
+    job::singleton_job(arguments.into(), &item.into()).into()
 }
 
 /// Makes an `async fn` run under a lock: of all calls for the same key, on all servers, one runs at a time.

@@ -8,11 +8,11 @@ use singleton_jobs_policy::{Policy, Schedule, Settings, Timestamp};
 
 const TARGET: Target<'_> = Target {
     corpus: "schedules",
-    words: r##"
+    words: "
             | * / - , + L W LW # ? MON sun JAN dec 7L 15W 5#5 @daily @ 10m 5s 1ns 1y 1M 0 00 007 60
             24 32 13 8 1900 2299 UTC Europe/Berlin Africa/Monrovia America/Scoresbysund Etc/Unknown
             Factory ../x +02:00
-        "##,
+        ",
     cases: 2_000,
     kinds: &["accepted", "refused"],
 };

@@ -21,7 +21,7 @@ pub use source::Source;
 const ENDLESS: Duration = Duration::from_secs(60);
 
 /// Bounds the search for the shortest case.
-const MOST_ATTEMPTS_TO_SHORTEN: usize = 2_000;
+const TIME_TO_SHORTEN: Duration = Duration::from_secs(20);
 
 /// The kind of a case that kept all promises, as `"accepted"`; or the promise that it broke.
 pub type Verdict = Result<&'static str, String>;
@@ -93,14 +93,13 @@ impl Target<'_> {
 
     /// Removes parts of a case for as long as it still fails, and describes what is left.
     fn shortest(&self, case: Vec<u8>, watchdog: &Watchdog, check: &dyn Fn(&[u8]) -> Verdict) -> String {
-        let (mut shortest, mut attempts) = (case, 0);
+        let (mut shortest, begun) = (case, Instant::now());
         let mut size = shortest.len().div_ceil(2);
         while size > 0 {
             let mut begin = 0;
-            while begin < shortest.len() && attempts < MOST_ATTEMPTS_TO_SHORTEN {
+            while begin < shortest.len() && begun.elapsed() < TIME_TO_SHORTEN {
                 let mut shorter = shortest.clone();
                 shorter.drain(begin..(begin + size).min(shortest.len()));
-                attempts += 1;
                 if watchdog.check(&shorter, check).is_err() {
                     shortest = shorter;
                 } else {
@@ -150,12 +149,15 @@ fn line_of(case: &[u8]) -> String {
     }
 }
 
+/// The case that is being checked, and since when.
+type Checked = Option<(Instant, Vec<u8>)>;
+
 /// Ends the process, and prints the case, if a check does not end.
-struct Watchdog(Arc<Mutex<Option<(Instant, Vec<u8>)>>>);
+struct Watchdog(Arc<Mutex<Checked>>);
 
 impl Watchdog {
     fn start() -> Self {
-        let running = Arc::new(Mutex::new(None::<(Instant, Vec<u8>)>));
+        let running = Arc::new(Mutex::new(Checked::None));
         let watched = Arc::downgrade(&running);
         std::thread::spawn(move || {
             while let Some(running) = watched.upgrade() {
@@ -172,7 +174,7 @@ impl Watchdog {
         Self(running)
     }
 
-    fn set(&self, running: Option<(Instant, Vec<u8>)>) {
+    fn set(&self, running: Checked) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = running;
     }
 

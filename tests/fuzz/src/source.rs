@@ -10,7 +10,7 @@ impl Source {
         Self(seed)
     }
 
-    /// Returns 64 random bits (SplitMix64).
+    /// Returns 64 random bits (`SplitMix64`).
     pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -155,7 +155,7 @@ fn follow(mut child: Child, own: usize, runs: &[AtomicUsize; 2]) -> Vec<String> 
 }
 
 async fn run_beside_each_other(kind: Kind) {
-    let data = Data::empty(kind).await;
+    let data = Data::empty(kind);
     let url = data.url();
     // The tables are there before both want to create them.
     open(&url).look(KEY).await.expect("a look");

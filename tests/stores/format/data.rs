@@ -52,7 +52,7 @@ const TABLES: [&str; 3] = ["job_lock", "job_record", "job_note"];
 
 impl Data {
     /// Returns an empty store.
-    pub(super) async fn empty(kind: Kind) -> Self {
+    pub(super) fn empty(kind: Kind) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         match kind {
             Kind::Redis => Self::Redis(RedisServer::start()),
@@ -66,7 +66,7 @@ impl Data {
 
     /// Returns a store with this data.
     pub(super) async fn load(kind: Kind, lines: &[String]) -> Self {
-        let data = Self::empty(kind).await;
+        let data = Self::empty(kind);
         for line in lines {
             let words: Vec<String> = serde_json::from_str(line).expect("an array of texts");
             match &data {
@@ -212,10 +212,10 @@ pub(super) fn map_documents(kind: Kind, lines: &[String], change: impl Fn(&str) 
         let mut words: Vec<String> = serde_json::from_str(line).expect("an array of texts");
         match kind {
             Kind::Redis => {
-                words.iter_mut().filter(|word| word.starts_with('{') && word.ends_with('}')).for_each(
-                    // The names of keys begin with a brace, too.
-                    |word| *word = change(word),
-                )
+                // The names of keys begin with a brace, too.
+                for word in words.iter_mut().filter(|word| word.starts_with('{') && word.ends_with('}')) {
+                    *word = change(word);
+                }
             }
             Kind::Postgres if TABLES.contains(&words[0].as_str()) => {
                 let mut row: Value = serde_json::from_str(&words[1]).expect("a row");
@@ -249,7 +249,8 @@ pub(super) fn states(kind: Kind, lines: &[String]) -> BTreeMap<String, String> {
                 Some((row["job_name"].as_str()?.to_owned(), text))
             }
             Kind::Files => {
-                let head = words[1].lines().next().filter(|_| words[0].ends_with(".state"))?;
+                let head =
+                    words[1].lines().next().filter(|_| words[0].rsplit('.').next() == Some("state"))?;
                 let value: Value = serde_json::from_str(head).expect("JSON");
                 Some((value["key"].as_str()?.to_owned(), head.to_owned()))
             }

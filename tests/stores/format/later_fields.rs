@@ -16,7 +16,7 @@ pub(super) fn add(json: &str) -> String {
         }
         if !in_text && c == '}' && open.pop() == Some(true) {
             let comma = if added.ends_with('{') { "" } else { "," };
-            added.push_str(&format!("{comma}\"{NAME}\":{{\"format\":9,\"kind\":[1,\"\\u00f6\"]}}"));
+            added.extend([comma, "\"", NAME, "\":{\"format\":9,\"kind\":[1,\"\\u00f6\"]}"]);
         }
         in_text ^= c == '"' && !escaped;
         escaped = in_text && c == '\\' && !escaped;

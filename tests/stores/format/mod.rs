@@ -29,7 +29,7 @@ fn frozen(kind: Kind) -> Vec<String> {
 
 /// Returns a store with the data that this version writes.
 async fn write(kind: Kind) -> Data {
-    let data = Data::empty(kind).await;
+    let data = Data::empty(kind);
     written::write(&Client::of(data.store())).await;
     data.lock_by_another_program().await;
     data

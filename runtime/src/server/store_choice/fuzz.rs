@@ -15,12 +15,12 @@ const SECRET: [&str; 3] = ["hunter2", "h%75nter2", "swordfish"];
 
 const TARGET: Target<'_> = Target {
     corpus: "urls",
-    words: r##"
+    words: "
             hunter2 h%75nter2 swordfish :// : @ / ? # & = , % %40 %2F %zz %00 [ ] + redis rediss
             valkey sentinel cluster unix postgres postgresql mysql 6379 65536 schema sslmode
             password pass user host dbname hostaddr options connect_timeout wait_replicas
             sentinel_password sslcert port localhost ::1 db
-        "##,
+        ",
     cases: 3_000,
     kinds: &["accepted", "refused"],
 };
