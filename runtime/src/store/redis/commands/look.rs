@@ -134,6 +134,8 @@ pub(crate) fn text_of(value: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use fuzz::Source;
+
     use super::*;
     use crate::store::StoreErrorKind;
 
@@ -186,5 +188,41 @@ mod tests {
     fn lock_that_is_not_a_string_is_a_lock() {
         let look = read(Value::Nil, Value::Int(0), -1).unwrap();
         assert_eq!(look.lock.unwrap().token.as_ref(), token::NOT_A_STRING);
+    }
+
+    /// Any answer to any command.
+    fn any_answer(source: &mut Source, records: &[Vec<u8>]) -> Value {
+        match source.below(9) {
+            0 => Value::Nil,
+            1 => Value::Int(source.number()),
+            2 => Value::Okay,
+            3 => Value::SimpleString("QUEUED".to_owned()),
+            4 => Value::Boolean(true),
+            5 => Value::Array((0..source.below(4)).map(|_| any_answer(source, records)).collect()),
+            6 => Value::Array(vec![bulk(&source.number().to_string()), bulk(&source.number().to_string())]),
+            _ => {
+                let record = source.pick(records);
+                let length = if source.below(2) == 0 { record.len() } else { source.below(record.len()) };
+                Value::BulkString(record[..length].to_vec())
+            }
+        }
+    }
+
+    #[test]
+    fn answers_of_any_type_are_read_or_refused_and_only_nil_is_no_record() {
+        let (mut source, records) = (Source::new(0), fuzz::read_corpus("states"));
+        let (mut read, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let answers: Vec<_> = (0..source.below(6)).map(|_| any_answer(&mut source, &records)).collect();
+            match super::read(&RedisKeys::new(None), "key", answers.clone()) {
+                Ok(look) => {
+                    read += 1;
+                    let is_absent = answers.first() == Some(&Value::Nil);
+                    assert_eq!(look.version.is_none(), is_absent, "{answers:?}");
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(read > 100 && refused > 100, "{read} read, {refused} refused");
     }
 }
