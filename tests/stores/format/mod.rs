@@ -16,13 +16,23 @@ use jobs::diagnosis::FindingKind;
 use jobs::store::{FORMAT, StoreErrorKind};
 use jobs::testing::store::Client;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/stores/format/{FORMAT}"))
+fn folder(format: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/stores/format/{format}"))
 }
 
-/// The frozen data of a store, line by line.
+/// The formats whose data is frozen.
+fn formats() -> Vec<u32> {
+    let entries = std::fs::read_dir(folder(FORMAT).with_file_name("")).expect("a folder").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The frozen data of this version's format, line by line.
 fn frozen(kind: Kind) -> Vec<String> {
-    let path = folder().join(format!("{}.jsonl", kind.name()));
+    frozen_as(FORMAT, kind)
+}
+
+fn frozen_as(format: u32, kind: Kind) -> Vec<String> {
+    let path = folder(format).join(format!("{}.jsonl", kind.name()));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines().map(str::to_owned).collect()
 }
@@ -38,12 +48,12 @@ async fn write(kind: Kind) -> Data {
 /// Writes the data of a new format. Changes nothing that was written before.
 #[tokio::test]
 async fn data_of_this_format_is_written_once() {
-    if std::env::var("JOBS_TEST_WRITE_FORMAT").is_ok() && !folder().exists() {
-        std::fs::create_dir(folder()).expect("a new folder");
+    if std::env::var("JOBS_TEST_WRITE_FORMAT").is_ok() && !folder(FORMAT).exists() {
+        std::fs::create_dir(folder(FORMAT)).expect("a new folder");
         for kind in Kind::ALL {
             let data = write(kind).await;
             let text: Vec<_> = data.dump().await.into_iter().map(|line| line + "\n").collect();
-            std::fs::write(folder().join(format!("{}.jsonl", kind.name())), text.concat())
+            std::fs::write(folder(FORMAT).join(format!("{}.jsonl", kind.name())), text.concat())
                 .expect("a new file");
         }
     }
@@ -65,8 +75,10 @@ async fn this_version_reads_what_it_writes() {
 
 #[tokio::test]
 async fn frozen_data_is_read_and_the_fleet_continues_from_it() {
-    for kind in Kind::ALL {
-        let lines = frozen(kind);
+    let formats = formats();
+    assert!(formats.contains(&3) && formats.contains(&FORMAT), "{formats:?}");
+    for (format, kind) in formats.into_iter().flat_map(|format| Kind::ALL.map(|kind| (format, kind))) {
+        let lines = frozen_as(format, kind);
         let data = Data::load(kind, &lines).await;
         contents::check(&data, &data::fences(kind, &lines)).await;
         contents::check_that_the_fleet_continues(&data).await;
@@ -130,7 +142,9 @@ async fn unknown_field_is_lost_when_the_state_is_written_back() {
 
 #[tokio::test]
 async fn newer_format_is_refused_on_every_store_and_left_as_it_is() {
-    let newer = |json: &str| json.replace("\"format\":3", "\"format\":4");
+    let format = |format: u32| format!("\"format\":{format}");
+    let newer = |json: &str| json.replace(&format(FORMAT), &format(FORMAT + 1));
+    let says = format!("has format {}, and this version reads format {FORMAT}", FORMAT + 1);
     for kind in Kind::ALL {
         let data = Data::load(kind, &data::map_documents(kind, &frozen(kind), newer)).await;
         let (client, before) = (Client::of(data.store()), data.dump().await);
@@ -144,11 +158,10 @@ async fn newer_format_is_refused_on_every_store_and_left_as_it_is() {
             ] {
                 let error = error.unwrap_or_else(|| panic!("{kind:?}: {what} of {key} succeeds"));
                 assert_eq!(error.kind(), StoreErrorKind::Unreadable, "{kind:?}, {what} of {key}: {error}");
-                let says = "has format 4, and this version reads format 3";
-                assert!(error.to_string().contains(says), "{kind:?}, {what} of {key}: {error}");
+                assert!(error.to_string().contains(&says), "{kind:?}, {what} of {key}: {error}");
             }
         }
-        let records = client.store().records("failed").await.expect_err("records of format 4");
+        let records = client.store().records("failed").await.expect_err("records of a newer format");
         assert_eq!(records.kind(), StoreErrorKind::Unreadable, "{kind:?}: {records}");
         let jobs = contents::KEYS.map(str::to_owned);
         let findings = client.store().diagnose(&jobs).await.expect("a diagnosis");
