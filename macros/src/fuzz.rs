@@ -161,7 +161,7 @@ const SCHEDULES: Target<'_> = Target {
     words: r#"
             | * / - , L W # ? MON JAN @daily 10m 5s " \ UTC
         "#,
-    cases: 800,
+    cases: 500,
     kinds: &["accepted", "refused"],
 };
 

@@ -13,7 +13,7 @@ const TARGET: Target<'_> = Target {
             24 32 13 8 1900 2299 UTC Europe/Berlin Africa/Monrovia America/Scoresbysund Etc/Unknown
             Factory ../x +02:00
         ",
-    cases: 2_000,
+    cases: 1_200,
     kinds: &["accepted", "refused"],
 };
 

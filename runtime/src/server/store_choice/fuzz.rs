@@ -21,7 +21,7 @@ const TARGET: Target<'_> = Target {
             password pass user host dbname hostaddr options connect_timeout wait_replicas
             sentinel_password sslcert port localhost ::1 db
         ",
-    cases: 3_000,
+    cases: 2_000,
     kinds: &["accepted", "refused"],
 };
 
