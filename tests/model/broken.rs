@@ -51,6 +51,8 @@ pub enum BrokenRule {
     LateReplyReleases,
     /// A release ends the lease that is there, without a look at its token.
     ReleaseOfAnyLease,
+    /// A release appends the record of its run, whether it ended the lease or not.
+    EveryReleaseRecords,
     /// A release deletes the shared lock, whoever holds it.
     LockDeletedBlindly,
     /// A claim looks at the lock only, and not at the mark: the plain `SET NX` pattern.
@@ -241,15 +243,12 @@ impl Protocol {
             _ => {}
         }
         let mut decision = self.real.decide(&seen, Message::Release(asked, end));
+        if self.breaks(BrokenRule::EveryReleaseRecords) {
+            let change = decision.change.unwrap_or(unchanged(look));
+            decision.change = Some(SmallChange { records_run: true, ..change });
+        }
         if self.breaks(BrokenRule::LockDeletedBlindly) && look.lock.is_some() {
-            let kept = SmallChange {
-                not_before: ANY_TIME,
-                not_after: NEVER,
-                state: look.record.map(|record| record.state),
-                fence: SmallFence::Keep,
-                lock: SmallLockChange::Delete,
-            };
-            let change = decision.change.unwrap_or(kept);
+            let change = decision.change.unwrap_or(unchanged(look));
             decision.change = Some(SmallChange { lock: SmallLockChange::Delete, ..change });
         }
         decision
@@ -304,5 +303,17 @@ fn later(change: &mut SmallChange) {
     }
     if let SmallLockChange::Set(SmallLock { until, .. }) = &mut change.lock {
         *until += SECOND;
+    }
+}
+
+/// A change that writes the record as it is.
+fn unchanged(look: &SmallLook) -> SmallChange {
+    SmallChange {
+        not_before: ANY_TIME,
+        not_after: NEVER,
+        state: look.record.map(|record| record.state),
+        fence: SmallFence::Keep,
+        lock: SmallLockChange::Leave,
+        records_run: false,
     }
 }

@@ -9,10 +9,10 @@
 
 use crate::protocol::Protocol;
 use crate::small::{
-    ANY_TIME, Contents, FOREIGN, Fence, Micros, NEVER, NO_RECORD, NO_TICK, NOBODY, SmallLease,
+    ANY_TIME, Contents, FOREIGN, Fence, GONE, Micros, NEVER, NO_RECORD, NO_TICK, NOBODY, SmallLease,
     SmallLockChange, SmallState, SmallSwap, Token, VersionNumber,
 };
-use crate::state::{Cached, Decided, Flight, History, Server, State};
+use crate::state::{Cached, Decided, Flight, Half, History, Server, State};
 
 const NEW_NAMES: usize = 256;
 
@@ -32,7 +32,7 @@ impl Protocol {
         if self.compares_versions() {
             self.rename_versions(state);
         }
-        if !self.configuration.loses_records() && self.configuration.jumps.is_empty() {
+        if !self.configuration.loses_records() && self.configuration.forgets_instants() {
             self.forget_what_is_over(state);
         }
         rename_tokens(state);
@@ -77,12 +77,21 @@ impl Protocol {
             *cached =
                 cached.and_then(|cached| rename(cached.version).map(|version| Cached { version, ..cached }));
         };
+        let check_half = |half: &mut Option<Half>| {
+            if let Some(Half::Record(Some(record))) = half {
+                record.version = rename(record.version).unwrap_or(GONE);
+            }
+        };
         for server in &mut state.servers {
             match server {
                 Server::Idle => {}
-                Server::Claiming(claiming) => check(&mut claiming.decided),
+                Server::Claiming(claiming) => {
+                    check(&mut claiming.decided);
+                    check_half(&mut claiming.half);
+                }
                 Server::Running(running) => {
                     check(&mut running.extension);
+                    check_half(&mut running.half);
                     check_cached(&mut running.cached);
                 }
                 Server::Ending(ending) => {
@@ -158,7 +167,7 @@ struct Aging<'a> {
 
 impl Aging<'_> {
     fn forgets(&self) -> bool {
-        self.protocol.configuration.jumps.is_empty()
+        self.protocol.configuration.forgets_instants()
     }
 
     fn tidy_contents(&self, contents: &mut Contents) {
@@ -334,7 +343,8 @@ fn rename_tokens(state: &mut State) {
     let finished = state.store.state().finished();
     let history = &mut state.history;
     history.owner = if finished { NOBODY } else { names[usize::from(history.owner)] };
-    for bits in [&mut history.broken, &mut history.unbroken, &mut history.released] {
+    let History { recorded, broken, unbroken, released, .. } = history;
+    for bits in [recorded, broken, unbroken, released] {
         *bits = renamed(*bits, &names);
     }
 }

@@ -17,6 +17,8 @@ const PROBE: Token = 200;
 pub struct Applied<'a> {
     pub before: &'a Contents,
     pub after: &'a Contents,
+    /// Whether it appended the record of a run.
+    pub records_run: bool,
     /// The store's clock.
     pub now: Micros,
     /// Whether the server that sent it is still there, and has the same claim or lease.
@@ -69,7 +71,7 @@ impl Protocol {
         history: &mut History,
         notes: &mut Notes,
     ) {
-        let Applied { before, after, now, alive } = applied;
+        let Applied { before, after, now, alive, .. } = applied;
         let (old, policy) = (before.state(), &self.configuration.policy);
         let fence = after.fence();
         if fence <= history.highest_fence && !(history.lost_writes && history.clock_jumped) {
@@ -106,6 +108,12 @@ impl Protocol {
         notes.fact_if(!alive, Fact::LateClaimOfCrashedServer);
         let expired = old.claimant.as_ref().is_some_and(|lease| others(lease) && !old.released);
         notes.fact_if(expired, Fact::LeaseExpired);
+        if applied.records_run
+            && let Some(crashed) = old.claimant
+        {
+            check_record(crashed.token, history, notes);
+        }
+        history.recorded &= !History::bit(ask.token);
         history.broken &= !History::bit(ask.token);
         history.highest_fence = history.highest_fence.max(fence);
     }
@@ -132,7 +140,7 @@ impl Protocol {
         history: &mut History,
         notes: &mut Notes,
     ) {
-        let Applied { before, after, now, alive } = applied;
+        let Applied { before, after, now, alive, .. } = applied;
         let (old, loses_writes) = (before.state(), self.configuration.loses_writes());
         notes.violated_if(before.foreign(now), Violation::StaleToken);
         notes.violated_if(applied.is_longer_than(self.configuration.policy.ttl), Violation::LongerThanTtl);
@@ -202,6 +210,9 @@ impl Protocol {
         }
         if !self.configuration.policy.is_manual {
             check_undone(before, after, notes);
+        }
+        if applied.records_run {
+            check_record(lease.token, history, notes);
         }
         if self.configuration.loses_writes() {
             history.released |= History::bit(lease.token);
@@ -275,4 +286,11 @@ fn restored(history: &mut History, lease: SmallLease) {
 fn check_undone(before: &Contents, after: &Contents, notes: &mut Notes) {
     let lowered = after.state().marked() < before.state().marked() || after.fence() < before.fence();
     notes.violated_if(lowered, Violation::BadRestore);
+}
+
+/// The run of a token was recorded.
+pub fn check_record(token: Token, history: &mut History, notes: &mut Notes) {
+    let twice = history.recorded & History::bit(token) != 0 && !history.lost_writes;
+    notes.violated_if(twice, Violation::TwoRecords);
+    history.recorded |= History::bit(token);
 }

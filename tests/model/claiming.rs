@@ -2,9 +2,8 @@
 
 use jobs::schedule::Overlap;
 
-use crate::checks::Applied;
 use crate::facts::{Fact, Notes};
-use crate::protocol::{Explorer, Label};
+use crate::protocol::{Explorer, Label, Looked};
 use crate::real::SECOND;
 use crate::small::{Answer, Ask, Contents, End, Micros, NO_TICK, NOBODY, SmallLease, SmallLook, SmallSwap};
 use crate::state::{Cached, Claiming, Decided, Ending, Flight, Running, Server, State};
@@ -43,22 +42,23 @@ impl Explorer<'_> {
         let new = |tick, only_takes_over| Claiming {
             ask: Ask { token, tick, only_takes_over },
             unanswered: false,
+            half: None,
             decided: None,
         };
         for tick in policy.ticks() {
             let due = policy.due_of(tick);
             if self.now >= due - SECOND {
-                self.decide_claim(&base, index, new(tick, false), self.look(), "claims a tick");
+                self.look_to_claim(&base, index, new(tick, false), "claims a tick");
             }
             if self.now >= due && policy.takeovers > 0 {
-                self.decide_claim(&base, index, new(tick, true), self.look(), "claims to take over");
+                self.look_to_claim(&base, index, new(tick, true), "claims to take over");
             }
         }
         if policy.is_manual {
-            self.decide_claim(&base, index, new(NO_TICK, false), self.look(), "claims a lock");
+            self.look_to_claim(&base, index, new(NO_TICK, false), "claims a lock");
         } else if budget.manual_runs > 0 {
             base.budget.manual_runs -= 1;
-            self.decide_claim(&base, index, new(NO_TICK, false), self.look(), "claims a manual run");
+            self.look_to_claim(&base, index, new(NO_TICK, false), "claims a manual run");
         }
         if self.protocol.configuration.swaps_first {
             self.claims_without_look(&base, index, new(NO_TICK, false));
@@ -93,13 +93,29 @@ impl Explorer<'_> {
     pub fn claiming(&mut self, index: usize, claiming: Claiming) {
         match claiming.decided {
             Some(decided) => self.send_claim(index, claiming, decided),
-            None => self.decide_claim(&self.state.clone(), index, claiming, self.look(), "claims again"),
+            None => self.look_to_claim(&self.state.clone(), index, claiming, "claims again"),
         }
         let mut next = self.state.clone();
         next.servers[index] = given_up(claiming);
         self.add(Label::of(claiming.ask.token, "gives the claim up"), next, Notes::default());
         if claiming.unanswered {
             self.crash(index);
+        }
+    }
+
+    fn look_to_claim(&mut self, base: &State, index: usize, claiming: Claiming, text: &'static str) {
+        for looked in self.looks(claiming.half) {
+            match looked {
+                Looked::Whole(look) => {
+                    self.decide_claim(base, index, Claiming { half: None, ..claiming }, look, text);
+                }
+                Looked::Part(half) => {
+                    let mut next = base.clone();
+                    next.servers[index] = Server::Claiming(Claiming { half: Some(half), ..claiming });
+                    let label = Label::of(claiming.ask.token, text).with("reads a part of the look");
+                    self.add(label, next, Notes::default());
+                }
+            }
         }
     }
 
@@ -159,7 +175,7 @@ impl Explorer<'_> {
         };
         let mut applied = self.state.clone();
         let mut notes = Notes::default();
-        self.note_claim(&mut applied, after, ask, decided.answer, &mut notes);
+        self.note_claim(&mut applied, (after, &decided.swap), ask, decided.answer, &mut notes);
         notes.fact_if(decided.without_look, Fact::ClaimedWithoutLook);
         if may_fail && self.protocol.copies_matter() {
             let mut next = faulty(&applied, index, asking);
@@ -184,10 +200,17 @@ impl Explorer<'_> {
     }
 
     /// Marks a claim's swap as applied.
-    pub fn note_claim(&self, next: &mut State, after: Contents, ask: Ask, answer: Answer, notes: &mut Notes) {
+    pub fn note_claim(
+        &self,
+        next: &mut State,
+        (after, swap): (Contents, &SmallSwap),
+        ask: Ask,
+        answer: Answer,
+        notes: &mut Notes,
+    ) {
         next.store = after;
         let alive = self.state.server_with(ask.token).is_some();
-        let applied = Applied { before: &self.state.store, after: &after, now: self.now, alive };
+        let applied = self.applied(&after, swap, alive);
         self.protocol.check_claim(applied, ask, answer, &mut next.history, notes);
     }
 
@@ -254,7 +277,15 @@ impl Explorer<'_> {
         if begun {
             self.protocol.check_start(lease, &mut next.history, notes);
         }
-        Server::Running(Running { lease, deadline, begun, stopped: false, cached, extension: None })
+        Server::Running(Running {
+            lease,
+            deadline,
+            begun,
+            stopped: false,
+            cached,
+            half: None,
+            extension: None,
+        })
     }
 
     /// The record as the server has just written it, if it caches records.

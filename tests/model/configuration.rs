@@ -66,12 +66,12 @@ pub struct Configuration {
     pub caches: bool,
     /// The first request of a manual lock is the swap "nothing there".
     pub swaps_first: bool,
+    /// Whether a look reads the record at one time, and the clock and the lock at another.
+    pub looks_twice: bool,
     /// Whether any time may pass between the answer to a claim and the first poll of the job.
     pub starts_late: bool,
     /// Facts that must be reached.
     pub sometimes: &'static [Fact],
-    /// Explored only on request.
-    pub is_large: bool,
 }
 
 impl Configuration {
@@ -83,6 +83,11 @@ impl Configuration {
     /// Whether a record can disappear, by whatever means.
     pub fn loses_records(&self) -> bool {
         self.loses_writes() || self.policy.is_manual
+    }
+
+    /// Whether an instant that has passed is of no use any more.
+    pub fn forgets_instants(&self) -> bool {
+        self.jumps.is_empty() && !self.looks_twice
     }
 
     /// Whether only the order of fences matters: every new one is greater than all before.

@@ -1,4 +1,4 @@
-//! The configurations that are explored in full: servers × ticks, and the faults that occur.
+//! The configurations that every run explores in full: servers × ticks, and the faults that occur.
 
 use jobs::schedule::{Missed, Overlap};
 
@@ -14,7 +14,7 @@ use crate::real::SECOND;
 use crate::state::Budget;
 
 /// A job with a ttl of 6 s: a response timeout of 1 s and a margin of 0.6 s follow from it.
-const SKIPPING: Policy = Policy {
+pub const SKIPPING: Policy = Policy {
     due: &[12, 14],
     next_due: 60,
     ttl: 6 * SECOND,
@@ -26,9 +26,9 @@ const SKIPPING: Policy = Policy {
     shares_lock: true,
 };
 
-const RETRYING: Policy = Policy { takeovers: 1, ..SKIPPING };
+pub const RETRYING: Policy = Policy { takeovers: 1, ..SKIPPING };
 
-const NO_FAULTS: Budget = Budget {
+pub const NO_FAULTS: Budget = Budget {
     claims: 3,
     manual_runs: 0,
     network: 0,
@@ -54,9 +54,9 @@ pub const SKIP: Configuration = Configuration {
     jumps: &[],
     caches: false,
     swaps_first: false,
+    looks_twice: false,
     starts_late: false,
     sometimes: &[Won, Raced],
-    is_large: false,
 };
 
 /// The same with `on_crash = "retry"`.
@@ -79,7 +79,7 @@ pub const fn one_tick(configuration: Configuration) -> Configuration {
     Configuration { policy, clock: &[11, 12, 13, 17, 18, 19, 23], ..configuration }
 }
 
-/// Every configuration.
+/// The configurations of every run.
 pub const ALL: &[Configuration] = &[
     Configuration {
         name: "A: 3 x 3, retry: crash",
@@ -267,6 +267,22 @@ pub const ALL: &[Configuration] = &[
         clock: &[12, 13, 17, 18, 19],
         caches: true,
         ..one_tick(SKIP)
+    },
+    Configuration {
+        name: "Y: 2 x 1, a look in two parts: network, another program",
+        clock: &[12, 13, 17, 18],
+        budget: Budget { claims: 2, network: 1, foreign: 1, ..NO_FAULTS },
+        looks_twice: true,
+        sometimes: &[Won, Raced, HeldByForeignLock],
+        ..one_tick(SKIP)
+    },
+    Configuration {
+        name: "Z: 2 x 1, retry, a look in two parts: crash, vanishing lock",
+        clock: &[12, 13, 17, 18, 19],
+        budget: Budget { crashes: 1, vanishings: 1, ..NO_FAULTS },
+        looks_twice: true,
+        sometimes: &[Won, Raced, TakenOver],
+        ..one_tick(RETRY)
     },
     Configuration {
         name: "a: lock, 2 servers: network, stop",

@@ -5,7 +5,7 @@ use crate::configuration::{Configuration, Policy};
 use crate::configurations::{LOCK, RETRY, SKIP, SQL, one_tick};
 use crate::facts::Violation::{
     self, BadBreak, BadRestore, BeforeDue, DecidedTwice, FenceNotHigher, LongerThanTtl, OutOfTime, Overlap,
-    StaleToken, TwoStarts,
+    StaleToken, TwoRecords, TwoStarts,
 };
 use crate::state::Budget;
 
@@ -66,6 +66,7 @@ pub const ALL: &[Control] = &[
     // Whose lease it is.
     (LateReplyReleases, with(SKIP, NETWORK), Overlap),
     (ReleaseOfAnyLease, with(SKIP, STOP), StaleToken),
+    (EveryReleaseRecords, with(SKIP, NETWORK), TwoRecords),
     (LockDeletedBlindly, with(SKIP, STOP), StaleToken),
     (ExpiredLeaseExtended, with(SKIP, STOP), StaleToken),
     (ForeignLockIgnoredByClaim, with(SKIP, FOREIGN), StaleToken),

@@ -26,12 +26,14 @@ pub enum Violation {
     BadRestore,
     /// A broken lease was extended or restored, or an operator broke a lease that was not seen.
     BadBreak,
+    /// A run was recorded twice.
+    TwoRecords,
     /// No server can ever win the next tick.
     Stuck,
 }
 
 impl Violation {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::TwoStarts,
         Self::Overlap,
         Self::FenceNotHigher,
@@ -42,6 +44,7 @@ impl Violation {
         Self::OutOfTime,
         Self::BadRestore,
         Self::BadBreak,
+        Self::TwoRecords,
         Self::Stuck,
     ];
 
@@ -58,6 +61,7 @@ impl Violation {
             Self::OutOfTime => "a claim is applied within its limits",
             Self::BadRestore => "restoring a lease undoes nothing newer",
             Self::BadBreak => "a broken lease stays broken",
+            Self::TwoRecords => "a run has one record",
             Self::Stuck => "the next tick can be won",
         }
     }

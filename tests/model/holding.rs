@@ -3,7 +3,7 @@
 use crate::checks::Applied;
 use crate::claiming::{faulty, name, timeless};
 use crate::facts::{Fact, Notes};
-use crate::protocol::{Explorer, Label};
+use crate::protocol::{Explorer, Label, Looked};
 use crate::small::{Answer, Contents, End, SmallLease, SmallLock, SmallLook, SmallSwap};
 use crate::state::{Cached, Decided, Ending, Flight, Running, Server, State};
 
@@ -85,7 +85,18 @@ impl Explorer<'_> {
                 return self.set(index, Server::Running(running), "decides to extend, without a look");
             }
         }
-        self.decide_extension(index, running, "looks to extend");
+        for looked in self.looks(running.half) {
+            match looked {
+                Looked::Whole(look) => {
+                    let running = Running { half: None, ..running };
+                    self.decide_extension(index, running, &look, "looks to extend");
+                }
+                Looked::Part(half) => {
+                    let running = Running { half: Some(half), ..running };
+                    self.set(index, Server::Running(running), "reads a part of the look to extend");
+                }
+            }
+        }
     }
 
     /// The look that the store would show if the record is as it was written, with a lower bound of its clock.
@@ -98,14 +109,14 @@ impl Explorer<'_> {
         Some(SmallLook { now: self.time + offset, record: Some(record), lock })
     }
 
-    fn decide_extension(&mut self, index: usize, running: Running, text: &'static str) {
-        let (look, lease) = (self.look(), running.lease);
-        let decision = self.protocol.extend(&look, lease);
+    fn decide_extension(&mut self, index: usize, running: Running, look: &SmallLook, text: &'static str) {
+        let lease = running.lease;
+        let decision = self.protocol.extend(look, lease);
         let label = Label::of(lease.token, text).with(name(decision.answer));
         let (mut next, mut notes) = (self.state.clone(), Notes::default());
         next.servers[index] = match decision.change {
             Some(change) => {
-                let (answer, swap) = (timeless(decision.answer), SmallSwap::of(&look, change));
+                let (answer, swap) = (timeless(decision.answer), SmallSwap::of(look, change));
                 let extension = Some(Decided { answer, swap, without_look: false });
                 Server::Running(Running { extension, cached: None, ..running })
             }
@@ -139,14 +150,16 @@ impl Explorer<'_> {
                 let running = Running { extension, ..running };
                 return self.set(index, Server::Running(running), "is refused, and sends the same again");
             }
+            let look = self.look();
             return self.decide_extension(
                 index,
                 waiting,
+                &look,
                 "sends the extension, which is refused, and decides anew",
             );
         };
         let (mut applied, mut notes) = (self.state.clone(), Notes::default());
-        self.note_extension(&mut applied, after, decided.answer, lease, &mut notes);
+        self.note_extension(&mut applied, (after, &decided.swap), decided.answer, lease, &mut notes);
         notes.fact_if(decided.without_look, Fact::ExtendedWithoutLook);
         let kept = self.kept(waiting, &after, self.time);
         if may_fail {
@@ -173,14 +186,14 @@ impl Explorer<'_> {
     pub fn note_extension(
         &self,
         next: &mut State,
-        after: Contents,
+        (after, swap): (Contents, &SmallSwap),
         answer: Answer,
         lease: SmallLease,
         notes: &mut Notes,
     ) {
         next.store = after;
         let alive = self.state.server_with(lease.token).is_some();
-        let applied = Applied { before: &self.state.store, after: &after, now: self.now, alive };
+        let applied = self.applied(&after, swap, alive);
         self.protocol.check_extension(applied, answer, lease, &mut next.history, notes);
     }
 
@@ -226,7 +239,8 @@ impl Explorer<'_> {
         } else {
             // An abandoned claim may look again before it ends: that is the same state.
             let store = self.state.store;
-            let applied = Applied { before: &store, after: &store, now: self.now, alive: true };
+            let applied =
+                Applied { before: &store, after: &store, records_run: false, now: self.now, alive: true };
             self.protocol.check_release(applied, ending.lease, &mut next.history, &mut notes);
             next.servers[index] = Server::Idle;
         }
@@ -261,7 +275,7 @@ impl Explorer<'_> {
             );
         };
         let (mut applied, mut notes) = (self.state.clone(), Notes::default());
-        self.note_release(&mut applied, after, lease, &mut notes);
+        self.note_release(&mut applied, (after, &decided.swap), lease, &mut notes);
         notes.fact_if(decided.without_look, Fact::ReleasedWithoutLook);
         notes.fact_if(ending.is_abandoned(), Fact::AbandonedClaimReleased);
         if may_fail {
@@ -280,9 +294,15 @@ impl Explorer<'_> {
     }
 
     /// Marks a release's swap as applied.
-    pub fn note_release(&self, next: &mut State, after: Contents, lease: SmallLease, notes: &mut Notes) {
+    pub fn note_release(
+        &self,
+        next: &mut State,
+        (after, swap): (Contents, &SmallSwap),
+        lease: SmallLease,
+        notes: &mut Notes,
+    ) {
         next.store = after;
-        let applied = Applied { before: &self.state.store, after: &after, now: self.now, alive: true };
+        let applied = self.applied(&after, swap, true);
         self.protocol.check_release(applied, lease, &mut next.history, notes);
     }
 }

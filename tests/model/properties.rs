@@ -20,7 +20,7 @@ pub fn always(violation: Violation) -> Property<Protocol> {
     }
     never!(
         TwoStarts Overlap FenceNotHigher StaleToken BeforeDue LongerThanTtl DecidedTwice OutOfTime BadRestore
-        BadBreak Stuck
+        BadBreak TwoRecords Stuck
     )
 }
 

@@ -8,7 +8,7 @@ use crate::facts::{Fact, Notes, Violation, Violations};
 use crate::properties;
 use crate::real::{Real, SECOND};
 use crate::small::{Contents, FRESH, Micros, NOBODY, SmallLook, Token};
-use crate::state::{History, MOST_SERVERS, Server, State};
+use crate::state::{Half, History, MOST_SERVERS, Server, State};
 
 /// The protocol of one configuration, with at most one rule broken.
 pub struct Protocol {
@@ -146,6 +146,12 @@ impl std::fmt::Display for Label {
     }
 }
 
+/// A look, or the first part of one.
+pub enum Looked {
+    Part(Half),
+    Whole(SmallLook),
+}
+
 /// Finds all steps from one state.
 pub struct Explorer<'a> {
     pub protocol: &'a Protocol,
@@ -161,6 +167,19 @@ impl Explorer<'_> {
     /// A look at the key.
     pub fn look(&self) -> SmallLook {
         self.state.store.look(self.now)
+    }
+
+    /// The looks that a server can finish now, and the parts of looks that it can begin with.
+    pub fn looks(&self, half: Option<Half>) -> Vec<Looked> {
+        let (store, lock) = (&self.state.store, self.state.store.live_lock(self.now));
+        match half {
+            _ if !self.protocol.configuration.looks_twice => vec![Looked::Whole(self.look())],
+            None => vec![Looked::Part(Half::Clock(self.now, lock)), Looked::Part(Half::Record(store.record))],
+            Some(Half::Clock(now, lock)) => {
+                vec![Looked::Whole(SmallLook { now, record: store.record, lock })]
+            }
+            Some(Half::Record(record)) => vec![Looked::Whole(SmallLook { now: self.now, record, lock })],
+        }
     }
 
     /// Adds a step, with the facts that it shows.

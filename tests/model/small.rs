@@ -23,6 +23,9 @@ pub type VersionNumber = u8;
 /// The version of "no record".
 pub const NO_RECORD: VersionNumber = 0;
 
+/// A version that the store will never have again.
+pub const GONE: VersionNumber = 254;
+
 /// The version of a write that was just made.
 pub const FRESH: VersionNumber = 255;
 
@@ -182,6 +185,8 @@ pub struct SmallChange {
     pub state: Option<SmallState>,
     pub fence: SmallFence,
     pub lock: SmallLockChange,
+    /// Whether it appends the record of a run.
+    pub records_run: bool,
 }
 
 /// A swap.

@@ -2,8 +2,8 @@
 
 use crate::facts::{Fact, Violations};
 use crate::small::{
-    Answer, Ask, Contents, End, Fence, Micros, NOBODY, SmallLease, SmallLockChange, SmallState, SmallSwap,
-    Tick, Token, VersionNumber,
+    Answer, Ask, Contents, End, Fence, Micros, NOBODY, SmallLease, SmallLock, SmallRecord, SmallSwap, Tick,
+    Token, VersionNumber,
 };
 
 /// The greatest number of servers.
@@ -73,8 +73,17 @@ pub struct Claiming {
     pub ask: Ask,
     /// Whether a swap of this claim was sent and not answered.
     pub unanswered: bool,
+    /// The part of a look that was read first.
+    pub half: Option<Half>,
     /// Decided on a look; the swap is not sent yet.
     pub decided: Option<Decided>,
+}
+
+/// A part of a look. The clock and the lock are read together, the record before or after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Half {
+    Clock(Micros, Option<SmallLock>),
+    Record(Option<SmallRecord>),
 }
 
 /// A decision whose swap is not sent yet.
@@ -96,6 +105,8 @@ pub struct Running {
     /// Stopped by a signal.
     pub stopped: bool,
     pub cached: Option<Cached>,
+    /// The part of a look that was read first.
+    pub half: Option<Half>,
     pub extension: Option<Decided>,
 }
 
@@ -147,6 +158,8 @@ pub struct History {
     pub lost_writes: bool,
     pub clock_jumped: bool,
     pub lock_vanished: bool,
+    /// The tokens whose run is on record, as bits.
+    pub recorded: u16,
     /// The tokens whose lease was broken, as bits.
     pub broken: u16,
     /// The tokens whose lease was broken before the store lost writes, as bits.
@@ -185,121 +198,6 @@ impl State {
         });
         highest + 1
     }
-
-    /// Visits every token of the state, except for those in the history.
-    pub fn each_token(&mut self, visit: &mut impl FnMut(&mut Token)) {
-        contents_tokens(&mut self.store, visit);
-        if let Some(replica) = &mut self.replica {
-            contents_tokens(replica, visit);
-        }
-        if let Some((_, token)) = &mut self.seen {
-            visit(token);
-        }
-        for server in &mut self.servers {
-            server.each_token(visit);
-        }
-        for flight in &mut self.flights {
-            flight.each_token(visit);
-        }
-    }
-
-    /// Visits every fence of the state.
-    pub fn each_fence(&mut self, visit: &mut impl FnMut(&mut Fence)) {
-        for contents in std::iter::once(&mut self.store).chain(&mut self.replica) {
-            if let Some(record) = &mut contents.record {
-                visit(&mut record.fence);
-            }
-        }
-        if let Some((fence, _)) = &mut self.seen {
-            visit(fence);
-        }
-        for server in &mut self.servers {
-            match server {
-                Server::Running(Running { lease, extension, .. }) => {
-                    visit(&mut lease.fence);
-                    decided_fences(extension, visit);
-                }
-                Server::Ending(Ending { lease, decided, .. }) => {
-                    visit(&mut lease.fence);
-                    decided_fences(decided, visit);
-                }
-                Server::Claiming(claiming) => decided_fences(&mut claiming.decided, visit),
-                Server::Idle => {}
-            }
-        }
-        for flight in &mut self.flights {
-            match flight {
-                Flight::Claim { answer, swap, .. } => {
-                    answer_fence(answer, visit);
-                    swap_fence(swap, visit);
-                }
-                Flight::Extend { lease, swap, .. } | Flight::Release { lease, swap } => {
-                    visit(&mut lease.fence);
-                    swap_fence(swap, visit);
-                }
-                Flight::Won { lease, .. } => visit(&mut lease.fence),
-                Flight::Kept { .. } => {}
-            }
-        }
-        visit(&mut self.history.highest_fence);
-    }
-}
-
-fn decided_fences(decided: &mut Option<Decided>, visit: &mut impl FnMut(&mut Fence)) {
-    if let Some(decided) = decided {
-        answer_fence(&mut decided.answer, visit);
-        swap_fence(&mut decided.swap, visit);
-    }
-}
-
-fn answer_fence(answer: &mut Answer, visit: &mut impl FnMut(&mut Fence)) {
-    if let Answer::Won(lease) = answer {
-        visit(&mut lease.fence);
-    }
-}
-
-fn swap_fence(swap: &mut SmallSwap, visit: &mut impl FnMut(&mut Fence)) {
-    if let crate::small::SmallFence::AtLeast(fence) = &mut swap.change.fence {
-        visit(fence);
-    }
-}
-
-fn contents_tokens(contents: &mut Contents, visit: &mut impl FnMut(&mut Token)) {
-    if let Some(record) = &mut contents.record {
-        state_tokens(&mut record.state, visit);
-    }
-    if let Some(lock) = &mut contents.lock {
-        visit(&mut lock.token);
-    }
-}
-
-fn state_tokens(state: &mut SmallState, visit: &mut impl FnMut(&mut Token)) {
-    if let Some(claimant) = &mut state.claimant {
-        visit(&mut claimant.token);
-    }
-}
-
-fn swap_tokens(swap: &mut SmallSwap, visit: &mut impl FnMut(&mut Token)) {
-    visit(&mut swap.expected_lock);
-    if let Some(state) = &mut swap.change.state {
-        state_tokens(state, visit);
-    }
-    if let SmallLockChange::Set(lock) = &mut swap.change.lock {
-        visit(&mut lock.token);
-    }
-}
-
-fn answer_token(answer: &mut Answer, visit: &mut impl FnMut(&mut Token)) {
-    if let Answer::Won(lease) = answer {
-        visit(&mut lease.token);
-    }
-}
-
-fn decided_tokens(decided: &mut Option<Decided>, visit: &mut impl FnMut(&mut Token)) {
-    if let Some(decided) = decided {
-        answer_token(&mut decided.answer, visit);
-        swap_tokens(&mut decided.swap, visit);
-    }
 }
 
 impl Server {
@@ -317,53 +215,6 @@ impl Server {
             Self::Claiming(claiming) => Some(claiming.ask.tick),
             Self::Running(Running { begun: false, lease, .. }) => Some(lease.tick),
             _ => None,
-        }
-    }
-
-    pub fn each_token(&mut self, visit: &mut impl FnMut(&mut Token)) {
-        match self {
-            Self::Idle => {}
-            Self::Claiming(claiming) => {
-                visit(&mut claiming.ask.token);
-                decided_tokens(&mut claiming.decided, visit);
-            }
-            Self::Running(running) => {
-                visit(&mut running.lease.token);
-                decided_tokens(&mut running.extension, visit);
-            }
-            Self::Ending(ending) => {
-                visit(&mut ending.lease.token);
-                decided_tokens(&mut ending.decided, visit);
-            }
-        }
-    }
-}
-
-impl Flight {
-    pub fn each_token(&mut self, visit: &mut impl FnMut(&mut Token)) {
-        match self {
-            Self::Claim { ask, answer, swap, .. } => {
-                visit(&mut ask.token);
-                answer_token(answer, visit);
-                swap_tokens(swap, visit);
-            }
-            Self::Won { ask, lease, .. } => {
-                visit(&mut ask.token);
-                visit(&mut lease.token);
-            }
-            Self::Extend { lease, swap, .. } | Self::Release { lease, swap } => {
-                visit(&mut lease.token);
-                swap_tokens(swap, visit);
-            }
-            Self::Kept { token, .. } => visit(token),
-        }
-    }
-
-    /// The swap that is under way, if it is one.
-    pub fn swap_mut(&mut self) -> Option<&mut SmallSwap> {
-        match self {
-            Self::Claim { swap, .. } | Self::Extend { swap, .. } | Self::Release { swap, .. } => Some(swap),
-            Self::Won { .. } | Self::Kept { .. } => None,
         }
     }
 }

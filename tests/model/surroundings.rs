@@ -1,5 +1,6 @@
 //! The steps of everything but the servers: late messages, the store, other programs, the operator, and time.
 
+use crate::checks::{Applied, check_record};
 use crate::claiming::{Win, faulty};
 use crate::facts::{Fact, Notes, Violation};
 use crate::protocol::{Explorer, Label};
@@ -15,10 +16,11 @@ const FOREIGN_TTL: Micros = 3 * SECOND;
 /// The time within which two swaps on a clock that stands still are told apart, as in the memory store.
 const SAME_INSTANT: Micros = 1000;
 
-/// The instant of a lease that was claimed for somebody else's swap.
+/// A claim whose swap is applied late.
 struct LateClaim {
     ask: Ask,
     answer: Answer,
+    swap: SmallSwap,
     after: Contents,
     sent: Micros,
 }
@@ -38,6 +40,12 @@ impl Explorer<'_> {
         self.protocol.apply(store, now, swap)
     }
 
+    /// A swap that was applied.
+    pub fn applied<'b>(&'b self, after: &'b Contents, swap: &SmallSwap, alive: bool) -> Applied<'b> {
+        let records_run = swap.change.records_run;
+        Applied { before: &self.state.store, after, records_run, now: self.now, alive }
+    }
+
     /// A message in flight arrives. A swap that is refused then has no effect, as if it were lost.
     pub fn deliveries(&mut self) {
         for (number, flight) in self.state.flights.iter().enumerate() {
@@ -46,7 +54,7 @@ impl Explorer<'_> {
             match *flight {
                 Flight::Claim { ask, answer, swap, sent } => {
                     if let Some(after) = self.apply(&swap) {
-                        self.late_claim(rest, &LateClaim { ask, answer, after, sent });
+                        self.late_claim(rest, &LateClaim { ask, answer, swap, after, sent });
                     }
                 }
                 Flight::Won { ask, lease, deadline, cached } => {
@@ -56,7 +64,7 @@ impl Explorer<'_> {
                 }
                 Flight::Extend { lease, answer, swap, sent } => {
                     if let Some(after) = self.apply(&swap) {
-                        self.late_extension(rest, lease, answer, (after, sent));
+                        self.late_extension(rest, (lease, answer), &swap, (after, sent));
                     }
                 }
                 Flight::Kept { token, until, deadline, cached } => {
@@ -67,7 +75,7 @@ impl Explorer<'_> {
                     if let Some(after) = self.apply(&swap) {
                         let mut notes = Notes::default();
                         notes.facts.push(Fact::LateRelease);
-                        self.note_release(&mut rest, after, lease, &mut notes);
+                        self.note_release(&mut rest, (after, &swap), lease, &mut notes);
                         self.add(Label::of(lease.token, "late release is applied"), rest, notes);
                     }
                 }
@@ -81,9 +89,9 @@ impl Explorer<'_> {
     }
 
     fn late_claim(&mut self, rest: State, claim: &LateClaim) {
-        let &LateClaim { ask, answer, after, sent } = claim;
+        let &LateClaim { ask, answer, swap, after, sent } = claim;
         let (mut applied, mut notes) = (rest, Notes::default());
-        self.note_claim(&mut applied, after, ask, answer, &mut notes);
+        self.note_claim(&mut applied, (after, &swap), ask, answer, &mut notes);
         let label = Label::of(ask.token, "late claim is applied");
         let sender = self.state.server_with(ask.token);
         if self.protocol.releases_by_late_reply()
@@ -123,13 +131,13 @@ impl Explorer<'_> {
     fn late_extension(
         &mut self,
         mut rest: State,
-        lease: SmallLease,
-        answer: Answer,
+        (lease, answer): (SmallLease, Answer),
+        swap: &SmallSwap,
         (after, sent): (Contents, Micros),
     ) {
         let mut notes = Notes::default();
         notes.facts.push(Fact::LateExtension);
-        self.note_extension(&mut rest, after, answer, lease, &mut notes);
+        self.note_extension(&mut rest, (after, swap), answer, lease, &mut notes);
         let label = Label::of(lease.token, "late extension is applied");
         self.add(label.with("the answer is lost"), rest.clone(), notes.clone());
         let Some(index) = self.state.server_with(lease.token) else { return };
@@ -244,6 +252,9 @@ impl Explorer<'_> {
                 if let Some(holder) = holder.filter(|_| ended) {
                     notes.violated_if(is_unseen, Violation::BadBreak);
                     next.history.broken |= History::bit(holder.token);
+                    if change.is_some_and(|change| change.records_run) {
+                        check_record(holder.token, &mut next.history, &mut notes);
+                    }
                 }
             }
             (None, Some(_)) => notes.fact_if(is_unseen, Fact::OperatorTooLate),
