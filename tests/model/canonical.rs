@@ -41,6 +41,19 @@ impl Protocol {
         }
     }
 
+    /// Numbers the versions only: without that there would be no end of states.
+    pub fn number_versions(state: &mut State) {
+        let mut names = [NO_RECORD; NEW_NAMES];
+        let mut next = NO_RECORD;
+        state.each_version(&mut |version| {
+            if *version != NO_RECORD && names[usize::from(*version)] == NO_RECORD {
+                next += 1;
+                names[usize::from(*version)] = next;
+            }
+            *version = names[usize::from(*version)];
+        });
+    }
+
     /// Numbers the versions, and forgets swaps that expect one that is gone.
     fn rename_versions(&self, state: &mut State) {
         let current = state.store.version();
@@ -343,6 +356,7 @@ fn rename_tokens(state: &mut State) {
     let finished = state.store.state().finished();
     let history = &mut state.history;
     history.owner = if finished { NOBODY } else { names[usize::from(history.owner)] };
+    history.newest = names[usize::from(history.newest)];
     let History { recorded, broken, unbroken, released, .. } = history;
     for bits in [recorded, broken, unbroken, released] {
         *bits = renamed(*bits, &names);

@@ -115,7 +115,12 @@ impl Protocol {
         }
         history.recorded &= !History::bit(ask.token);
         history.broken &= !History::bit(ask.token);
-        history.highest_fence = history.highest_fence.max(fence);
+        history.was_succeeded |= history.lost_writes;
+        if fence > history.highest_fence {
+            history.highest_fence = fence;
+            let budget = &self.configuration.budget;
+            history.newest = if budget.wipes + budget.failovers > 1 { ask.token } else { NOBODY };
+        }
     }
 
     /// The job was called for a tick.
@@ -160,7 +165,8 @@ impl Protocol {
         } else {
             notes.facts.push(Fact::Restored);
             check_undone(before, after, notes);
-            let older = alive && lease.fence < history.highest_fence;
+            // A late copy of its own claim may have won once more.
+            let older = alive && lease.fence < history.highest_fence && history.newest != lease.token;
             let ended = history.released & History::bit(lease.token) != 0;
             if self.configuration.policy.is_manual {
                 notes.fact_if(older, Fact::OlderHolderRestored);
@@ -275,7 +281,7 @@ impl Protocol {
 /// A lease was put back: if it is the newest one, the promise holds again.
 fn restored(history: &mut History, lease: SmallLease) {
     let newest: Fence = history.highest_fence;
-    if lease.tick != NO_TICK && lease.fence == newest {
+    if lease.tick != NO_TICK && lease.fence == newest && !history.was_succeeded {
         history.lost_writes = false;
     }
     history.owner = if lease.token == NOBODY { history.owner } else { lease.token };

@@ -69,6 +69,7 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
+use broken::BrokenRule;
 use configuration::Configuration;
 use facts::Violation;
 use protocol::Protocol;
@@ -109,9 +110,12 @@ fn path_to(protocol: Protocol, violation: Violation) -> (usize, Option<Vec<Strin
 }
 
 /// Explores a configuration. Returns the number of its states, and what is wrong.
-fn explore(configuration: &Configuration) -> (usize, Vec<String>) {
+fn explore(
+    configuration: &Configuration,
+    protocol: fn(Configuration, Option<BrokenRule>) -> Protocol,
+) -> (usize, Vec<String>) {
     let (name, begun) = (configuration.name, Instant::now());
-    let checker = Protocol::new(*configuration, None).checker().spawn_bfs().join();
+    let checker = protocol(*configuration, None).checker().spawn_bfs().join();
     let states = checker.unique_state_count();
     let (depth, seconds) = (checker.max_depth(), begun.elapsed().as_secs_f64());
     println!("{name:<68} {states:>9} {depth:>6} {seconds:>7.1}");
@@ -123,7 +127,7 @@ fn explore(configuration: &Configuration) -> (usize, Vec<String>) {
     }
     for violation in Violation::ALL {
         if checker.discovery(violation.property()).is_some() {
-            let (_, path) = path_to(Protocol::new(*configuration, None), violation);
+            let (_, path) = path_to(protocol(*configuration, None), violation);
             let path = path.unwrap_or_default().join("\n    ");
             wrong.push(format!("{name}: violated: {}\n    {path}", violation.property()));
         }
@@ -139,7 +143,7 @@ fn every_configuration_keeps_every_invariant_and_reaches_every_fact() {
     let large = large::ALL.iter().filter(|one| selection.has(one.name, true));
     let (mut total, mut wrong) = (0, Vec::new());
     for configuration in normal.chain(large) {
-        let (states, found) = explore(configuration);
+        let (states, found) = explore(configuration, Protocol::new);
         total += states;
         wrong.extend(found);
     }
@@ -147,6 +151,17 @@ fn every_configuration_keeps_every_invariant_and_reaches_every_fact() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
     let is_part = matches!(selection, Selection::Some(_));
     assert!(is_part || total >= 1_000_000, "only {total} states were explored");
+}
+
+/// Merging states could hide a violation, if it merged too much.
+#[test]
+fn invariants_hold_without_merging_states() {
+    for configuration in configurations::UNMERGED {
+        let (_, wrong) = explore(configuration, Protocol::without_merging);
+        assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+        let (_, wrong) = explore(configuration, Protocol::new);
+        assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    }
 }
 
 #[test]

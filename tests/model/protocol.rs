@@ -7,13 +7,15 @@ use crate::configuration::Configuration;
 use crate::facts::{Fact, Notes, Violation, Violations};
 use crate::properties;
 use crate::real::{Real, SECOND};
-use crate::small::{Contents, FRESH, Micros, NOBODY, SmallLook, Token};
+use crate::small::{Contents, Micros, NOBODY, SmallLook, Token};
 use crate::state::{Half, History, MOST_SERVERS, Server, State};
 
 /// The protocol of one configuration, with at most one rule broken.
 pub struct Protocol {
     pub configuration: Configuration,
     pub broken: Option<BrokenRule>,
+    /// Whether states that no step can tell apart are merged.
+    pub merges: bool,
     pub real: Real,
     pub margin: Micros,
     pub response_timeout: Micros,
@@ -49,7 +51,12 @@ impl Protocol {
     pub fn new(configuration: Configuration, broken: Option<BrokenRule>) -> Self {
         let real = Real::new(configuration.policy);
         let (margin, response_timeout) = (real.margin(), real.response_timeout());
-        Self { configuration, broken, real, margin, response_timeout }
+        Self { configuration, broken, merges: true, real, margin, response_timeout }
+    }
+
+    /// The same without merging states.
+    pub fn without_merging(configuration: Configuration, broken: Option<BrokenRule>) -> Self {
+        Self { merges: false, ..Self::new(configuration, broken) }
     }
 
     /// Real time.
@@ -191,7 +198,11 @@ impl Explorer<'_> {
                 self.steps.push(Step { label, next: Box::new(self.witness(*fact)) });
             }
         }
-        self.protocol.settle(&mut next);
+        if self.protocol.merges {
+            self.protocol.settle(&mut next);
+        } else {
+            Protocol::number_versions(&mut next);
+        }
         next.violations = notes.violations;
         if next != *self.state {
             self.steps.push(Step { label, next: Box::new(next) });
@@ -212,7 +223,7 @@ impl Explorer<'_> {
                     && self.protocol.apply(&next.store, self.now, &decided.swap).is_none()
             })
         };
-        next.store.version() == FRESH && next.servers.iter().any(is_refused)
+        next.store.version() != self.state.store.version() && next.servers.iter().any(is_refused)
     }
 
     /// A state that only witnesses a fact: one for all steps that show it.

@@ -2,8 +2,8 @@
 
 use crate::facts::{Fact, Violations};
 use crate::small::{
-    Answer, Ask, Contents, End, Fence, Micros, NOBODY, SmallLease, SmallLock, SmallRecord, SmallSwap, Tick,
-    Token, VersionNumber,
+    Answer, Ask, Contents, End, FOREIGN, Fence, Micros, NOBODY, SmallLease, SmallLock, SmallRecord,
+    SmallSwap, Tick, Token, VersionNumber,
 };
 
 /// The greatest number of servers.
@@ -146,6 +146,7 @@ pub enum Flight {
 
 /// What has happened, as far as the invariants need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct History {
     /// For each tick the attempts that were started, as bits.
     pub starts: [u8; MOST_TICKS + 1],
@@ -156,6 +157,10 @@ pub struct History {
     pub skipped: u8,
     /// The store lost writes, and the newest lease has not been restored.
     pub lost_writes: bool,
+    /// A lease was won after that: restoring another one does not undo it.
+    pub was_succeeded: bool,
+    /// The token with the highest fence, if the store can lose writes more than once.
+    pub newest: Token,
     pub clock_jumped: bool,
     pub lock_vanished: bool,
     /// The tokens whose run is on record, as bits.
@@ -189,10 +194,13 @@ impl State {
 
     /// A token that nothing refers to.
     pub fn new_token(&self) -> Token {
-        let mut highest = NOBODY;
+        let History { owner, recorded, broken, unbroken, released, .. } = self.history;
+        let remembered = u16::BITS - (recorded | broken | unbroken | released).leading_zeros();
+        let mut highest =
+            owner.max(self.history.newest).max(Token::try_from(remembered).expect("few tokens"));
         let mut copy = self.clone();
         copy.each_token(&mut |token| {
-            if *token != crate::small::FOREIGN {
+            if *token != FOREIGN {
                 highest = highest.max(*token);
             }
         });

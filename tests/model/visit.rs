@@ -2,7 +2,7 @@
 
 use crate::small::{
     Answer, Contents, Fence, SmallFence, SmallLock, SmallLockChange, SmallRecord, SmallState, SmallSwap,
-    Token,
+    Token, VersionNumber,
 };
 use crate::state::{Decided, Ending, Flight, Half, Running, Server, State};
 
@@ -21,6 +21,43 @@ impl State {
         }
         for flight in &mut self.flights {
             flight.each_token(visit);
+        }
+    }
+
+    /// Visits every version of the state.
+    pub fn each_version(&mut self, visit: &mut impl FnMut(&mut VersionNumber)) {
+        for contents in std::iter::once(&mut self.store).chain(&mut self.replica) {
+            if let Some(record) = &mut contents.record {
+                visit(&mut record.version);
+            }
+        }
+        let (mut decided, mut cached) = (Vec::new(), Vec::new());
+        for server in &mut self.servers {
+            match server {
+                Server::Idle => {}
+                Server::Claiming(claiming) => decided.extend(&mut claiming.decided),
+                Server::Running(running) => {
+                    decided.extend(&mut running.extension);
+                    cached.extend(&mut running.cached);
+                }
+                Server::Ending(ending) => {
+                    decided.extend(&mut ending.decided);
+                    cached.extend(&mut ending.cached);
+                }
+            }
+        }
+        let mut swaps: Vec<_> = decided.into_iter().map(|decided| &mut decided.swap).collect();
+        for flight in &mut self.flights {
+            match flight {
+                Flight::Won { cached: found, .. } | Flight::Kept { cached: found, .. } => {
+                    cached.extend(found);
+                }
+                flight => swaps.extend(flight.swap_mut()),
+            }
+        }
+        let expected = swaps.into_iter().map(|swap| &mut swap.expected);
+        for version in expected.chain(cached.into_iter().map(|cached| &mut cached.version)) {
+            visit(version);
         }
     }
 
