@@ -117,9 +117,7 @@ impl Protocol {
         history.broken &= !History::bit(ask.token);
         history.was_succeeded |= history.lost_writes;
         if fence > history.highest_fence {
-            history.highest_fence = fence;
-            let budget = &self.configuration.budget;
-            history.newest = if budget.wipes + budget.failovers > 1 { ask.token } else { NOBODY };
+            (history.highest_fence, history.lost_newest) = (fence, false);
         }
     }
 
@@ -165,15 +163,14 @@ impl Protocol {
         } else {
             notes.facts.push(Fact::Restored);
             check_undone(before, after, notes);
-            // A late copy of its own claim may have won once more.
-            let older = alive && lease.fence < history.highest_fence && history.newest != lease.token;
+            let older = alive && lease.fence < history.highest_fence;
             let ended = history.released & History::bit(lease.token) != 0;
-            if self.configuration.policy.is_manual {
-                notes.fact_if(older, Fact::OlderHolderRestored);
-                notes.violated_if(ended && alive, Violation::BadRestore);
-            } else {
-                notes.violated_if(older || ended, Violation::BadRestore);
-            }
+            let is_manual = self.configuration.policy.is_manual;
+            // Of a manual lock that was released no record is left. Of a lease that was lost with a second loss, neither.
+            let is_limit = is_manual || history.lost_newest;
+            notes.fact_if(older && is_limit, Fact::OlderHolderRestored);
+            notes.violated_if(older && !is_limit, Violation::BadRestore);
+            notes.violated_if(ended && (alive || !is_manual), Violation::BadRestore);
             notes.violated_if(lease.until <= now && !history.clock_jumped, Violation::BadRestore);
             restored(history, lease);
         }

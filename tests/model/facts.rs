@@ -158,7 +158,7 @@ impl Fact {
             Self::RunLate => "a missed tick is run late",
             Self::DoubleStartAfterLostWrites => "LIMIT: a tick starts twice after the store lost its writes",
             Self::OlderHolderRestored => {
-                "LIMIT: an older holder of a manual lock is restored after a newer one"
+                "LIMIT: an older holder is restored after a newer one (a manual lock, or writes lost twice)"
             }
             Self::BreakUndoneByLostWrites => "LIMIT: lost writes undo a break",
             Self::FenceAfterClockWentBack => {

@@ -53,7 +53,7 @@ pub const ALL: &[Configuration] = &[
     Configuration {
         name: "LN: 2 x 1, two wipes: network",
         budget: Budget { claims: 2, wipes: 2, network: 1, ..NO_FAULTS },
-        sometimes: &[Won, DoubleStartAfterLostWrites, Restored],
+        sometimes: &[Won, DoubleStartAfterLostWrites, Restored, OlderHolderRestored],
         ..one_tick(SKIP)
     },
     Configuration {

@@ -5,6 +5,7 @@ use stateright::{Model, Property};
 use crate::broken::BrokenRule;
 use crate::configuration::Configuration;
 use crate::facts::{Fact, Notes, Violation, Violations};
+use crate::numbering::number_versions;
 use crate::properties;
 use crate::real::{Real, SECOND};
 use crate::small::{Contents, Micros, NOBODY, SmallLook, Token};
@@ -201,7 +202,8 @@ impl Explorer<'_> {
         if self.protocol.merges {
             self.protocol.settle(&mut next);
         } else {
-            Protocol::number_versions(&mut next);
+            // Without that there would be no end of states: every extension has a new version.
+            number_versions(&mut next);
         }
         next.violations = notes.violations;
         if next != *self.state {

@@ -159,8 +159,8 @@ pub struct History {
     pub lost_writes: bool,
     /// A lease was won after that: restoring another one does not undo it.
     pub was_succeeded: bool,
-    /// The token with the highest fence, if the store can lose writes more than once.
-    pub newest: Token,
+    /// The store lost writes after it had granted the highest fence.
+    pub lost_newest: bool,
     pub clock_jumped: bool,
     pub lock_vanished: bool,
     /// The tokens whose run is on record, as bits.
@@ -196,8 +196,7 @@ impl State {
     pub fn new_token(&self) -> Token {
         let History { owner, recorded, broken, unbroken, released, .. } = self.history;
         let remembered = u16::BITS - (recorded | broken | unbroken | released).leading_zeros();
-        let mut highest =
-            owner.max(self.history.newest).max(Token::try_from(remembered).expect("few tokens"));
+        let mut highest = owner.max(Token::try_from(remembered).expect("few tokens"));
         let mut copy = self.clone();
         copy.each_token(&mut |token| {
             if *token != FOREIGN {

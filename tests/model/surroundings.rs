@@ -280,6 +280,7 @@ impl Explorer<'_> {
             next.store = contents;
             next.history = History {
                 lost_writes: true,
+                lost_newest: true,
                 owner: NOBODY,
                 skipped: 0,
                 lock_vanished: false,
