@@ -4,7 +4,7 @@
 use crate::protocol::Protocol;
 use crate::real::SECOND;
 use crate::small::{
-    ANY_TIME, Answer, Ask, Contents, End, Message, Micros, NEVER, NOBODY, SmallChange, SmallDecision,
+    ANY_TIME, Answer, Ask, Contents, End, Message, Micros, NEVER, NO_TOKEN, SmallChange, SmallDecision,
     SmallFence, SmallLease, SmallLock, SmallLockChange, SmallLook, SmallRecord, SmallState, SmallSwap,
 };
 
@@ -53,7 +53,7 @@ pub enum BrokenRule {
     ReleaseOfAnyLease,
     /// A release appends the record of its run, whether it ended the lease or not.
     EveryReleaseRecords,
-    /// A release deletes the shared lock, whoever holds it.
+    /// A release deletes the shared lock, also that of another holder.
     LockDeletedBlindly,
     /// A claim looks at the lock only, and not at the mark: the plain `SET NX` pattern.
     NoMark,
@@ -69,9 +69,9 @@ pub enum BrokenRule {
     ForeignLockIgnoredByRepeatedClaim,
     /// An extension does not look at the shared lock.
     ForeignLockIgnoredByExtension,
-    /// A holder restores its lease whenever nobody holds the key.
+    /// A holder restores its lease whenever the key is free, without a look at its fence.
     RestoredWithoutFence,
-    /// The holder of a lease is replaced by whoever restores, and the mark set to its tick.
+    /// A holder that restores its lease sets the mark to its own tick.
     MarkLoweredByRestore,
     /// Breaking a manual lock deletes its record.
     BreakDeletesRecord,
@@ -79,7 +79,7 @@ pub enum BrokenRule {
     BrokenRecordKeptTooShortly,
     /// A release of a manual lock deletes its record, although a broken lease still counts.
     ReleaseDeletesBrokenRecord,
-    /// The operator breaks whoever holds the key by now.
+    /// The operator breaks the lease that holds the key by now, and not the one that was seen.
     BreakOfUnseenLease,
     /// The store's clock is estimated since the request was sent, which is too high.
     ClockFromRequest,
@@ -256,7 +256,8 @@ impl Protocol {
 
     /// Decides a break of what was seen.
     pub fn break_lock(&self, look: &SmallLook, (fence, token): (i32, u8)) -> SmallDecision {
-        let now = (look.record.map_or(0, |record| record.fence), look.lock.map_or(NOBODY, |lock| lock.token));
+        let now =
+            (look.record.map_or(0, |record| record.fence), look.lock.map_or(NO_TOKEN, |lock| lock.token));
         let seen = if self.breaks(BrokenRule::BreakOfUnseenLease) { now } else { (fence, token) };
         let mut decision = self.real.decide(look, Message::Break(seen.0, seen.1));
         if self.breaks(BrokenRule::BreakDeletesRecord)
@@ -279,7 +280,7 @@ impl Protocol {
         match self.broken {
             Some(BrokenRule::VersionNotCompared) => swap.expected = contents.version(),
             Some(BrokenRule::LockNotCompared) => {
-                swap.expected_lock = contents.live_lock(now).map_or(NOBODY, |lock| lock.token);
+                swap.expected_lock = contents.live_lock(now).map_or(NO_TOKEN, |lock| lock.token);
             }
             Some(BrokenRule::FenceIsCounter) if swap.change.fence == SmallFence::Next => {
                 swap.change.fence = SmallFence::AtLeast(contents.fence() + 1);

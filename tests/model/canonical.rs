@@ -5,15 +5,16 @@
 //! - Servers have no names: they are sorted, and so are messages.
 //! - A swap that can never be applied again is forgotten; its sender looks again, which is the same as its refusal.
 //! - An instant that has passed is zero, unless the store's clock can go back.
-//! - A claimant that is over, and that nothing refers to, is forgotten.
+//! - A claimant that was released, and that nothing refers to, is forgotten.
 
 use crate::numbering::{number_tokens, rank_fences};
 use crate::protocol::Protocol;
 use crate::small::{
-    ANY_TIME, Contents, FOREIGN, GONE, Micros, NEVER, NO_RECORD, NO_TICK, NOBODY, SmallLease,
+    ANY_TIME, Contents, FOREIGN, GONE, Micros, NEVER, NO_RECORD, NO_TICK, NO_TOKEN, SmallLease,
     SmallLockChange, SmallState, SmallSwap, Token, VersionNumber,
 };
 use crate::state::{Cached, Decided, Flight, Half, Server, State};
+use crate::surroundings::SAME_INSTANT;
 
 impl Protocol {
     /// Replaces a state by the one that stands for it.
@@ -32,7 +33,7 @@ impl Protocol {
             self.rename_versions(state);
         }
         if !self.configuration.loses_records() && self.configuration.forgets_instants() {
-            self.forget_what_is_over(state);
+            Self::forget_what_is_over(state);
         }
         number_tokens(state);
         if self.configuration.ranks_fences() {
@@ -57,7 +58,7 @@ impl Protocol {
         };
         let locks = [state.store.lock, state.replica.and_then(|replica| replica.lock)];
         let is_possible = |token: Token| {
-            [NOBODY, FOREIGN].contains(&token) || locks.iter().flatten().any(|lock| lock.token == token)
+            [NO_TOKEN, FOREIGN].contains(&token) || locks.iter().flatten().any(|lock| lock.token == token)
         };
         let shares_lock = self.configuration.policy.shares_lock;
         let (now, goes_back) = (self.store_now(state), self.clock_goes_back(state));
@@ -113,9 +114,9 @@ impl Protocol {
         }
     }
 
-    /// Forgets a claimant that is over, and the starts of ticks that nobody can start any more. Only where no write is lost.
-    fn forget_what_is_over(&self, state: &mut State) {
-        let now = self.store_now(state);
+    /// Forgets a claimant that is over, and the starts of ticks that no server can start any more. Only
+    /// where no write is lost.
+    fn forget_what_is_over(state: &mut State) {
         let mut wanted = [false; crate::state::MOST_TICKS + 2];
         for tick in state.servers.iter().filter_map(Server::tick) {
             wanted[usize::from(tick)] = true;
@@ -136,12 +137,10 @@ impl Protocol {
         }
         let Some(record) = &mut state.store.record else { return };
         let key = &mut record.state;
-        if let Some(claimant) = &mut key.claimant {
-            if key.released {
-                claimant.until = 0;
-            }
-            let is_over = key.released || claimant.until <= now;
-            if is_over && used & bit(claimant.token) == 0 && lock != Some(claimant.token) {
+        if let Some(claimant) = key.claimant.as_mut().filter(|_| key.released) {
+            claimant.until = 0;
+            // One that was not released is needed: the next win records its crash.
+            if used & bit(claimant.token) == 0 && lock != Some(claimant.token) {
                 (key.claimant, key.released, key.broken) = (None, false, false);
             }
         }
@@ -207,7 +206,8 @@ impl Aging<'_> {
         if change.not_before <= self.now {
             change.not_before = ANY_TIME;
         }
-        if change.not_after >= self.protocol.last_instant() {
+        // A swap may be up to that much later than the instant.
+        if change.not_after >= self.protocol.last_instant() + SAME_INSTANT {
             change.not_after = NEVER;
         }
         if let Some(state) = &mut change.state {

@@ -4,7 +4,7 @@ use crate::facts::{Fact, Notes, Violation};
 use crate::protocol::Protocol;
 use crate::real::SECOND;
 use crate::small::{
-    Answer, Ask, Contents, Fence, Message, Micros, NO_TICK, NOBODY, SmallLease, SmallLook, SmallRecord,
+    Answer, Ask, Contents, Fence, Message, Micros, NO_TICK, NO_TOKEN, SmallLease, SmallLook, SmallRecord,
     SmallState, Tick, Token,
 };
 use crate::state::{History, Running, Server, State};
@@ -281,7 +281,7 @@ fn restored(history: &mut History, lease: SmallLease) {
     if lease.tick != NO_TICK && lease.fence == newest && !history.was_succeeded {
         history.lost_writes = false;
     }
-    history.owner = if lease.token == NOBODY { history.owner } else { lease.token };
+    history.owner = if lease.token == NO_TOKEN { history.owner } else { lease.token };
     history.skipped &= !bit(lease.tick);
 }
 

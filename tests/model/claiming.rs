@@ -5,7 +5,7 @@ use jobs::schedule::Overlap;
 use crate::facts::{Fact, Notes};
 use crate::protocol::{Explorer, Label, Looked};
 use crate::real::SECOND;
-use crate::small::{Answer, Ask, Contents, End, Micros, NO_TICK, NOBODY, SmallLease, SmallLook, SmallSwap};
+use crate::small::{Answer, Ask, Contents, End, Micros, NO_TICK, NO_TOKEN, SmallLease, SmallLook, SmallSwap};
 use crate::state::{Cached, Claiming, Decided, Ending, Flight, Running, Server, State};
 
 /// An answer without the instants that the swap has, too.
@@ -248,7 +248,7 @@ impl Explorer<'_> {
         let lock = self.state.store.live_lock(self.now);
         SmallSwap {
             expected: self.state.store.version(),
-            expected_lock: lock.map_or(NOBODY, |lock| lock.token),
+            expected_lock: lock.map_or(NO_TOKEN, |lock| lock.token),
             ..swap
         }
     }

@@ -1,6 +1,6 @@
 //! Numbers tokens, versions and fences, of which only equality or order matters.
 
-use crate::small::{FOREIGN, Fence, NO_RECORD, NOBODY, Token};
+use crate::small::{FOREIGN, Fence, NO_RECORD, NO_TOKEN, Token};
 use crate::state::{History, Server, State};
 
 const NEW_NAMES: usize = 256;
@@ -20,11 +20,11 @@ pub fn number_versions(state: &mut State) {
 
 /// Numbers the tokens: first those of the store, then those of the servers and of the messages.
 pub fn number_tokens(state: &mut State) {
-    let mut names = [NOBODY; NEW_NAMES];
+    let mut names = [NO_TOKEN; NEW_NAMES];
     names[usize::from(FOREIGN)] = FOREIGN;
-    let mut next = NOBODY;
+    let mut next = NO_TOKEN;
     let mut name = |token: &mut Token, names: &mut [Token; NEW_NAMES]| {
-        if *token != NOBODY && names[usize::from(*token)] == NOBODY {
+        if *token != NO_TOKEN && names[usize::from(*token)] == NO_TOKEN {
             next += 1;
             names[usize::from(*token)] = next;
         }
@@ -34,8 +34,8 @@ pub fn number_tokens(state: &mut State) {
     state.each_token(&mut |token| name(token, &mut names));
     // By what is known of them so far.
     let masked = |token: &mut Token, names: &[Token; NEW_NAMES]| {
-        if *token != NOBODY {
-            *token = Some(names[usize::from(*token)]).filter(|name| *name != NOBODY).unwrap_or(FOREIGN - 1);
+        if *token != NO_TOKEN {
+            *token = Some(names[usize::from(*token)]).filter(|name| *name != NO_TOKEN).unwrap_or(FOREIGN - 1);
         }
     };
     let mut sorted = servers.map(|server| {
@@ -66,7 +66,7 @@ pub fn number_tokens(state: &mut State) {
     state.each_token(&mut |token| *token = names[usize::from(*token)]);
     let finished = state.store.state().finished();
     let history = &mut state.history;
-    history.owner = if finished { NOBODY } else { names[usize::from(history.owner)] };
+    history.owner = if finished { NO_TOKEN } else { names[usize::from(history.owner)] };
     let History { recorded, broken, unbroken, released, .. } = history;
     for bits in [recorded, broken, unbroken, released] {
         *bits = renamed(*bits, &names);
@@ -79,7 +79,7 @@ fn renamed(bits: u16, names: &[Token; NEW_NAMES]) -> u16 {
     }
     let kept =
         (1..16).filter(|token| bits & History::bit(*token) != 0).map(|token| names[usize::from(token)]);
-    kept.filter(|name| *name != NOBODY).fold(0, |bits, name| bits | History::bit(name))
+    kept.filter(|name| *name != NO_TOKEN).fold(0, |bits, name| bits | History::bit(name))
 }
 
 /// Replaces fences by their ranks.

@@ -8,7 +8,7 @@ use crate::facts::{Fact, Notes, Violation, Violations};
 use crate::numbering::number_versions;
 use crate::properties;
 use crate::real::{Real, SECOND};
-use crate::small::{Contents, Micros, NOBODY, SmallLook, Token};
+use crate::small::{Contents, Micros, NO_TOKEN, SmallLook, Token};
 use crate::state::{Half, History, MOST_SERVERS, Server, State};
 
 /// The protocol of one configuration, with at most one rule broken.
@@ -143,7 +143,7 @@ impl Model for Protocol {
 
 impl std::fmt::Display for Label {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.token != NOBODY {
+        if self.token != NO_TOKEN {
             write!(f, "[{}] ", self.token)?;
         }
         f.write_str(self.text)?;

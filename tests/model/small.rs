@@ -9,7 +9,7 @@ pub type Micros = i32;
 pub type Token = u8;
 
 /// No token.
-pub const NOBODY: Token = 0;
+pub const NO_TOKEN: Token = 0;
 
 /// The token of another program on the shared lock.
 pub const FOREIGN: Token = 255;
@@ -202,7 +202,7 @@ impl SmallSwap {
     pub fn of(look: &SmallLook, change: SmallChange) -> Self {
         Self {
             expected: look.record.map_or(NO_RECORD, |record| record.version),
-            expected_lock: look.lock.map_or(NOBODY, |lock| lock.token),
+            expected_lock: look.lock.map_or(NO_TOKEN, |lock| lock.token),
             change,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::facts::{Fact, Violations};
 use crate::small::{
-    Answer, Ask, Contents, End, FOREIGN, Fence, Micros, NOBODY, SmallLease, SmallLock, SmallRecord,
+    Answer, Ask, Contents, End, FOREIGN, Fence, Micros, NO_TOKEN, SmallLease, SmallLock, SmallRecord,
     SmallSwap, Tick, Token, VersionNumber,
 };
 
@@ -210,7 +210,7 @@ impl State {
 impl Server {
     pub fn token(&self) -> Token {
         match self {
-            Self::Idle => NOBODY,
+            Self::Idle => NO_TOKEN,
             Self::Claiming(claiming) => claiming.ask.token,
             Self::Running(running) => running.lease.token,
             Self::Ending(ending) => ending.lease.token,

@@ -6,7 +6,7 @@ use crate::facts::{Fact, Notes, Violation};
 use crate::protocol::{Explorer, Label};
 use crate::real::SECOND;
 use crate::small::{
-    Answer, Ask, Contents, End, FOREIGN, Message, Micros, NOBODY, SmallLease, SmallLock, SmallSwap, Token,
+    Answer, Ask, Contents, End, FOREIGN, Message, Micros, NO_TOKEN, SmallLease, SmallLock, SmallSwap, Token,
 };
 use crate::state::{Cached, Ending, Flight, History, Running, Server, State};
 
@@ -14,7 +14,7 @@ use crate::state::{Cached, Ending, Flight, History, Running, Server, State};
 const FOREIGN_TTL: Micros = 3 * SECOND;
 
 /// The time within which two swaps on a clock that stands still are told apart, as in the memory store.
-const SAME_INSTANT: Micros = 1000;
+pub const SAME_INSTANT: Micros = 1000;
 
 /// A claim whose swap is applied late.
 struct LateClaim {
@@ -178,23 +178,23 @@ impl Explorer<'_> {
             next.budget.vanishings -= 1;
             next.store.lock = None;
             next.history.lock_vanished = true;
-            self.add(Label::of(NOBODY, "the shared lock vanishes"), next, Notes::default());
+            self.add(Label::of(NO_TOKEN, "the shared lock vanishes"), next, Notes::default());
         }
         if budget.foreign > 0 && lock.is_none() {
             let mut next = self.state.clone();
             next.budget.foreign -= 1;
             next.store.lock = Some(SmallLock { token: FOREIGN, until: self.now + FOREIGN_TTL });
-            self.add(Label::of(NOBODY, "another program takes the lock"), next, Notes::default());
+            self.add(Label::of(NO_TOKEN, "another program takes the lock"), next, Notes::default());
         }
         if store.foreign(self.now) {
             let mut next = self.state.clone();
             next.store.lock = None;
-            self.add(Label::of(NOBODY, "the other program releases the lock"), next, Notes::default());
+            self.add(Label::of(NO_TOKEN, "the other program releases the lock"), next, Notes::default());
         }
         if store.state().expires.is_some_and(|expires| expires <= self.now) && store.record.is_some() {
             let mut next = self.state.clone();
             next.store.record = None;
-            self.add(Label::of(NOBODY, "the store removes an expired record"), next, Notes::default());
+            self.add(Label::of(NO_TOKEN, "the store removes an expired record"), next, Notes::default());
         }
         let jumps = self.protocol.configuration.jumps;
         if let Some(jump) = jumps.get(usize::from(self.state.jumps)) {
@@ -202,12 +202,12 @@ impl Explorer<'_> {
             next.offset += Micros::from(*jump) * SECOND;
             next.jumps += 1;
             next.history.clock_jumped = true;
-            self.add(Label::of(NOBODY, "the store's clock jumps"), next, Notes::default());
+            self.add(Label::of(NO_TOKEN, "the store's clock jumps"), next, Notes::default());
         }
         if budget.failovers > 0 && self.state.replica.is_none() && store.record.is_some() {
             let mut next = self.state.clone();
             next.replica = Some(store);
-            self.add(Label::of(NOBODY, "the replica catches up"), next, Notes::default());
+            self.add(Label::of(NO_TOKEN, "the replica catches up"), next, Notes::default());
         }
     }
 
@@ -222,16 +222,16 @@ impl Explorer<'_> {
                 && let Some(after) = self.apply(&SmallSwap::of(&self.look(), change))
             {
                 next.store = after;
-                self.add(Label::of(NOBODY, "the operator pauses or resumes"), next, Notes::default());
+                self.add(Label::of(NO_TOKEN, "the operator pauses or resumes"), next, Notes::default());
             }
         }
         let holder = store.state().holder(self.now);
-        let token = store.live_lock(self.now).map_or(NOBODY, |lock| lock.token);
+        let token = store.live_lock(self.now).map_or(NO_TOKEN, |lock| lock.token);
         match self.state.seen {
-            None if budget.breaks > 0 && (holder.is_some() || token != NOBODY) => {
+            None if budget.breaks > 0 && (holder.is_some() || token != NO_TOKEN) => {
                 let mut next = self.state.clone();
                 next.seen = Some((store.fence(), token));
-                self.add(Label::of(NOBODY, "the operator looks at the lock"), next, Notes::default());
+                self.add(Label::of(NO_TOKEN, "the operator looks at the lock"), next, Notes::default());
             }
             None => {}
             Some(seen) => self.break_lock(seen, holder),
@@ -260,7 +260,7 @@ impl Explorer<'_> {
             (None, Some(_)) => notes.fact_if(is_unseen, Fact::OperatorTooLate),
             (None, None) => {}
         }
-        self.add(Label::of(NOBODY, "the operator breaks what was seen"), next, notes);
+        self.add(Label::of(NO_TOKEN, "the operator breaks what was seen"), next, notes);
     }
 
     /// Real time passes. A run that is not stopped is gone at its local deadline. A wipe and a failover take time.
@@ -273,7 +273,7 @@ impl Explorer<'_> {
             return;
         }
         let later = State { instant, ..self.state.clone() };
-        self.add(Label::of(NOBODY, "time passes"), later.clone(), Notes::default());
+        self.add(Label::of(NO_TOKEN, "time passes"), later.clone(), Notes::default());
         let budget = self.state.budget;
         let lost = |contents: Contents| {
             let mut next = later.clone();
@@ -281,7 +281,7 @@ impl Explorer<'_> {
             next.history = History {
                 lost_writes: true,
                 lost_newest: true,
-                owner: NOBODY,
+                owner: NO_TOKEN,
                 skipped: 0,
                 lock_vanished: false,
                 released: 0,
@@ -294,7 +294,7 @@ impl Explorer<'_> {
         if budget.wipes > 0 && (self.state.store != Contents::default()) {
             let mut next = lost(Contents::default());
             next.budget.wipes -= 1;
-            self.add(Label::of(NOBODY, "the store is wiped"), next, Notes::default());
+            self.add(Label::of(NO_TOKEN, "the store is wiped"), next, Notes::default());
         }
         // A replica that has never caught up has nothing.
         let replica = self.state.replica.unwrap_or_default();
@@ -304,8 +304,8 @@ impl Explorer<'_> {
             next.replica = None;
             let state = replica.state();
             let claimant = state.claimant.filter(|lease| lease.tick == state.last_started());
-            next.history.owner = claimant.map_or(NOBODY, |lease| lease.token);
-            self.add(Label::of(NOBODY, "the store fails over to the replica"), next, Notes::default());
+            next.history.owner = claimant.map_or(NO_TOKEN, |lease| lease.token);
+            self.add(Label::of(NO_TOKEN, "the store fails over to the replica"), next, Notes::default());
         }
     }
 }

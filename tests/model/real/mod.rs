@@ -17,7 +17,7 @@ use singleton_jobs_policy::timing::{margin, request_timeout};
 
 use crate::configuration::Policy;
 use crate::small::{
-    Answer, Contents, End, FRESH, Message, Micros, NEVER, NO_RECORD, NOBODY, SmallDecision, SmallLock,
+    Answer, Contents, End, FRESH, Message, Micros, NEVER, NO_RECORD, NO_TOKEN, SmallDecision, SmallLock,
     SmallLook, SmallRecord, SmallSwap, Token, VersionNumber,
 };
 
@@ -139,7 +139,7 @@ impl Real {
                 of(answer, change)
             }
             Message::Break(fence, token) => {
-                let lock = (token != NOBODY).then(|| self.lock(SmallLock { token, until: NEVER }));
+                let lock = (token != NO_TOKEN).then(|| self.lock(SmallLock { token, until: NEVER }));
                 let seen = Look { fence: fence.into(), lock, ..Look::nothing(look.now) };
                 let Decision { change, .. } = decide::break_lock(&look, "key", &seen, &self.operator, 1);
                 of(Answer::Operated, change)
@@ -169,7 +169,7 @@ impl Real {
         let mut lock = contents.lock.map(|lock| self.lock(lock));
         let swap = Swap {
             expected: version(swap.expected),
-            expected_lock: (swap.expected_lock != NOBODY).then(|| self.name(swap.expected_lock)),
+            expected_lock: (swap.expected_lock != NO_TOKEN).then(|| self.name(swap.expected_lock)),
             nonce: FRESH.into(),
             change: self.change(&swap.change),
         };
