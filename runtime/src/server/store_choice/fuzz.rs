@@ -61,6 +61,7 @@ fn printed(url: &str) -> Printed {
 /// The parts of a URL that may be shown once it was read: host, path, a user beside a password, and in a query a host, a
 /// user, a database and a schema. By another rule than that of the stores: everything up to the last `@` may be a password.
 fn public_part(url: &str) -> String {
+    let url = url.trim();
     // The path of a socket, which may have any character.
     if let Some((_, path)) = url.split_once("unix:") {
         let path = path.split('?').next().unwrap_or_default();
