@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// Their names, and the files that they begin with.
-pub const PROGRAMS: [(&str, &str); 11] = [
+pub const PROGRAMS: [(&str, &str); 12] = [
+    ("chaos", "chaos/main.rs"),
     ("compile", "compile/main.rs"),
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),
