@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use jobs::Timestamp;
-use jobs::testing::check::{Fault, Invariant, KeyRules, LeaseRef, Observed, Trace, check};
+use jobs::testing::check::{Fault, Invariant, KeyRules, LeaseRef, Observed, Trace, Verdict, check};
 use redis::aio::MultiplexedConnection;
 use support::fleet::{Orders, Worker};
 use support::hand::Hand;
@@ -18,6 +18,9 @@ use super::resource::{self, Comparing};
 use super::run;
 
 const KEY: &str = "control";
+
+/// How often a control is disturbed until it is found out.
+const ROUNDS: usize = 8;
 
 /// In a worker: works under a lock of its own making until the harness is gone.
 pub async fn worker(control: &str) {
@@ -160,12 +163,20 @@ fn expect(control: &str, invariant: Invariant, disturb: impl Fn(&[Worker], &Redi
     for worker in &workers {
         worker.wait_for("ready");
     }
-    disturb(&workers, &redis, &history);
+    let keys = [(KEY.to_owned(), KeyRules::with_ttl(Duration::from_secs(1)))];
+    // Chance decides which worker is disturbed, and a busy machine delays it.
+    let (mut found, mut verdict) = (0, Verdict::default());
+    for _ in 0..ROUNDS {
+        disturb(&workers, &redis, &history);
+        let observations = history::read_all(&folder);
+        let trace = Trace { keys: keys.clone().into(), observations, slack: Duration::ZERO };
+        verdict = check(&trace);
+        found = verdict.violations.iter().filter(|violation| violation.invariant == invariant).count();
+        if found > 0 {
+            break;
+        }
+    }
     drop(workers);
-    let keys = [(KEY.to_owned(), KeyRules::with_ttl(Duration::from_secs(1)))].into();
-    let trace = Trace { keys, observations: history::read_all(&folder), slack: Duration::ZERO };
-    let verdict = check(&trace);
-    let found = verdict.violations.iter().filter(|violation| violation.invariant == invariant).count();
     println!("{control}: {found} violations of {invariant} in {:?}", verdict.counts);
     assert!(found > 0, "{control} was not found out: {:?}, see {}", verdict.violations, folder.display());
     remove(&folder);
@@ -187,19 +198,17 @@ fn plain_lock_starts_ticks_twice() {
 #[test]
 fn unfenced_writer_that_was_stopped_writes_after_its_successor() {
     expect("unfenced writer", Invariant::FencedWrites, |workers, _, history| {
-        for _ in 0..3 {
-            let stopped = &workers[..3];
-            for (number, worker) in stopped.iter().enumerate() {
-                history.note_about(&name(number), Observed::FaultBegan(Fault::Stop));
-                worker.signal("-STOP");
-            }
-            std::thread::sleep(Duration::from_millis(1700));
-            for (number, worker) in stopped.iter().enumerate() {
-                worker.signal("-CONT");
-                history.note_about(&name(number), Observed::FaultEnded(Fault::Stop));
-            }
-            std::thread::sleep(Duration::from_millis(300));
+        let stopped = &workers[..3];
+        for (number, worker) in stopped.iter().enumerate() {
+            history.note_about(&name(number), Observed::FaultBegan(Fault::Stop));
+            worker.signal("-STOP");
         }
+        std::thread::sleep(Duration::from_millis(2200));
+        for (number, worker) in stopped.iter().enumerate() {
+            worker.signal("-CONT");
+            history.note_about(&name(number), Observed::FaultEnded(Fault::Stop));
+        }
+        std::thread::sleep(Duration::from_millis(500));
     });
 }
 

@@ -40,6 +40,26 @@ impl History {
         self.note_at(clock::steady(), server, what);
     }
 
+    /// Notes each second in which far more threads could run than there are processors, for as long as the condition holds.
+    pub fn watch_queue(&self, condition: impl Fn() -> bool) {
+        const SAMPLES: usize = 10;
+        let most = 4 * std::thread::available_parallelism().map_or(1, usize::from);
+        while condition() {
+            let begun = clock::steady();
+            let runnable = || {
+                std::thread::sleep(Duration::from_millis(100));
+                let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+                let running = load.split(' ').nth(3).and_then(|field| field.split('/').next());
+                running.and_then(|running| running.parse().ok()).unwrap_or(0)
+            };
+            let sum: usize = (0..SAMPLES).map(|_| runnable()).sum();
+            if sum > most * SAMPLES {
+                self.note_at(begun, "queue", Observed::FaultBegan(Fault::Overload));
+                self.note_about("queue", Observed::FaultEnded(Fault::Overload));
+            }
+        }
+    }
+
     /// Notes an overload of the store that began at this instant and ends now.
     pub fn note_slow_store(&self, begun: u64) {
         self.note_at(begun, "probe", Observed::FaultBegan(Fault::Overload));

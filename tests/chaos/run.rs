@@ -28,8 +28,15 @@ pub fn run(kind: Kind, seed: u64, ticks: u64, folder: &Path) -> Report {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let history = Arc::new(History::create(folder, "harness"));
-    let watching = history.clone();
-    let watch = std::thread::spawn(move || watching.watch_load(|| Arc::strong_count(&watching) > 1));
+    let is_running = Arc::new(());
+    let watch = |watch: fn(&History, &dyn Fn() -> bool)| {
+        let (history, running) = (history.clone(), Arc::downgrade(&is_running));
+        std::thread::spawn(move || watch(&history, &|| running.strong_count() > 0))
+    };
+    let watches = [
+        watch(|history, condition| history.watch_load(condition)),
+        watch(|history, condition| history.watch_queue(condition)),
+    ];
 
     let mut deployment = Deployment::start(kind);
     let probe = runtime.spawn(probe(deployment.url(), history.clone()));
@@ -58,8 +65,10 @@ pub fn run(kind: Kind, seed: u64, ticks: u64, folder: &Path) -> Report {
     fleet.shut_down();
     operator.leave();
     probe.abort();
-    drop((runtime, history));
-    watch.join().expect("no panic");
+    drop((runtime, is_running));
+    for watch in watches {
+        watch.join().expect("no panic");
+    }
     let trace = trace(folder);
     Report::new(strikes, &trace, check(&trace))
 }
