@@ -63,8 +63,7 @@ impl Fleet {
             let url =
                 proxy.as_ref().map_or_else(|| deployment.url(), |proxy| deployment.url_by(proxy.port()));
             // The clock of files is that of the processes.
-            let has_clock =
-                WITH_A_CLOCK.contains(&number) && !url.starts_with("file") && faketime().is_some();
+            let has_clock = WITH_A_CLOCK.contains(&number) && !url.starts_with("file");
             let clock = has_clock.then(|| folder.join(format!("s{number}.clock")));
             Place::start(folder, (number, deployment.kind.interval()), url, (proxy, clock))
         };
@@ -221,8 +220,9 @@ fn start_worker(
 ) -> Worker {
     let mut orders = Orders::role("serve").set("WORKER_NAME", name).set("WORKER_URL", url);
     orders = orders.set("WORKER_FOLDER", folder.display()).set("WORKER_INTERVAL", interval.as_secs());
-    if let (Some(clock), Some(library)) = (clock, faketime()) {
-        orders = orders.set("LD_PRELOAD", library.display()).set("FAKETIME_TIMESTAMP_FILE", clock.display());
+    if let Some(clock) = clock {
+        orders =
+            orders.set("LD_PRELOAD", faketime().display()).set("FAKETIME_TIMESTAMP_FILE", clock.display());
         for name in
             ["FAKETIME_DONT_FAKE_MONOTONIC", "DONT_FAKE_MONOTONIC", "FAKETIME_NO_CACHE", "NO_FAKE_STAT"]
         {
@@ -232,9 +232,10 @@ fn start_worker(
     orders.start()
 }
 
-/// The library that shifts the wall clock of a process, if it is installed.
-fn faketime() -> Option<PathBuf> {
+/// The library that shifts the wall clock of a process.
+fn faketime() -> PathBuf {
     let folders =
         ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime", "/usr/lib/faketime"];
-    folders.iter().map(|folder| Path::new(folder).join("libfaketimeMT.so.1")).find(|library| library.exists())
+    let mut libraries = folders.iter().map(|folder| Path::new(folder).join("libfaketimeMT.so.1"));
+    libraries.find(|library| library.exists()).expect("the package `faketime` is installed")
 }
