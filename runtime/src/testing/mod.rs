@@ -39,6 +39,7 @@
 //! # }
 //! ```
 
+pub mod check;
 mod clock;
 mod fleet;
 mod intercept;

@@ -8,7 +8,7 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use crate::job::outcome::BoxError;
 use crate::store::StoreErrorKind;
-use crate::store::net::connection::Fault;
+use crate::store::net::connection::ConnectionFault;
 use crate::store::net::errors;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
@@ -58,12 +58,12 @@ impl PostgresError {
         self.code.is_some() && self.kind == TimedOut
     }
 
-    pub(super) fn fault(&self) -> Fault {
+    pub(super) fn fault(&self) -> ConnectionFault {
         match (&self.code, self.kind) {
-            (_, Unreachable | Untrusted) | (None, Refused) => Fault::Broken,
-            (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Fault::Broken,
-            (None, TimedOut) => Fault::Silent,
-            _ => Fault::None,
+            (_, Unreachable | Untrusted) | (None, Refused) => ConnectionFault::Broken,
+            (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => ConnectionFault::Broken,
+            (None, TimedOut) => ConnectionFault::Silent,
+            _ => ConnectionFault::None,
         }
     }
 

@@ -8,7 +8,7 @@ use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult};
 use super::address::client_at;
 use super::errors;
 use super::topology::sentinel::{Sentinels, if_master};
-use crate::store::net::connection::{Connect, Fault, SharedConnection};
+use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::timeouts::Timeouts;
 
 pub(super) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<MultiplexedConnection> {
@@ -74,7 +74,7 @@ impl Connect for RedisConnector {
         std::io::Error::from(std::io::ErrorKind::ConnectionAborted).into()
     }
 
-    fn fault(error: &RedisError) -> Fault {
+    fn fault(error: &RedisError) -> ConnectionFault {
         errors::fault(error)
     }
 }

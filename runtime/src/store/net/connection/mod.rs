@@ -26,10 +26,10 @@ pub(crate) trait Connect: Clone + Send + 'static {
     /// The error if the runtime ended before the connection was open.
     fn abandoned() -> Self::Error;
 
-    fn fault(error: &Self::Error) -> Fault;
+    fn fault(error: &Self::Error) -> ConnectionFault;
 
     /// The fault of a connection if a caller stops waiting for its answer.
-    const FAULT_IF_DROPPED: Fault = Fault::Silent;
+    const FAULT_IF_DROPPED: ConnectionFault = ConnectionFault::Silent;
 
     /// Whether a connection is known to be closed before it is used.
     fn is_closed(_connection: &Self::Connection) -> bool {
@@ -39,7 +39,7 @@ pub(crate) trait Connect: Clone + Send + 'static {
 
 /// What an error shows about its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ConnectionFault {
     /// The connection works.
     None,
     /// It did not answer. It is replaced unless it answered another caller meanwhile.
@@ -88,9 +88,9 @@ impl<C: Connect> SharedConnection<C> {
         let answers = self.answers.load(Ordering::Relaxed);
         let mut guard = ExchangeGuard { of: &opening, on: self, answers, fault: C::FAULT_IF_DROPPED };
         let opened = opened.unwrap_or_else(|| Err(C::abandoned()));
-        let connection = opened.inspect_err(|_| guard.fault = Fault::Broken)?;
+        let connection = opened.inspect_err(|_| guard.fault = ConnectionFault::Broken)?;
         let result = talk(connection).await;
-        guard.fault = result.as_ref().err().map_or(Fault::None, C::fault);
+        guard.fault = result.as_ref().err().map_or(ConnectionFault::None, C::fault);
         if result.is_ok() {
             self.answers.fetch_add(1, Ordering::Relaxed);
         }
@@ -166,13 +166,13 @@ struct ExchangeGuard<'a, C: Connect> {
     of: &'a ConnectionState<C>,
     on: &'a SharedConnection<C>,
     answers: u64,
-    fault: Fault,
+    fault: ConnectionFault,
 }
 
 impl<C: Connect> Drop for ExchangeGuard<'_, C> {
     fn drop(&mut self) {
         let silent = self.on.answers.load(Ordering::Relaxed) == self.answers;
-        if self.fault == Fault::Broken || (self.fault == Fault::Silent && silent) {
+        if self.fault == ConnectionFault::Broken || (self.fault == ConnectionFault::Silent && silent) {
             lock(&self.on.slot).drop_if(|current| current.same_channel(self.of));
         }
     }

@@ -14,7 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage, SimpleQue
 
 use super::super::{StoreErrorKind, Subscription};
 use super::errors::{PostgresError, Result};
-use crate::store::net::connection::{Connect, Fault, SharedConnection};
+use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::subscriptions::Subscriptions;
 use crate::store::net::timeouts::Timeouts;
 use encryption::Encryption;
@@ -88,7 +88,7 @@ impl PostgresConnection {
                     Some(session) => query(session.client(), text, patience).await,
                     None => Ok(Vec::new()),
                 };
-                if result.as_ref().err().is_none_or(|error| error.fault() == Fault::None) {
+                if result.as_ref().err().is_none_or(|error| error.fault() == ConnectionFault::None) {
                     drop(lent.0.take());
                 }
                 result
@@ -167,7 +167,7 @@ impl OpenConnection {
             return Ok(None);
         }
         let result = query(&self.client, text, patience).await;
-        let is_answered = result.as_ref().err().is_none_or(|error| error.fault() == Fault::None);
+        let is_answered = result.as_ref().err().is_none_or(|error| error.fault() == ConnectionFault::None);
         self.is_abandoned.store(!is_answered, Ordering::SeqCst);
         result.map(Some)
     }
@@ -213,7 +213,7 @@ impl Connect for PostgresConnector {
         PostgresError::new(StoreErrorKind::Unreachable, "the connection was given up before it was open")
     }
 
-    fn fault(error: &PostgresError) -> Fault {
+    fn fault(error: &PostgresError) -> ConnectionFault {
         error.fault()
     }
 

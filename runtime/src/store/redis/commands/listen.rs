@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::script;
-use crate::store::net::connection::{Connect, Fault, SharedConnection};
+use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::subscriptions::Subscriptions;
 use crate::store::net::timeouts::Timeouts;
 use crate::store::redis::connection::RedisConnector;
@@ -84,7 +84,7 @@ impl Connect for PubSubConnector {
         RedisConnector::abandoned()
     }
 
-    fn fault(error: &RedisError) -> Fault {
+    fn fault(error: &RedisError) -> ConnectionFault {
         RedisConnector::fault(error)
     }
 

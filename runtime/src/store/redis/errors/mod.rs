@@ -6,7 +6,7 @@ use redis::{ConnectionAddr, ErrorKind, RedisError, make_extension_error};
 
 use super::commands::script::Script;
 use crate::store::StoreErrorKind;
-use crate::store::net::connection::Fault;
+use crate::store::net::connection::ConnectionFault;
 use crate::store::net::errors;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
@@ -17,24 +17,24 @@ const FORBIDDEN_IN_A_SCRIPT: [&str; 2] = ["The user executing the script can't",
 
 /// Error codes, their kinds, and the fault of the connection. The connection is dropped if the server is not the primary,
 /// or was cut off from its replicas.
-const CODES: [(&str, StoreErrorKind, Fault); 14] = [
-    ("READONLY", Refused, Fault::Broken),
-    ("NOREPLICAS", Refused, Fault::Broken),
-    ("NOAUTH", Refused, Fault::Broken),
-    ("LOADING", Unreachable, Fault::Broken),
-    ("MASTERDOWN", Unreachable, Fault::Broken),
-    ("CLUSTERDOWN", Unreachable, Fault::None),
-    ("TRYAGAIN", Unreachable, Fault::None),
-    ("MOVED", Unreachable, Fault::None),
-    ("ASK", Unreachable, Fault::None),
-    ("OOM", Full, Fault::None),
-    ("BUSY", TimedOut, Fault::None),
-    ("WRONGTYPE", Unreadable, Fault::None),
-    ("NOPERM", Refused, Fault::None),
-    ("MISCONF", Refused, Fault::None),
+const CODES: [(&str, StoreErrorKind, ConnectionFault); 14] = [
+    ("READONLY", Refused, ConnectionFault::Broken),
+    ("NOREPLICAS", Refused, ConnectionFault::Broken),
+    ("NOAUTH", Refused, ConnectionFault::Broken),
+    ("LOADING", Unreachable, ConnectionFault::Broken),
+    ("MASTERDOWN", Unreachable, ConnectionFault::Broken),
+    ("CLUSTERDOWN", Unreachable, ConnectionFault::None),
+    ("TRYAGAIN", Unreachable, ConnectionFault::None),
+    ("MOVED", Unreachable, ConnectionFault::None),
+    ("ASK", Unreachable, ConnectionFault::None),
+    ("OOM", Full, ConnectionFault::None),
+    ("BUSY", TimedOut, ConnectionFault::None),
+    ("WRONGTYPE", Unreadable, ConnectionFault::None),
+    ("NOPERM", Refused, ConnectionFault::None),
+    ("MISCONF", Refused, ConnectionFault::None),
 ];
 
-fn meaning(code: Option<&str>) -> Option<(StoreErrorKind, Fault)> {
+fn meaning(code: Option<&str>) -> Option<(StoreErrorKind, ConnectionFault)> {
     CODES.iter().find(|(known, ..)| code == Some(known)).map(|(_, kind, blame)| (*kind, *blame))
 }
 
@@ -83,12 +83,12 @@ fn wrapped(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the fault of the connection that returned the error.
-pub(super) fn fault(error: &RedisError) -> Fault {
+pub(super) fn fault(error: &RedisError) -> ConnectionFault {
     match (meaning(error.code()), error.kind()) {
-        _ if error.is_timeout() => Fault::Silent,
+        _ if error.is_timeout() => ConnectionFault::Silent,
         (Some((_, blame)), _) => blame,
-        (None, ErrorKind::Server(_) | ErrorKind::Extension) => Fault::None,
-        _ => Fault::Broken,
+        (None, ErrorKind::Server(_) | ErrorKind::Extension) => ConnectionFault::None,
+        _ => ConnectionFault::Broken,
     }
 }
 

@@ -44,7 +44,7 @@ fn wrapped_error_counts_like_the_one_inside() {
     ] {
         for error in both(code, words) {
             assert_eq!(kind_of(&error), kind, "{error}");
-            assert_eq!(fault(&error) == Fault::Broken, is_broken, "{error}");
+            assert_eq!(fault(&error) == ConnectionFault::Broken, is_broken, "{error}");
             assert_eq!(describe(&error), format!("{code} {}", words.trim_end_matches('.')), "{error}");
         }
     }
@@ -86,7 +86,7 @@ fn missing_permission_names_the_command() {
     ] {
         let error = error(&words);
         assert_eq!(kind_of(&error), StoreErrorKind::Refused, "{words}");
-        assert!(fault(&error) == Fault::None, "{words}");
+        assert!(fault(&error) == ConnectionFault::None, "{words}");
         assert_eq!(
             describe(&error),
             "NOPERM this user has no permission to run LPUSH in a script: grant +lpush",

@@ -12,7 +12,7 @@ use redis::{Client, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
 use super::quorum::{TieBreak, agree};
 use super::slots::{Node, SlotMap, redirected, slot_of};
-use crate::store::net::connection::{Connect, Fault, SharedConnection};
+use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::timeouts::Timeouts;
 use crate::store::redis::address::client_at;
 use crate::store::redis::connection::{RedisConnection, RedisConnector};
@@ -142,7 +142,7 @@ impl Connect for Arc<ClusterNodes> {
     type Error = RedisError;
 
     /// A caller that stopped waiting may have been sent to a node that is gone, whatever other nodes answer.
-    const FAULT_IF_DROPPED: Fault = Fault::Broken;
+    const FAULT_IF_DROPPED: ConnectionFault = ConnectionFault::Broken;
 
     async fn connect(self) -> RedisResult<Arc<SlotMap>> {
         // Nodes of the URL may have been replaced since, and any of them may hang: the majority's answer counts.
@@ -159,10 +159,10 @@ impl Connect for Arc<ClusterNodes> {
         RedisConnector::abandoned()
     }
 
-    fn fault(error: &RedisError) -> Fault {
+    fn fault(error: &RedisError) -> ConnectionFault {
         match (error.code(), errors::fault(error)) {
             // A node that is silent may be gone: the slots may be elsewhere by now.
-            (Some("MOVED" | "CLUSTERDOWN"), _) | (_, Fault::Silent) => Fault::Broken,
+            (Some("MOVED" | "CLUSTERDOWN"), _) | (_, ConnectionFault::Silent) => ConnectionFault::Broken,
             (_, blame) => blame,
         }
     }

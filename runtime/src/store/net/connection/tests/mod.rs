@@ -29,8 +29,8 @@ impl Connect for Wire {
         "abandoned"
     }
 
-    fn fault(_: &Self::Error) -> Fault {
-        Fault::Broken
+    fn fault(_: &Self::Error) -> ConnectionFault {
+        ConnectionFault::Broken
     }
 }
 

@@ -1,0 +1,170 @@
+//! What a harness writes down while a fleet runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+
+/// The rules of one key, as far as the checks depend on them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyRules {
+    /// How long a lease lasts without an extension.
+    pub ttl: Duration,
+    /// Number of holders at the same time: 1, or the permits of a semaphore.
+    pub permits: usize,
+    /// Number of runs of one tick beyond the first: 0 without `on_crash = "retry"`.
+    pub takeovers: u32,
+    /// Whether a run continues after it has lost its lease: `on_lost = "continue"`.
+    pub continues_when_lost: bool,
+}
+
+impl KeyRules {
+    /// Rules of a job or a lock with the default policy.
+    pub fn with_ttl(ttl: Duration) -> Self {
+        Self { ttl, permits: 1, takeovers: 0, continues_when_lost: false }
+    }
+}
+
+/// Observations of a fleet, in the order of their instants.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The rules of every key.
+    pub keys: BTreeMap<String, KeyRules>,
+    /// What was observed.
+    pub observations: Vec<Observation>,
+    /// How late servers may be without a fault: zero in virtual time, seconds on a busy machine. Only the checks that
+    /// something happens at all depend on it.
+    pub slack: Duration,
+}
+
+impl Trace {
+    /// Adds an observation.
+    pub fn add(&mut self, at: u64, server: &Arc<str>, what: Observed) {
+        self.observations.push(Observation { at, server: server.clone(), what });
+    }
+}
+
+/// One observation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Microseconds of a clock that all observers share, and that never goes back.
+    pub at: u64,
+    /// The server that it is about; empty for the store and the harness.
+    pub server: Arc<str>,
+    /// What was observed.
+    pub what: Observed,
+}
+
+/// The reason of an [explanation](Observed::Explained) that says that another lease held the key.
+pub const HELD: &str = "held";
+
+/// The lease under which a job's function, or the holder of a lock, works.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseRef {
+    /// The key of the job or lock.
+    pub key: Arc<str>,
+    /// The fence of the lease.
+    pub fence: i64,
+}
+
+/// What a harness observes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Observed {
+    /// A server started.
+    ServerStarted,
+    /// A server ended, by a shutdown or by a kill. Its runs are over.
+    ServerEnded,
+    /// A job's function was called, or a lock was acquired.
+    Began {
+        /// The lease.
+        lease: LeaseRef,
+        /// The tick; `None` for a manual run or a lock.
+        tick: Option<Timestamp>,
+        /// 1 for the first run of the tick, 2 for the first takeover, and so on.
+        attempt: u32,
+        /// 0 for the first call under this lease, 1 for the first retry, and so on.
+        retry: u32,
+        /// The store's clock at the call.
+        store_time: Timestamp,
+    },
+    /// The holder came back from an await, and works under its lease.
+    Stepped(LeaseRef),
+    /// The holder's future is gone, or its guard was dropped.
+    Ended(LeaseRef),
+    /// A resource that compares fences accepted a write.
+    Wrote(LeaseRef),
+    /// A swap of this server changed or removed a valid lease of another server, and no operator asked for it.
+    Overwrote(LeaseRef),
+    /// A holder was notified that it has lost its lease.
+    Lost(LeaseRef),
+    /// An operator broke the lock of this key.
+    Broken(Arc<str>),
+    /// A tick is due by the store's clock. Written for every tick of every schedule.
+    Due {
+        /// The key of the job.
+        key: Arc<str>,
+        /// The tick.
+        tick: Timestamp,
+    },
+    /// A server reported, or the store has a record, why ticks did not run: from `first` on, before `until`. The order of
+    /// explanations among other observations does not matter.
+    Explained {
+        /// The key of the job.
+        key: Arc<str>,
+        /// The first tick that this explains.
+        first: Timestamp,
+        /// The instant after the last one.
+        until: Timestamp,
+        /// The reason: [`HELD`] if another lease held the key, or any other text.
+        why: Arc<str>,
+    },
+    /// A fault begins. One that has no duration ends at once.
+    FaultBegan(Fault),
+    /// The last fault of this kind on this server ends.
+    FaultEnded(Fault),
+    /// All faults are over: from here on the fleet has to recover.
+    Healed,
+    /// At the end of the history a key is held by a server that has ended, for longer than its ttl.
+    HeldAtEnd(LeaseRef),
+    /// The end of the history.
+    Finished,
+}
+
+/// What a harness does to a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The server is killed.
+    Kill,
+    /// The server's process is stopped; both of its clocks continue.
+    Stop,
+    /// The machine is suspended: the server's steady clock stands still.
+    Suspend,
+    /// The application's runtime polls nothing.
+    BlockApplication,
+    /// The server's requests do not reach the store.
+    CutOff,
+    /// Requests and replies of the server are delayed, lost, duplicated and reordered.
+    BadNetwork,
+    /// The server's clock is stepped, or drifts.
+    ServerClock,
+    /// The server is shut down, and another one takes its place.
+    Deploy,
+    /// The store does not answer.
+    StoreOutage,
+    /// The store loses acknowledged writes, by a wipe or a failover.
+    StoreLosesWrites,
+    /// The store's clock is stepped forward.
+    StoreClockForward,
+    /// The store's clock is stepped back.
+    StoreClockBack,
+    /// Another program sets or deletes the lock that programs share.
+    ForeignLock,
+    /// An operator pauses, resumes, cancels, breaks, resets or requests a run.
+    Operator,
+    /// Servers and store compete for processors or disks.
+    Overload,
+}

@@ -1,0 +1,96 @@
+//! Something good happens: I5, I8 and I9.
+
+use super::timeline::{Interval, KeyHistory, Timeline, micros};
+use super::{Fault, HELD, Invariant, Verdict};
+use crate::Timestamp;
+
+/// Faults with which a server hangs or is cut off.
+const SERVER_HANGS: [Fault; 4] = [Fault::Stop, Fault::Suspend, Fault::BlockApplication, Fault::CutOff];
+
+pub(super) fn check(timeline: &Timeline<'_>, verdict: &mut Verdict) {
+    for key in timeline.keys.values() {
+        explained(timeline, key, verdict);
+        recovery(timeline, key, verdict);
+        for fault in timeline.faults.iter().filter(|fault| SERVER_HANGS.contains(&fault.what)) {
+            hung_server(timeline, key, fault, verdict);
+        }
+    }
+}
+
+impl KeyHistory<'_> {
+    fn began(&self, tick: Timestamp) -> bool {
+        self.holdings.iter().any(|holding| holding.tick == Some(tick))
+    }
+
+    /// Whether a run was in progress during all of a time.
+    fn was_busy(&self, (from, until): (u64, u64)) -> bool {
+        self.holdings.iter().any(|holding| holding.is_active_at(from) && holding.is_active_at(until))
+    }
+
+    /// The ticks that became due within a time, and whether none of them ran, nor was kept from running by anything else
+    /// than a lease.
+    fn none_ran_within(&self, (from, until): (u64, u64)) -> Option<usize> {
+        let due: Vec<_> = self.due.iter().filter(|(_, at)| (from..=until).contains(*at)).collect();
+        let is_excused = |tick: Timestamp| self.reasons(tick).any(|why| why != HELD);
+        let ran = self.holdings.iter().any(|holding| (from..=until).contains(&holding.began));
+        (!ran && !due.is_empty() && !due.iter().any(|(tick, _)| is_excused(**tick))).then_some(due.len())
+    }
+}
+
+/// I8. Ticks after the newest one that was decided may still be decided.
+fn explained(timeline: &Timeline<'_>, key: &KeyHistory<'_>, verdict: &mut Verdict) {
+    let is_decided = |tick: Timestamp| key.began(tick) || key.reasons(tick).next().is_some();
+    let newest = key.due.keys().rev().find(|tick| is_decided(**tick));
+    for (tick, at) in key.due.iter().take_while(|(tick, _)| newest.is_some_and(|newest| *tick <= newest)) {
+        if !is_decided(*tick) {
+            let excused = timeline.had_fault(None, &[Fault::StoreLosesWrites], (*at, timeline.end));
+            let message = format!("tick {tick} did not run, and no report or record says why");
+            verdict.add(excused, key.violation(Invariant::Explained, *at, message));
+        }
+    }
+}
+
+/// I5.
+fn recovery(timeline: &Timeline<'_>, key: &KeyHistory<'_>, verdict: &mut Verdict) {
+    for (at, fence) in &key.held_at_end {
+        let message = format!("the lease with fence {fence} of a server that has ended still holds the key");
+        verdict.add(false, key.violation(Invariant::Recovery, *at, message));
+    }
+    let Some(healed) = timeline.healed else { return };
+    let settled = healed + micros(key.rules.ttl) + timeline.slack;
+    let tail = (settled, timeline.end.saturating_sub(timeline.slack));
+    let served = timeline.servers.iter().any(|server| server.begin <= tail.0 && server.end >= tail.1);
+    if served
+        && tail.0 < tail.1
+        && !key.was_busy(tail)
+        && let Some(due @ 2..) = key.none_ran_within(tail)
+    {
+        let message = format!("none of {due} ticks ran after the faults had ended");
+        verdict.add(false, key.violation(Invariant::Recovery, settled, message));
+    }
+}
+
+/// I9.
+fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fault>, verdict: &mut Verdict) {
+    let during = (hung.begin + micros(key.rules.ttl) + timeline.slack, hung.end);
+    if during.0 >= during.1 || key.was_busy(during) {
+        return;
+    }
+    // Another server that could run the ticks, and a store that answers.
+    let is_fine = |server: &Interval<()>| {
+        server.server != hung.server
+            && server.begin < hung.begin
+            && server.end > hung.end
+            && !timeline.faults.iter().any(|fault| {
+                (fault.server == server.server || fault.server.is_empty())
+                    && fault.begin <= during.1
+                    && fault.end >= hung.begin.saturating_sub(micros(key.rules.ttl))
+            })
+    };
+    if timeline.servers.iter().any(is_fine)
+        && let Some(due @ 2..) = key.none_ran_within(during)
+    {
+        let message = format!("none of {due} ticks ran while {} was hung ({:?})", hung.server, hung.what);
+        verdict.add(false, key.violation(Invariant::HungServer, during.0, message));
+    }
+}

@@ -1,0 +1,165 @@
+//! Nothing bad happens: I1 to I4, I6 and I7.
+
+use super::holding::Holding;
+use super::timeline::{KeyHistory, Timeline, micros};
+use super::{Fault, Invariant, Verdict};
+
+/// Faults of the store that the promise excludes for overlaps.
+const STORE_BREAKS_LEASES: [Fault; 3] =
+    [Fault::StoreLosesWrites, Fault::StoreClockForward, Fault::StoreClockBack];
+
+/// Faults during which a holder cannot see that its lease ends.
+const HOLDER_STANDS_STILL: [Fault; 3] = [Fault::Stop, Fault::Suspend, Fault::BlockApplication];
+
+/// Faults that can cost a holder its lease.
+const LOSES_LEASES: [Fault; 13] = [
+    Fault::Kill,
+    Fault::Stop,
+    Fault::Suspend,
+    Fault::BlockApplication,
+    Fault::CutOff,
+    Fault::BadNetwork,
+    Fault::Deploy,
+    Fault::StoreOutage,
+    Fault::StoreLosesWrites,
+    Fault::StoreClockForward,
+    Fault::StoreClockBack,
+    Fault::ForeignLock,
+    Fault::Overload,
+];
+
+pub(super) fn check(timeline: &Timeline<'_>, verdict: &mut Verdict) {
+    for key in timeline.keys.values() {
+        let checks = KeyChecks { timeline, key };
+        checks.one_start(verdict);
+        checks.no_overlap(verdict);
+        checks.growing_fences(verdict);
+        checks.own_lease_only(verdict);
+        checks.fenced_writes(verdict);
+        for (at, tick, clock) in &key.early {
+            let message = format!("tick {tick} started at {clock} by the store's clock");
+            verdict.add(false, key.violation(Invariant::NotEarly, *at, message));
+        }
+    }
+}
+
+struct KeyChecks<'a> {
+    timeline: &'a Timeline<'a>,
+    key: &'a KeyHistory<'a>,
+}
+
+impl KeyChecks<'_> {
+    fn ttl(&self) -> u64 {
+        micros(self.key.rules.ttl)
+    }
+
+    /// Whether the store lost what it knew of the earlier lease before the later one began.
+    fn store_forgot(&self, earlier: &Holding, later: &Holding) -> bool {
+        let since = earlier.began.saturating_sub(self.ttl());
+        self.timeline.had_fault(None, &[Fault::StoreLosesWrites], (since, later.began))
+    }
+
+    fn one_start(&self, verdict: &mut Verdict) {
+        for (number, later) in self.key.holdings.iter().enumerate() {
+            let again =
+                later.retries.iter().enumerate().any(|(index, retry)| later.retries[..index].contains(retry));
+            if again {
+                let message = format!("fence {} on {}: one try was called twice", later.fence, later.server);
+                verdict.add(false, self.key.violation(Invariant::OneStart, later.began, message));
+            }
+            let Some(tick) = later.tick else { continue };
+            for earlier in self.key.holdings[..number].iter().filter(|earlier| earlier.tick == Some(tick)) {
+                let is_takeover =
+                    later.attempt > earlier.attempt && later.attempt <= 1 + self.key.rules.takeovers;
+                if !is_takeover {
+                    let message = format!(
+                        "tick {tick} started on {} (fence {}, attempt {}) and again on {} (fence {}, attempt {})",
+                        earlier.server,
+                        earlier.fence,
+                        earlier.attempt,
+                        later.server,
+                        later.fence,
+                        later.attempt
+                    );
+                    let violation = self.key.violation(Invariant::OneStart, later.began, message);
+                    verdict.add(self.store_forgot(earlier, later), violation);
+                }
+            }
+        }
+    }
+
+    fn no_overlap(&self, verdict: &mut Verdict) {
+        for (number, later) in self.key.holdings.iter().enumerate() {
+            let others =
+                self.key.holdings[..number].iter().filter(|earlier| earlier.is_active_at(later.began));
+            let (excused, active): (Vec<_>, Vec<_>) =
+                others.partition(|earlier| self.excuses_overlap(earlier, later));
+            let is_full = |count: usize| count >= self.key.rules.permits;
+            if is_full(active.len() + excused.len()) {
+                let holders: Vec<_> = active.iter().chain(&excused).map(|held| describe(held)).collect();
+                let message = format!("{} began next to {}", describe(later), holders.join(", "));
+                let violation = self.key.violation(Invariant::NoOverlap, later.began, message);
+                verdict.add(!is_full(active.len()), violation);
+            }
+        }
+    }
+
+    /// Whether the promise excludes this overlap.
+    fn excuses_overlap(&self, earlier: &Holding, later: &Holding) -> bool {
+        let both = (earlier.began, later.began);
+        let stood_still = self.timeline.had_fault(Some(&earlier.server), &HOLDER_STANDS_STILL, both);
+        let takes_no_step = earlier.last_step <= later.began;
+        self.key.rules.continues_when_lost
+            || self.timeline.had_fault(None, &STORE_BREAKS_LEASES, both)
+            || self.key.broken.iter().any(|at| (both.0..=both.1).contains(at))
+            || (stood_still && takes_no_step)
+    }
+
+    fn growing_fences(&self, verdict: &mut Verdict) {
+        for (number, later) in self.key.holdings.iter().enumerate() {
+            for earlier in &self.key.holdings[..number] {
+                let grows = later.fence > earlier.fence;
+                // Of two slots, the answer to the second claim may arrive first.
+                let is_unique = later.fence != earlier.fence;
+                if grows || (self.key.rules.permits > 1 && is_unique) {
+                    continue;
+                }
+                let went_back = self.timeline.had_fault(None, &[Fault::StoreClockBack], (0, later.began));
+                let excused = went_back && (self.store_forgot(earlier, later) || !self.key.is_job());
+                let message = format!("{} follows {}", describe(later), describe(earlier));
+                verdict.add(excused, self.key.violation(Invariant::GrowingFences, later.began, message));
+            }
+        }
+    }
+
+    fn own_lease_only(&self, verdict: &mut Verdict) {
+        for (at, server, fence) in &self.key.overwritten {
+            let message =
+                format!("a swap of {server} changed the valid lease with fence {fence} of another server");
+            verdict.add(false, self.key.violation(Invariant::OwnLeaseOnly, *at, message));
+        }
+        for (at, server, fence) in &self.key.lost {
+            let recently = (at.saturating_sub(2 * self.ttl() + self.timeline.slack), *at);
+            let broken = self.key.broken.iter().any(|broken| (recently.0..=recently.1).contains(broken));
+            if !broken && !self.timeline.had_fault(Some(server), &LOSES_LEASES, recently) {
+                let message = format!("{server} lost the lease with fence {fence} without a fault");
+                verdict.add(false, self.key.violation(Invariant::OwnLeaseOnly, *at, message));
+            }
+        }
+    }
+
+    fn fenced_writes(&self, verdict: &mut Verdict) {
+        let mut highest = 0;
+        for (at, fence) in &self.key.writes {
+            if *fence < highest {
+                let message = format!("a write with fence {fence} was accepted after one with {highest}");
+                verdict.add(false, self.key.violation(Invariant::FencedWrites, *at, message));
+            }
+            highest = highest.max(*fence);
+        }
+    }
+}
+
+fn describe(holding: &Holding) -> String {
+    format!("fence {} on {}", holding.fence, holding.server)
+}
