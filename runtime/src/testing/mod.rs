@@ -47,6 +47,7 @@ mod memory;
 mod network;
 mod process;
 mod server;
+pub mod simulation;
 #[cfg(any(test, feature = "store-testing"))]
 pub mod store;
 

@@ -20,6 +20,7 @@ use crate::job::run::Run;
 use crate::job::{Job, current};
 use crate::lease::validity::Validity;
 use crate::util::clock::Stopwatch;
+use crate::util::planted::{PlantedBug, is_planted};
 use crate::util::spawner::SpawnedTask;
 
 /// One try of a run, in progress.
@@ -85,7 +86,7 @@ impl Call {
         let ignores_loss = job.policy.on_lost == OnLost::Continue;
         let mut future: Option<(JobFuture, Stopwatch)> = None;
         let returned = poll_fn(move |polling| {
-            if !(ignores_loss && future.is_some()) {
+            if !(ignores_loss && future.is_some()) && !is_planted(PlantedBug::PollsWithoutLease) {
                 match validity.poll_valid(polling) {
                     Poll::Ready(true) => {}
                     Poll::Ready(false) => {

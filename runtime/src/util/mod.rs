@@ -5,6 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) mod backoff;
 pub mod clock;
 pub(crate) mod duration;
+pub(crate) mod planted;
+pub(crate) mod probe;
 pub(crate) mod random;
 pub(crate) mod signal;
 pub(crate) mod spawner;

@@ -11,6 +11,7 @@ use super::super::{
 };
 use super::transition::Transition;
 use super::{Decision, expiry, slots};
+use crate::util::planted::{PlantedBug, is_planted};
 
 /// A schedule with which no tick was won for this time is no longer followed by any server.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -54,7 +55,7 @@ impl Transition<'_> {
     fn not_due_for(&self, claim: &Claim) -> Option<Duration> {
         let ClaimPurpose::Tick(ask) = &claim.what else { return None };
         let due = ask.tick + ask.delay;
-        (due > self.now).then(|| due.since(self.now))
+        (due > self.now && !is_planted(PlantedBug::StartsEarly)).then(|| due.since(self.now))
     }
 
     /// Decides a new claim of a tick that is due.
@@ -226,7 +227,7 @@ impl Transition<'_> {
     /// Returns the number of servers that have started this tick, if it is unfinished and may be taken over now.
     fn attempts_to_take_over(&self, ask: &TickClaim) -> Option<u32> {
         let unfinished = self.unfinished(ask.takeovers).filter(|unfinished| unfinished.tick == ask.tick)?;
-        let free = unfinished.remaining == Some(Duration::ZERO);
+        let free = unfinished.remaining == Some(Duration::ZERO) || is_planted(PlantedBug::TakesOverTooSoon);
         self.started.filter(|_| free).map(|started| started.attempt)
     }
 
