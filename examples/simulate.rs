@@ -4,7 +4,7 @@
 //!
 //! Options: `--seeds N` (1,000), `--from N` (0), `--seed N` for one seed, `--trace` to print its history, `--lossy` for a
 //! store that loses writes in every seed (in one of five otherwise), `--control NAME` for a mistake that must be found,
-//! `--threads N` (2). The exit code is 1 after a violation, or if the seeds did not reach what they should.
+//! `--controls` to find all of them, `--threads N` (2). The exit code is 1 after a violation, or if the seeds did not reach what they should.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use jobs::testing::check::{Fault, Invariant, Violation};
-use jobs::testing::simulation::{Control, Plan, Simulated, StoreLosses, never_reached, shrink, simulate};
+use jobs::testing::simulation::{
+    Control, Plan, Simulated, StoreLosses, never_reached, seeds_to_find, shrink, simulate,
+};
 
 /// Every fifth seed has a store that loses writes.
 const LOSSY_EVERY: u64 = 5;
@@ -29,6 +31,7 @@ struct Options {
     is_traced: bool,
     is_lossy: bool,
     control: Option<Control>,
+    finds_controls: bool,
     threads: usize,
 }
 
@@ -59,6 +62,9 @@ fn main() -> ExitCode {
     if options.is_traced {
         return trace(options);
     }
+    if options.finds_controls {
+        return find_controls(options);
+    }
     let begun = Instant::now();
     let totals = run(options);
     report(&totals, begun.elapsed());
@@ -73,8 +79,15 @@ fn main() -> ExitCode {
 }
 
 fn options() -> Result<Options, String> {
-    let mut options =
-        Options { from: 0, seeds: 1_000, is_traced: false, is_lossy: false, control: None, threads: 2 };
+    let mut options = Options {
+        from: 0,
+        seeds: 1_000,
+        is_traced: false,
+        is_lossy: false,
+        control: None,
+        finds_controls: false,
+        threads: 2,
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -86,6 +99,7 @@ fn options() -> Result<Options, String> {
             "--threads" => options.threads = usize::try_from(number(value()?)?).unwrap_or(1).max(1),
             "--trace" => options.is_traced = true,
             "--lossy" => options.is_lossy = true,
+            "--controls" => options.finds_controls = true,
             "--control" => options.control = Some(value()?.parse()?),
             other => return Err(format!("unknown option {other}")),
         }
@@ -193,6 +207,27 @@ fn report(totals: &Totals, took: Duration) {
         let shown: Vec<_> = totals.failed.iter().take(10).collect();
         println!("{} seeds with violations, the first: {shown:?}", totals.failed.len());
     }
+}
+
+/// Finds every control, and prints the number of seeds that it took.
+fn find_controls(options: Options) -> ExitCode {
+    let (next, missed) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads {
+            scope.spawn(|| {
+                while let Some(control) = usize::try_from(next.fetch_add(1, Ordering::Relaxed))
+                    .ok()
+                    .and_then(|n| Control::ALL.get(n))
+                {
+                    let found = seeds_to_find(*control, options.seeds);
+                    missed.fetch_add(u64::from(found.is_none()), Ordering::Relaxed);
+                    let seeds = found.map_or("NOT FOUND".to_owned(), |seeds| format!("{seeds} seeds"));
+                    println!("{control:<24} {:<24} {seeds}", control.breaks().to_string());
+                }
+            });
+        }
+    });
+    if missed.into_inner() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Shrinks the plan of a seed that fails, and prints its history.

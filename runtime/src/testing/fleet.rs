@@ -27,6 +27,7 @@ pub struct Fleet {
     pub(super) store: MemoryStore,
     pub(super) servers: Vec<TestServer>,
     started: usize,
+    pub(super) chaos_seed: Option<u64>,
 }
 
 /// Called for each server that starts.
@@ -129,6 +130,12 @@ impl Fleet {
         Ok(self.servers.len() - 1)
     }
 
+    /// The shortest ttl of its jobs.
+    pub(super) fn shortest_ttl(&self) -> Duration {
+        let ttls = self.servers.iter().flat_map(|server| server.ttls());
+        ttls.min().unwrap_or(Duration::from_secs(10))
+    }
+
     /// Makes the clock of the next server wrong by so many milliseconds.
     pub(super) fn set_next_clock(&mut self, millis: i64) {
         self.plan.clocks_off.insert(self.started, millis);
@@ -212,7 +219,7 @@ impl FleetBuilder {
     pub(super) async fn start_on(self, clock: TestClock) -> Result<Fleet, StartError> {
         let store = MemoryStore::new(Arc::new(clock.clone()));
         let (count, servers) = (self.servers, Vec::new());
-        let mut fleet = Fleet { plan: self, clock, store, servers, started: 0 };
+        let mut fleet = Fleet { plan: self, clock, store, servers, started: 0, chaos_seed: None };
         for _ in 0..count {
             fleet.add_server().await?;
         }

@@ -93,6 +93,11 @@ impl TestServer {
         &self.jobs
     }
 
+    /// The ttls of its jobs.
+    pub(super) fn ttls(&self) -> Vec<Duration> {
+        self.jobs.server().jobs.values().map(|job| job.policy.ttl).collect()
+    }
+
     /// Whether it has crashed.
     pub fn has_crashed(&self) -> bool {
         self.process.is_killed()

@@ -52,6 +52,11 @@ pub(crate) mod seeded {
         SeedGuard(CURRENT.replace(Some(random)))
     }
 
+    /// Makes this seed the source of randomness on this thread, for good.
+    pub(crate) fn seed_this_thread(seed: u64) {
+        CURRENT.set(Some(SeededRandom::new(seed, "runtime")));
+    }
+
     pub(crate) struct SeedGuard(Option<SeededRandom>);
 
     impl Drop for SeedGuard {

@@ -9,7 +9,11 @@ const STORE_BREAKS_LEASES: [Fault; 3] =
     [Fault::StoreLosesWrites, Fault::StoreClockForward, Fault::StoreClockBack];
 
 /// Faults during which a holder cannot see that its lease ends.
-const HOLDER_STANDS_STILL: [Fault; 3] = [Fault::Stop, Fault::Suspend, Fault::BlockApplication];
+const HOLDER_STANDS_STILL: [Fault; 2] = [Fault::Stop, Fault::Suspend];
+
+/// Faults that cost a holder its lease while its application is blocked. Without one it keeps its lease.
+const COSTS_THE_LEASE: [Fault; 4] =
+    [Fault::CutOff, Fault::BadNetwork, Fault::StoreOutage, Fault::ForeignLock];
 
 /// Faults that can cost a holder its lease.
 const LOSES_LEASES: [Fault; 13] = [
@@ -65,7 +69,10 @@ impl KeyChecks<'_> {
                 later.retries.iter().enumerate().any(|(index, retry)| later.retries[..index].contains(retry));
             if again {
                 let message = format!("fence {} on {}: one try was called twice", later.fence, later.server);
-                verdict.add(false, self.key.violation(Invariant::OneStart, later.began, message));
+                // After lost writes, and on a clock that was set back, a second lease may have the same fence.
+                let until = (later.began.saturating_sub(self.ttl()), self.timeline.end);
+                let excused = self.timeline.had_fault(None, &[Fault::StoreLosesWrites], until);
+                verdict.add(excused, self.key.violation(Invariant::OneStart, later.began, message));
             }
             let Some(tick) = later.tick else { continue };
             for earlier in self.key.holdings[..number].iter().filter(|earlier| earlier.tick == Some(tick)) {
@@ -110,6 +117,9 @@ impl KeyChecks<'_> {
         // It was won up to a ttl before the function was called.
         let since_won = (earlier.began.saturating_sub(self.ttl()), later.began);
         let stood_still = self.timeline.had_fault(Some(&earlier.server), &HOLDER_STANDS_STILL, both);
+        let is_blocked = self.timeline.had_fault(Some(&earlier.server), &[Fault::BlockApplication], both);
+        let stood_still = stood_still
+            || (is_blocked && self.timeline.had_fault(Some(&earlier.server), &COSTS_THE_LEASE, since_won));
         let takes_no_step = earlier.last_step <= later.began;
         self.key.rules.continues_when_lost
             || self.timeline.had_fault(None, &STORE_BREAKS_LEASES, since_won)
@@ -146,10 +156,7 @@ impl KeyChecks<'_> {
         for (at, server, fence) in &self.key.overwritten {
             let message =
                 format!("a swap of {server} changed the valid lease with fence {fence} of another server");
-            // A store that lost writes may show an older lease, and the holder of a newer one restores it.
-            let recently = (at.saturating_sub(2 * self.ttl()), *at);
-            let excused = self.timeline.had_fault(None, &[Fault::StoreLosesWrites], recently);
-            verdict.add(excused, self.key.violation(Invariant::OwnLeaseOnly, *at, message));
+            verdict.add(false, self.key.violation(Invariant::OwnLeaseOnly, *at, message));
         }
         for (at, server, fence) in &self.key.lost {
             let recently = (at.saturating_sub(2 * self.ttl() + self.timeline.slack), *at);

@@ -80,6 +80,14 @@ impl Plan {
             tail,
         };
         draw_faults(random, &mut plan);
+        let blocks = |fault: &PlannedFault| matches!(fault.action, FaultAction::BlockApplication { .. });
+        if plan.faults.iter().any(blocks) {
+            // A run that is blocked for longer than its lease would outlive it, as documented.
+            plan.jobs
+                .iter_mut()
+                .flat_map(|job| &mut job.versions)
+                .for_each(|version| version.keep_alive = true);
+        }
         plan
     }
 }
@@ -187,15 +195,28 @@ fn draw_faults(random: &mut SeededRandom, plan: &mut Plan) {
     plan.faults.sort_by_key(|fault| fault.at);
 }
 
-fn draw_action(random: &mut SeededRandom, kind: Kind, plan: &Plan) -> FaultAction {
-    let server = random.index(plan.servers.len());
-    let job = random.index(plan.jobs.len());
-    let key = random.index(plan.jobs.len() + plan.locks.len());
-    let ttl = plan.jobs[job].versions[0].ttl;
+/// What faults can be drawn for.
+pub(in crate::testing) struct FaultTargets {
+    pub(in crate::testing) servers: usize,
+    pub(in crate::testing) ttl: Duration,
+}
+
+/// Draws a fault of a server or its connection, which every store can have.
+pub(in crate::testing) fn draw_server_fault(
+    random: &mut SeededRandom,
+    targets: &FaultTargets,
+) -> PlannedFault {
+    let kind = random.pick(&KINDS[..8]);
+    let action = draw_server_action(random, kind, targets);
+    PlannedFault { at: Duration::ZERO, action: action.unwrap_or(FaultAction::StoreOutage { lasts: SECOND }) }
+}
+
+fn draw_server_action(random: &mut SeededRandom, kind: Kind, targets: &FaultTargets) -> Option<FaultAction> {
+    let server = random.index(targets.servers);
     // From a blink to three times the lease.
-    let ttl_millis = u64::try_from(ttl.as_millis()).unwrap_or(1000);
-    let lasts = random.millis(50, 3 * ttl_millis);
-    match kind {
+    let ttl = u64::try_from(targets.ttl.as_millis()).unwrap_or(1000);
+    let lasts = random.millis(50, 3 * ttl);
+    Some(match kind {
         Kind::Kill => FaultAction::Kill {
             server,
             point: random.pick(&[None, None, Some(KillPoint::Sent), Some(KillPoint::Applied)]),
@@ -205,7 +226,7 @@ fn draw_action(random: &mut SeededRandom, kind: Kind, plan: &Plan) -> FaultActio
         Kind::BlockApplication => FaultAction::BlockApplication { server, lasts },
         Kind::CutOff => FaultAction::CutOff { server, lasts },
         Kind::BadNetwork => {
-            let messages = draw_messages(random, ttl);
+            let messages = draw_messages(random, targets.ttl);
             FaultAction::BadNetwork { server, messages, lasts: random.millis(500, 30_000) }
         }
         Kind::ServerClock => FaultAction::ServerClock {
@@ -215,13 +236,30 @@ fn draw_action(random: &mut SeededRandom, kind: Kind, plan: &Plan) -> FaultActio
         },
         Kind::Deploy => FaultAction::Deploy { server, version: random.index(2) },
         Kind::StoreOutage => FaultAction::StoreOutage { lasts },
+        _ => return None,
+    })
+}
+
+fn draw_action(random: &mut SeededRandom, kind: Kind, plan: &Plan) -> FaultAction {
+    let server = random.index(plan.servers.len());
+    let job = random.index(plan.jobs.len());
+    let key = random.index(plan.jobs.len() + plan.locks.len());
+    let ttl = plan.jobs[job].versions[0].ttl;
+    let targets = FaultTargets { servers: plan.servers.len(), ttl };
+    if let Some(action) = draw_server_action(random, kind, &targets) {
+        return action;
+    }
+    let lasts = random.millis(50, 3 * u64::try_from(ttl.as_millis()).unwrap_or(1000));
+    match kind {
         Kind::StoreClockForward => {
             FaultAction::StoreClock { step: random.pick(&[10, 300, 1_000, 5_000, 30_000]) }
         }
         Kind::StoreClockBack => FaultAction::StoreClock { step: -random.pick(&[10, 300, 1_000, 5_000]) },
         Kind::ForeignLock => FaultAction::ForeignLock { key, expires: random.percent(50), lasts },
         Kind::ForeignDeletion => FaultAction::ForeignDeletion { key },
-        Kind::Operator => {
+        Kind::Wipe => FaultAction::Wipe { key: random.percent(50).then_some(key) },
+        Kind::Failover => FaultAction::Failover { loses: random.millis(0, 5_000) },
+        _ => {
             let lasts = random.millis(100, 30_000);
             let calls = [
                 OperatorCall::Pause { lasts },
@@ -237,8 +275,6 @@ fn draw_action(random: &mut SeededRandom, kind: Kind, plan: &Plan) -> FaultActio
             let key = if call == OperatorCall::Break { key } else { job };
             FaultAction::Operator { server, key, call }
         }
-        Kind::Wipe => FaultAction::Wipe { key: random.percent(50).then_some(key) },
-        Kind::Failover => FaultAction::Failover { loses: random.millis(0, 5_000) },
     }
 }
 

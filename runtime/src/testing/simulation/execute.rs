@@ -1,20 +1,23 @@
 //! Executes a plan, in virtual time on one thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::controls::Control;
+use super::controls::broken_store::BrokenStore;
+use super::controls::{Control, naive};
 use super::faults::Injector;
-use super::observed_store::{ObservedStore, observe_end};
-use super::plan::{FaultAction, JobPlan, LockKind, Plan};
+use super::observed_store::{Listeners, ObservedStore, observe_end};
+use super::plan::{FaultAction, JobPlan, JobVersion, LockKind, Plan};
 use super::recorder::Recorder;
 use super::workload::lock_users::use_lock;
 use super::workload::{NextStart, add_jobs};
 use crate::Timestamp;
 use crate::schedule::Schedule;
+use crate::store::memory::MemoryStore;
+use crate::store::{RegisteredSchedule, Store};
 use crate::testing::check::{KeyRules, Observed, Trace, Verdict, check};
 use crate::testing::fleet::NOON;
 use crate::testing::{Fleet, TestClock, TestServer};
@@ -45,7 +48,7 @@ pub fn simulate(plan: &Plan) -> Simulated {
     counted::start();
     plant(match plan.control {
         Some(Control::Planted(bug)) => Some(bug),
-        None => None,
+        _ => None,
     });
     let seeded = use_on_this_thread(SeededRandom::new(plan.seed, "runtime"));
     let mut paused = tokio::runtime::Builder::new_current_thread();
@@ -63,9 +66,17 @@ async fn execute(plan: &Plan) -> (Trace, Duration) {
     let clock = TestClock::starting_at(NOON + plan.begins_after);
     clock.set_drift(plan.store_drift);
     let recorder = Recorder::new(&clock, Trace { keys: rules(plan), ..Trace::default() });
+    match plan.control {
+        Some(control @ (Control::PlainLock | Control::BareDelete | Control::KeepAliveStops)) => {
+            naive::run(plan, control, &clock, &recorder).await;
+            return (recorder.finish(), begun.elapsed());
+        }
+        Some(Control::UnfencedWriter) => recorder.accept_stale_writes(),
+        _ => {}
+    }
     let next = Arc::<NextStart>::default();
     let mut fleet = build_fleet(plan, &clock, &next, &recorder).await;
-    watch_ticks(plan, &clock, &recorder);
+    watch_ticks(plan, &fleet.store, &clock, &recorder);
 
     let mut injector = injector(plan, &mut fleet, &next, &recorder);
     for number in 0..plan.servers.len() {
@@ -93,10 +104,17 @@ async fn build_fleet(plan: &Plan, clock: &TestClock, next: &Arc<NextStart>, reco
     }
     builder = add_jobs(builder, plan.seed, &plan.jobs, next, recorder);
     builder.seed = plan.seed;
-    let recorder = recorder.clone();
+    let (recorder, broken) = (recorder.clone(), BrokenStore::of(plan.control));
+    let listeners = Listeners::default();
     builder.observe_store = Some(Box::new(move |server, store| {
         let (store, server) = (store.clone(), server.into());
-        Arc::new(ObservedStore { store, server, recorder: recorder.clone() })
+        Arc::new(ObservedStore {
+            store,
+            server,
+            recorder: recorder.clone(),
+            broken: broken.clone(),
+            listeners: listeners.clone(),
+        })
     }));
     builder.start_on(clock.clone()).await.expect("the jobs are valid")
 }
@@ -144,22 +162,26 @@ fn record_events(plan: &Plan, server: &TestServer, recorder: &Recorder) {
     }));
 }
 
-/// Records the ticks of every schedule when they are due by the store's clock, as long as a server claims them.
-fn watch_ticks(plan: &Plan, clock: &TestClock, recorder: &Recorder) {
+/// Records the ticks of the schedule that the store has registered, when they are due by its clock, as long as a server claims
+/// them. Ticks of a schedule that a deploy has replaced may run, and need not.
+fn watch_ticks(plan: &Plan, store: &MemoryStore, clock: &TestClock, recorder: &Recorder) {
     for job in &plan.jobs {
-        for (number, version) in job.versions.iter().enumerate() {
-            let schedule =
-                Schedule::parse(version.every, None).expect("the simulation draws valid schedules");
-            let (clock, recorder, key) = (clock.clone(), recorder.clone(), Arc::<str>::from(&*job.key));
-            let is_last = number + 1 == job.versions.len();
+        let every: BTreeSet<_> = job.versions.iter().map(|version| version.every).collect();
+        for every in every {
+            let schedule = Schedule::parse(every, None).expect("the simulation draws valid schedules");
+            let has_it = |version: &JobVersion| version.every == every;
+            let versions: Vec<_> = job.versions.iter().map(has_it).collect();
+            let (store, clock, recorder) = (store.clone(), clock.clone(), recorder.clone());
+            let key = Arc::<str>::from(&*job.key);
             drop(tokio::spawn(async move {
                 let mut next = schedule.next_after(clock.now());
                 while let Some(tick) = next {
                     wait_for(&clock, tick).await;
-                    // A server of a later deploy has the last version that there is.
-                    let is_claimed = recorder.is_claimed(&key, number)
-                        || (is_last && recorder.is_claimed(&key, number + 1));
-                    if is_claimed {
+                    let registered =
+                        store.look(&key).await.ok().and_then(|look| look.state.registered.clone());
+                    let is_known = |it: &RegisteredSchedule| *it.schedule == *schedule.text() && it.at < tick;
+                    let is_registered = registered.as_ref().is_some_and(is_known);
+                    if is_registered && recorder.is_claimed(&key, &versions) {
                         recorder.add_general(Observed::Due { key: key.clone(), tick });
                     }
                     next = schedule.next_after(tick);

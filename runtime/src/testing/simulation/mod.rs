@@ -6,17 +6,19 @@
 
 mod controls;
 mod coverage;
-mod draw;
+pub(super) mod draw;
 mod execute;
 pub(super) mod faults;
 mod observed_store;
 mod plan;
 pub(super) mod recorder;
 mod shrink;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 pub use crate::util::planted::PlantedBug;
-pub use controls::Control;
+pub use controls::{Control, seeds_to_find};
 pub use coverage::never_reached;
 pub use execute::{Simulated, simulate};
 pub use plan::{Plan, StoreLosses};

@@ -1,17 +1,19 @@
 //! The store as one server sees it: every swap that is applied is compared with the record before it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::controls::broken_store::BrokenStore;
 use super::recorder::{Recorder, first_word};
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    JobRecord, JobRecords, KeyState, Lease, Look, Note, Notes, Page, Skip, Store, StoreFuture, Subscription,
-    Swap, SwapReply, Topic,
+    FenceChange, JobRecord, JobRecords, KeyState, Lease, Look, Note, Notes, Notifier, Page, Skip, Store,
+    StoreFuture, Subscription, Swap, SwapReply, Topic,
 };
 use crate::testing::check::{HELD, LeaseRef, Observed};
+use crate::util::lock;
 use crate::util::probe::reached;
 
 /// The store, for one server.
@@ -19,6 +21,26 @@ pub(super) struct ObservedStore {
     pub(super) store: MemoryStore,
     pub(super) server: Arc<str>,
     pub(super) recorder: Recorder,
+    pub(super) broken: BrokenStore,
+    pub(super) listeners: Listeners,
+}
+
+/// The subscriptions of all servers, in their order: a channel with several receivers would wake them in a random one.
+#[derive(Clone, Default)]
+pub(super) struct Listeners(Arc<Mutex<Vec<(String, Notifier)>>>);
+
+impl Listeners {
+    fn subscribe(&self, key: &str) -> Subscription {
+        let (notifier, subscription) = Subscription::new();
+        lock(&self.0).push((key.to_owned(), notifier));
+        subscription
+    }
+
+    fn notify(&self, key: &str) {
+        let mut listeners = lock(&self.0);
+        listeners.retain(|(_, notifier)| !notifier.is_closed());
+        listeners.iter().filter(|(of, _)| of == key).for_each(|(_, notifier)| notifier.notify());
+    }
 }
 
 impl ObservedStore {
@@ -30,13 +52,12 @@ impl ObservedStore {
         let now = before.now;
         let held = before.state.claimant.iter().filter(|_| !before.state.released);
         let is_kept = |lease: &Lease| {
-            after
-                .claimant
-                .as_ref()
-                .is_some_and(|after| after.token == lease.token && !self.is_ended(after, before, swap))
+            !after.released && after.claimant.as_ref().is_some_and(|after| after.token == lease.token)
         };
         let was_broken = after.broken_by.is_some() && before.state.broken_by.is_none();
-        for lease in held.filter(|lease| lease.until > now) {
+        // After lost writes the store may show an older lease, and the holder of a newer one restores it.
+        let is_restored = matches!(swap.change.fence, FenceChange::AtLeast(fence) if fence > before.fence);
+        for lease in held.filter(|lease| lease.until > now && !is_restored) {
             if was_broken {
                 self.recorder.add_general(Observed::Broken(key.clone()));
             } else if !is_kept(lease) && lease.server != self.server {
@@ -54,10 +75,6 @@ impl ObservedStore {
         for record in &swap.change.records {
             self.observe_record(&key, record);
         }
-    }
-
-    fn is_ended(&self, _after: &Lease, _before: &Look, swap: &Swap) -> bool {
-        swap.change.state.as_ref().is_none_or(|state| state.released)
     }
 
     fn overwrote(&self, key: &Arc<str>, fence: i64) {
@@ -93,16 +110,22 @@ impl Store for ObservedStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        self.store.look(key)
+        Box::pin(async move { Ok(self.broken.shown(self.store.look(key).await?)) })
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
         Box::pin(async move {
             // Both are ready at once: nothing happens in between.
             let before = self.store.look(key).await?;
-            let reply = self.store.swap(key, swap).await?;
+            let swap = &self.broken.understood(key, &before, swap);
+            let reply = self.broken.answered(&before, self.store.swap(key, swap).await?);
             match &reply {
-                SwapReply::Swapped(_) => self.observe(key, &before, swap),
+                SwapReply::Swapped(_) => {
+                    self.observe(key, &before, swap);
+                    if swap.change.notify {
+                        self.listeners.notify(key);
+                    }
+                }
                 SwapReply::Changed(_) => reached(|| format!("swap: {}", refusal(&before, swap))),
             }
             Ok(reply)
@@ -126,7 +149,7 @@ impl Store for ObservedStore {
     }
 
     fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
-        self.store.listen(key)
+        Box::pin(std::future::ready(Ok(Some(self.listeners.subscribe(key)))))
     }
 }
 

@@ -70,7 +70,7 @@ impl Recorder {
     }
 
     /// Ends the recording, and returns the trace.
-    pub(super) fn finish(&self) -> Trace {
+    pub(in crate::testing) fn finish(&self) -> Trace {
         let mut recording = self.recording();
         let at = recording.now();
         recording.trace.add(at, &"".into(), Observed::Finished);
@@ -113,10 +113,12 @@ impl Recorder {
         recording.ended.get(server).map(|at| recording.now() - at)
     }
 
-    /// Whether a server claims the ticks of this version of a job.
-    pub(super) fn is_claimed(&self, key: &str, version: usize) -> bool {
+    /// Whether a server claims the ticks of one of these versions of a job.
+    pub(super) fn is_claimed(&self, key: &str, versions: &[bool]) -> bool {
         let recording = self.recording();
-        recording.claiming.values().any(|(of, lacks)| *of == version && lacks.as_deref() != Some(key))
+        // A server of a later deploy has the last version that there is.
+        let has_version = |of: usize| versions.get(of).or(versions.last()).is_some_and(|has_it| *has_it);
+        recording.claiming.values().any(|(of, lacks)| has_version(*of) && lacks.as_deref() != Some(key))
     }
 
     /// Writes to a resource that compares fences.

@@ -92,6 +92,10 @@ impl LockUser {
 
     /// Works under a guard, as a careful caller does: it stops when the lock is lost.
     async fn use_guard(&mut self, guard: Guard) -> Result<(), LockError> {
+        // The application may have been blocked since.
+        if guard.is_lost() {
+            return Err(LockError::lost(guard.key()));
+        }
         let lease = self.begin(guard.fence());
         for pause in self.pauses() {
             tokio::select! {
@@ -118,6 +122,9 @@ impl LockUser {
     async fn lead(&mut self) -> Result<(), LockError> {
         let candidate = self.jobs.leader(&self.plan.key).ttl(self.plan.ttl).campaign()?;
         let leadership = candidate.elected().await?;
+        if leadership.is_lost() {
+            return Ok(());
+        }
         let lease = self.begin(leadership.fence());
         for pause in self.pauses() {
             tokio::select! {
