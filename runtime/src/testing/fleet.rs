@@ -132,7 +132,7 @@ impl Fleet {
 
     /// The shortest ttl of its jobs.
     pub(super) fn shortest_ttl(&self) -> Duration {
-        let ttls = self.servers.iter().flat_map(|server| server.ttls());
+        let ttls = self.servers.iter().flat_map(TestServer::ttls);
         ttls.min().unwrap_or(Duration::from_secs(10))
     }
 

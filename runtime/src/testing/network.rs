@@ -131,7 +131,9 @@ impl NetworkedStore {
 
     pub(super) fn kill(&self) {
         let called = std::mem::take(&mut *lock(&self.kill));
-        called.into_iter().for_each(|kill| kill());
+        for kill in called {
+            kill();
+        }
     }
 
     fn fate(&self, faults: &MessageFaults, is_swap: bool) -> Fate {
@@ -145,11 +147,11 @@ impl NetworkedStore {
     }
 
     /// Sends a request, on a good connection without a task of its own.
-    fn send<'a, T: Send + 'static>(
-        self: &'a Arc<Self>,
+    fn send<T: Send + 'static>(
+        self: &Arc<Self>,
         request: RequestKind,
         apply: impl Fn(Arc<dyn Store>) -> Applied<T> + Send + 'static,
-    ) -> StoreFuture<'a, T> {
+    ) -> StoreFuture<'_, T> {
         Box::pin(async move {
             let Conditions { latency, messages, .. } = lock(&self.conditions).clone();
             if let Some(faults) = messages {

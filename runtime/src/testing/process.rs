@@ -91,7 +91,9 @@ impl SimulatedProcess {
             std::mem::take(&mut tasks.aborted)
         };
         drop(tasks);
-        aborted.into_iter().for_each(|task| task.abort());
+        for task in aborted {
+            task.abort();
+        }
         wakers.into_iter().for_each(Waker::wake);
     }
 

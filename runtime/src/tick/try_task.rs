@@ -86,7 +86,7 @@ impl Call {
         let ignores_loss = job.policy.on_lost == OnLost::Continue;
         let mut future: Option<(JobFuture, Stopwatch)> = None;
         let returned = poll_fn(move |polling| {
-            if !(ignores_loss && future.is_some()) && !is_planted(PlantedBug::PollsWithoutLease) {
+            if !(is_planted(PlantedBug::PollsWithoutLease) || ignores_loss && future.is_some()) {
                 match validity.poll_valid(polling) {
                     Poll::Ready(true) => {}
                     Poll::Ready(false) => {

@@ -65,7 +65,7 @@ pub(crate) mod seeded {
         }
     }
 
-    /// Numbers that follow from a seed: SplitMix64.
+    /// Numbers that follow from a seed: `SplitMix64`.
     #[derive(Clone, Debug)]
     pub(crate) struct SeededRandom(u64);
 

@@ -6,6 +6,8 @@ use super::plan::{
     FaultAction, JobPlan, JobVersion, LockKind, LockPlan, OperatorCall, Plan, PlannedFault, ServerPlan,
     StoreLosses,
 };
+use singleton_jobs_policy::timing::margin;
+
 use crate::testing::network::{KillPoint, MessageFaults};
 use crate::util::random::seeded::SeededRandom;
 
@@ -117,7 +119,7 @@ fn signed(random: &mut SeededRandom, most: u64) -> i64 {
 
 fn draw_job(random: &mut SeededRandom, number: u64) -> JobPlan {
     let first = draw_version(random);
-    let versions = if random.percent(50) { vec![first.clone(), change(random, first)] } else { vec![first] };
+    let versions = if random.percent(50) { vec![first.clone(), change(random, &first)] } else { vec![first] };
     JobPlan { key: format!("job-{number}"), versions }
 }
 
@@ -129,7 +131,7 @@ fn draw_version(random: &mut SeededRandom) -> JobVersion {
     let gap = u64::try_from(period(every).as_millis()).unwrap_or(1000);
     let keep_alive = !random.percent(8);
     let timeout = random.percent(20).then(|| random.millis(100, 8_000));
-    let lasts = ttl - (ttl / 10).max(Duration::from_millis(200));
+    let lasts = ttl.saturating_sub(margin(ttl));
     JobVersion {
         every,
         ttl,
@@ -148,16 +150,16 @@ fn draw_version(random: &mut SeededRandom) -> JobVersion {
 }
 
 /// Changes a policy as a deploy does. What the checks know of a key stays: its ttl, takeovers and what a lost run does.
-fn change(random: &mut SeededRandom, version: JobVersion) -> JobVersion {
+fn change(random: &mut SeededRandom, version: &JobVersion) -> JobVersion {
     let other = draw_version(random);
-    let JobVersion { ttl, takeovers, continues_when_lost, keep_alive, .. } = version;
+    let &JobVersion { ttl, takeovers, continues_when_lost, keep_alive, .. } = version;
     let timeout = other.timeout.filter(|_| keep_alive);
     let jitter = other.jitter;
     if random.percent(50) {
         // Only the schedule.
-        return JobVersion { every: other.every, jitter, ..version };
+        return JobVersion { every: other.every, jitter, ..version.clone() };
     }
-    JobVersion { ttl, takeovers, continues_when_lost, keep_alive, timeout, ..other }
+    JobVersion { ttl, takeovers, timeout, keep_alive, continues_when_lost, ..other }
 }
 
 fn draw_lock(random: &mut SeededRandom, number: u64) -> LockPlan {

@@ -55,6 +55,7 @@ pub(super) struct JobPlan {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of a job")]
 pub(super) struct JobVersion {
     pub(super) every: &'static str,
     pub(super) ttl: Duration,

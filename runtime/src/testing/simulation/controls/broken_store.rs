@@ -65,7 +65,7 @@ impl BrokenStore {
                 SwapReply::Swapped(Swapped { version: counted(number), ..swapped })
             }
             SwapReply::Changed(look) => SwapReply::Changed(self.shown(look)),
-            other => other,
+            swapped @ SwapReply::Swapped(_) => swapped,
         }
     }
 }

@@ -75,9 +75,10 @@ impl LockUser {
     async fn hold_guard(&mut self) -> Result<(), LockError> {
         let lock = self.jobs.lock(&self.plan.key).ttl(self.plan.ttl);
         let wait = self.draw(Duration::from_secs(5));
-        let guard = match self.random.percent(30) {
-            true => lock.try_acquire().await?,
-            false => Some(lock.wait(wait).acquire().await?),
+        let guard = if self.random.percent(30) {
+            lock.try_acquire().await?
+        } else {
+            Some(lock.wait(wait).acquire().await?)
         };
         let Some(guard) = guard else { return Ok(()) };
         self.use_guard(guard).await
