@@ -2,7 +2,6 @@
 
 /// A plausible bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "only a simulation plants bugs"))]
 pub enum PlantedBug {
     /// After "changed", the old decision is sent again with the new version.
     ResendsOldDecision,
