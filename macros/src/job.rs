@@ -3,11 +3,12 @@
 //! The rules for values are shared with the runtime: they are in `singleton-jobs-policy`.
 
 use proc_macro2::TokenStream;
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 use singleton_jobs_policy::Settings;
 use syn::{Error, FnArg, Path, Result, Type};
 
 use crate::args::{Args, Kind, Known};
+use crate::expand;
 use crate::function::{Function, Role, attribute_span, combined, find_impl};
 
 /// An annotated function without mistakes.
@@ -37,6 +38,15 @@ const KNOWN: Known = &[
     ("on_lost", Kind::Text("continue")),
     ("crate", Kind::Path("my::jobs")),
 ];
+
+/// The function as it is written, followed by its registration or its mistakes.
+pub(crate) fn singleton_job(arguments: TokenStream, item: &TokenStream) -> TokenStream {
+    let job = Job::parse(arguments, item.clone());
+    let registration = job.as_ref().map_or_else(Error::to_compile_error, expand::registration);
+    // A job must be async, even without an `await` in it; Clippy's advice to remove the `async` would break it.
+    let asynchronous = job.is_ok().then(|| quote!(#[allow(clippy::unused_async)]));
+    quote!(#asynchronous #item #registration)
+}
 
 impl Job {
     /// Checks everything before it fails, so that one compilation shows all mistakes.
@@ -116,8 +126,6 @@ fn check_function(function: &Function, mistakes: &mut Vec<Error>) {
 
 #[cfg(test)]
 mod tests {
-    use quote::quote;
-
     use super::*;
 
     // Not among the UI tests: rustc adds five errors of its own, which change from release to release.

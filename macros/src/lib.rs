@@ -3,12 +3,13 @@
 mod args;
 mod expand;
 mod function;
+#[cfg(test)]
+mod fuzz;
 mod job;
 mod locked;
 mod near_miss;
 
 use proc_macro::TokenStream;
-use quote::quote;
 
 /// Makes an `async fn` a job: at each tick, one of the servers that run this program runs it.
 ///
@@ -84,12 +85,7 @@ use quote::quote;
 ///   function.
 #[proc_macro_attribute]
 pub fn singleton_job(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let item = proc_macro2::TokenStream::from(item);
-    let job = job::Job::parse(arguments.into(), item.clone());
-    let registration = job.as_ref().map_or_else(syn::Error::to_compile_error, expand::registration);
-    // A job must be async, even without an `await` in it; Clippy's advice to remove the `async` would break it.
-    let asynchronous = job.is_ok().then(|| quote!(#[allow(clippy::unused_async)]));
-    quote!(#asynchronous #item #registration).into()
+    job::singleton_job(arguments.into(), &item.into()).into()
 }
 
 /// Makes an `async fn` run under a lock: of all calls for the same key, on all servers, one runs at a time.

@@ -127,7 +127,6 @@ fn report(concurrency: usize, rates: &BTreeMap<&str, Vec<f64>>) {
 }
 
 type LookAnswer = (Option<String>, Option<String>, i64, (i64, i64));
-type SwapAnswer = (i64, (i64, i64), String, String);
 
 /// As long as the record of a run.
 const RECORD: &str = r#"{"tick":1800014400000000,"server":"bench-1-abcdef","fence":1800014400000000,"attempt":1,"started":1800014400000000,"ended":1800014400000000,"outcome":"succeeded"}"#;
@@ -279,24 +278,23 @@ impl Bench {
         let until = Timestamp::now().as_micros() / 1000 + 60_000;
         let mut call = self.swap.prepare_invoke();
         call.key(lock);
-        for part in ["state", "runs", "skips", "awaited"] {
+        let lists: &[&str] = if claims { &[] } else { &["runs"] };
+        for part in ["state", "awaited"].iter().chain(lists) {
             call.key(format!("{{{lock}}}:{part}"));
         }
         call.arg(version).arg(held).arg(i64::MIN).arg(i64::MAX).arg(format!("{:016x}", 7));
         call.arg(state.to_json()).arg("").arg(if claims { "next" } else { "keep" });
         if claims {
-            call.arg(format!("={token}")).arg(until);
+            call.arg(token).arg(until);
         } else {
-            call.arg("-").arg("");
+            call.arg("").arg("-");
         }
         call.arg(100).arg(u8::from(!claims));
         if !claims {
-            call.arg(3).arg(RECORD);
+            call.arg(RECORD);
         }
-        let (applied, _, version, _): SwapAnswer =
-            call.invoke_async(&mut self.bare.clone()).await.expect("a Redis that answers");
-        assert_eq!(applied, 1);
-        version
+        let (at, _): (String, String) = call.invoke_async(&mut self.bare.clone()).await.expect("swapped");
+        format!("{at}-{:016x}", 7)
     }
 
     async fn rslock_wins(&self, task: usize) {

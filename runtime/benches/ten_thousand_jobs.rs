@@ -52,19 +52,17 @@ async fn main() {
         report("bare loop: sleep_until", &sleeping);
         report("bare loop: sleep_until, claim, release", &claiming);
         report("jobs", &ours);
-        let times =
-            |bare: &[Duration]| ours[ours.len() - 1].as_secs_f64() / bare[bare.len() - 1].as_secs_f64();
-        println!(
-            "  at most {:.1} times as late as the bare loop, {:.1} times as the one that claims",
-            times(&sleeping),
-            times(&claiming)
-        );
-        ratios.push(times(&sleeping));
+        let times = |bare: &[Duration]| late_at(99, &ours).as_secs_f64() / late_at(99, bare).as_secs_f64();
+        ratios.push([times(&sleeping), times(&claiming)]);
     }
-    ratios.sort_by(f64::total_cmp);
-    println!(
-        "at most {:.1} times as late as the bare loop, in the median of {ROUNDS} rounds",
+    let [sleeping, claiming] = [0, 1].map(|bare| {
+        let mut ratios: Vec<_> = ratios.iter().map(|ratios| ratios[bare]).collect();
+        ratios.sort_by(f64::total_cmp);
         ratios[ROUNDS / 2]
+    });
+    println!(
+        "99 % are at most {sleeping:.1} times as late as in the bare loop, {claiming:.1} times as in the one that claims, in the \
+         median of {ROUNDS} rounds"
     );
 }
 
@@ -210,8 +208,13 @@ fn sorted(mut late: Vec<Duration>) -> Vec<Duration> {
     late
 }
 
+/// The lateness that this percentage does not exceed.
+fn late_at(percent: usize, sorted: &[Duration]) -> Duration {
+    sorted[(sorted.len() - 1) * percent / 100]
+}
+
 fn report(what: &str, late: &[Duration]) {
-    let ms = |part: usize| late[(late.len() - 1) * part / 100].as_secs_f64() * 1000.0;
+    let ms = |percent: usize| late_at(percent, late).as_secs_f64() * 1000.0;
     println!("  {what:<39}{:7.1}ms{:8.1}ms{:8.1}ms", ms(50), ms(99), ms(100));
 }
 

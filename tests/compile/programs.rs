@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// Their names, and the files that they begin with.
-pub const PROGRAMS: [(&str, &str); 10] = [
+pub const PROGRAMS: [(&str, &str); 12] = [
+    ("chaos", "chaos/main.rs"),
     ("compile", "compile/main.rs"),
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),
     ("locks_under_load", "processes/locks_under_load/main.rs"),
+    ("model", "model/main.rs"),
     ("naive_control", "processes/naive_control/main.rs"),
     ("processes", "processes/main.rs"),
     ("schedule", "schedule/main.rs"),
@@ -19,6 +21,9 @@ pub const PROGRAMS: [(&str, &str); 10] = [
     ("stores", "stores/main.rs"),
     ("ui", "ui/ui.rs"),
 ];
+
+/// The libraries that the programs share.
+const LIBRARIES: [&str; 2] = ["fuzz/src/lib.rs", "support/src/lib.rs"];
 
 pub fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
@@ -78,17 +83,21 @@ fn left_out(tests: &Path, roots: &[&str]) -> Vec<PathBuf> {
 
 #[test]
 fn every_file_of_the_tests_belongs_to_a_program() {
-    let roots: Vec<_> = PROGRAMS.iter().map(|(_, root)| *root).chain(["support/src/lib.rs"]).collect();
+    let roots: Vec<_> = PROGRAMS.iter().map(|(_, root)| *root).chain(LIBRARIES).collect();
     assert_eq!(left_out(&tests(), &roots), Vec::<PathBuf>::new());
 }
 
 #[test]
 fn every_program_is_a_target_of_cargo() {
-    let manifests = ["Cargo.toml", "tests/ui/Cargo.toml"].map(|file| read(&tests().join("..").join(file)));
+    let packages = ["model", "ui"];
+    let files = packages.map(|package| format!("tests/{package}/Cargo.toml"));
+    let files = files.iter().map(String::as_str).chain(["Cargo.toml"]);
+    let manifests: Vec<_> = files.map(|file| read(&tests().join("..").join(file))).collect();
     let targets = manifests.join("\n").matches("[[test]]").count();
     assert_eq!(targets, PROGRAMS.len());
     for (name, root) in PROGRAMS {
-        let path = root.rsplit_once("ui/").map_or(format!("tests/{root}"), |(_, file)| file.to_owned());
+        let own = packages.iter().find_map(|package| root.strip_prefix(package)?.strip_prefix('/'));
+        let path = own.map_or(format!("tests/{root}"), str::to_owned);
         let target = format!("[[test]]\nname = \"{name}\"\npath = \"{path}\"\n");
         assert!(manifests.iter().any(|manifest| manifest.contains(&target)), "no such target:\n{target}");
     }

@@ -4,7 +4,10 @@ use support::worker;
 
 mod contract;
 mod custom_store;
+mod damaged;
+mod dropped_conditions;
 mod file_store;
+mod format;
 mod kit;
 mod listening;
 mod postgres;

@@ -36,7 +36,7 @@ impl Parameters {
         // Resolved as the parameter, even if a macro wrote the key and its caller the parameter.
         let at = literal.resolved_at(parameter.span());
         parameter.set_span(at);
-        let fields = fields.iter().map(|field| member(field, at));
+        let fields = fields.iter().map(|field| member(field, at)).collect::<Result<Vec<_>, _>>()?;
         Ok(quote_spanned!(at=> #parameter #(.#fields)*))
     }
 
@@ -60,15 +60,17 @@ impl Parameters {
 }
 
 /// The name of a field, or its number.
-fn member(field: &str, at: Span) -> TokenStream {
+fn member(field: &str, at: Span) -> Result<TokenStream, String> {
     if let Ok(index) = field.parse() {
         let mut index = Literal::u16_unsuffixed(index);
         index.set_span(at);
-        return index.into_token_stream();
+        return Ok(index.into_token_stream());
     }
-    let is_keyword = syn::parse_str::<Ident>(field).is_err();
-    let name = if is_keyword { Ident::new_raw(field, at) } else { Ident::new(field, at) };
-    name.into_token_stream()
+    // A keyword is a field's name in its raw form, except for those that have none (`self`).
+    let name = syn::parse_str::<Ident>(field).or_else(|_| syn::parse_str(&format!("r#{field}")));
+    let mut name = name.map_err(|_| format!("the key names a field `{field}`, which no type can have"))?;
+    name.set_span(at);
+    Ok(name.into_token_stream())
 }
 
 /// Collects the names that a pattern binds.

@@ -120,7 +120,8 @@ impl HeldLease {
                 continue;
             }
             self.lease.progress = run.and_then(Run::progress);
-            due = match self.extend(server).await {
+            // Boxed: most leases end before their first extension.
+            due = match Box::pin(self.extend(server)).await {
                 Ok(ExtendReply::Kept { cancelled_by, .. }) => {
                     if let Some(by) = cancelled_by.filter(|_| !self.cancel_requested.is_raised()) {
                         let key = &*self.key;

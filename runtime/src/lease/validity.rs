@@ -113,15 +113,16 @@ impl Validity {
 
     fn certainty(&self) -> Certainty {
         let confirmed = *lock(&self.confirmed);
-        let now = Instant::now();
-        if self.is_over(confirmed.deadline, now) {
-            return Certainty::Lost;
-        }
+        let before = Instant::now();
         // The steady clock stands still in a suspended machine, and the wall clock does not.
         let passed = self.wall.now().since(confirmed.wall);
         // In a paused virtual machine both stand still, and only the store's clock shows it.
-        let slept = passed > now.duration_since(confirmed.at) + confirmed.margin
+        let slept = passed > before.duration_since(confirmed.at) + confirmed.margin
             || self.forward_jumps.makes_doubtful(confirmed.at);
+        // Read last, and again: the process may have been stopped while it read the wall clock.
+        if self.is_over(confirmed.deadline, Instant::now()) {
+            return Certainty::Lost;
+        }
         match (slept, self.kept_alive) {
             (false, _) => Certainty::Certain,
             (true, true) => Certainty::Doubtful,

@@ -49,12 +49,19 @@ impl fmt::Display for Version {
     }
 }
 
+/// Reads only the text that `Display` writes: stores compare versions as texts, and no swap would match another one.
 impl FromStr for Version {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let (at, nonce) = text.rsplit_once('-')?;
+            let digits = at.strip_prefix('-').unwrap_or(at);
+            let is_plain = at == "0" || !digits.starts_with(['0', '+']);
+            let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+            if !is_plain || nonce.len() != 16 || !nonce.bytes().all(is_hex) {
+                return None;
+            }
             let nonce = u64::from_str_radix(nonce, 16).ok()?;
             Some(Self { at: Timestamp::from_micros(at.parse().ok()?), nonce })
         };
@@ -267,7 +274,16 @@ mod tests {
                 assert_eq!(version.to_string().parse(), Ok(version));
             }
         }
-        assert!("17".parse::<Version>().is_err());
+        for other in [
+            "17",
+            "7-7",
+            "+7-0123456789abcdef",
+            "07-0123456789abcdef",
+            "-0-0123456789abcdef",
+            "7-0123456789ABCDEF",
+        ] {
+            assert!(other.parse::<Version>().is_err(), "{other}");
+        }
     }
 
     #[test]

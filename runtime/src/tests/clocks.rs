@@ -1,5 +1,8 @@
+use std::task::{Context, Poll, Waker};
+
 use super::*;
-use crate::lease::store_clock::StoreClock;
+use crate::clock::Clock;
+use crate::lease::store_clock::{ClockReading, StoreClock};
 use crate::lease::validity::Validity;
 
 /// Two jobs on a server whose clock is fast: the first teaches it the time, the second must profit.
@@ -98,4 +101,29 @@ async fn pause_shown_by_an_earlier_request_makes_a_later_confirmation_doubtful()
     assert!(validity.is_certain());
     time.learn(look_sent, clock.now() + Duration::from_secs(60));
     assert!(validity.is_doubtful(), "its lease has ended a while ago");
+}
+
+/// A wall clock that takes some time to read.
+struct SlowClock(Duration);
+
+impl Clock for SlowClock {
+    fn now(&self) -> Timestamp {
+        let now = Timestamp::now();
+        std::thread::sleep(self.0);
+        now
+    }
+}
+
+/// The process is stopped after it has read the time, and continues when its lease is over.
+#[tokio::test]
+async fn process_that_is_stopped_while_it_reads_the_clocks_finds_its_lease_lost() {
+    let poll = |stopped_for, lease| {
+        let (stopped_for, lease) = (Duration::from_millis(stopped_for), Duration::from_millis(lease));
+        let time = StoreClock::new(Arc::new(SlowClock(stopped_for)));
+        let sent = ClockReading { steady: Instant::now(), wall: Timestamp::now() };
+        let validity = Validity::new(&time, true, lease / 10, sent, lease);
+        validity.poll_valid(&Context::from_waker(Waker::noop()))
+    };
+    assert_eq!(poll(0, 60_000), Poll::Ready(true));
+    assert_eq!(poll(700, 600), Poll::Ready(false));
 }

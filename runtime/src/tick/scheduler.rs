@@ -55,7 +55,8 @@ async fn fire(server: Arc<Server>, due: DueTick, not_due: UnboundedSender<usize>
     let _fail_on_panic = FailOnPanic(server.clone());
     let DueTick { index, job, claim } = due;
     let tick = claim.tick;
-    let report = run_tick(&server, &job, claim).await;
+    // Boxed, since a spawned future is copied several times.
+    let report = Box::pin(run_tick(&server, &job, claim)).await;
     match report.outcome {
         TickOutcome::Ran(_) => {}
         TickOutcome::Skipped(reason) => report::skipped(&server, &job, tick, reason),
@@ -64,7 +65,7 @@ async fn fire(server: Arc<Server>, due: DueTick, not_due: UnboundedSender<usize>
         }
     }
     if let Some(unfinished) = report.unfinished {
-        takeover::wait(&server, &job, unfinished).await;
+        Box::pin(takeover::wait(&server, &job, unfinished)).await;
     }
 }
 

@@ -29,7 +29,7 @@ impl IntoDuration for Duration {
 
 impl IntoDuration for &str {
     fn into_duration(self) -> Result<Duration, String> {
-        parse_duration(self).map_err(|problem| format!("{self:?}: {problem}"))
+        parse_duration(self).map_err(|problem| format!("\"{self}\": {problem}"))
     }
 }
 

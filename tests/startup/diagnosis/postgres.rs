@@ -37,7 +37,7 @@ async fn a_durable_server_gives_no_finding_and_each_fault_one() {
     assert_eq!(found_by(&latin, &[]).await, [], "its encoding does no harm");
 
     let newer = "INSERT INTO job_lock (namespace, job_name, version, fence, state) VALUES
-        ('', 'newer', '1-1', 1, '{\"format\":4}'), ('', 'ours', '1-1', 1, '{\"format\":3}')";
+        ('', 'newer', '1-1', 1, '{\"format\":4}'), ('', 'ours', '1-0123456789abcdef', 1, '{\"format\":3}')";
     administrator.batch_execute(newer).await.unwrap();
     let findings = found_by(&store, &["new", "newer", "ours"]).await;
     only(

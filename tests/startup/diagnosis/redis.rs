@@ -166,8 +166,11 @@ async fn states_that_another_version_or_another_program_wrote_are_named() {
     let () =
         raw(&mut plain, r#"SET {lock:elsewhere}:state {"version":"7-7","fence":7,"state":{"format":4}}"#)
             .await;
-    let () =
-        raw(&mut plain, r#"SET {lock:ours}:state {"version":"7-7","fence":7,"state":{"format":3}}"#).await;
+    let () = raw(
+        &mut plain,
+        r#"SET {lock:ours}:state {"version":"7-0123456789abcdef","fence":7,"state":{"format":3}}"#,
+    )
+    .await;
     let findings = found_by(&open(&server.url()), &["foreign", "new", "newer", "older", "ours"]).await;
     let says = ["the state of foreign, newer, older was written by another version", "upgrade this server"];
     only(&findings, FindingKind::Unreadable, Severity::Warning, &says);

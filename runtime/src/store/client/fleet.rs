@@ -15,7 +15,7 @@ use crate::store::{Note, StoreError, Topic, decide};
 impl StoreClient<'_> {
     /// Returns the history of a job, and the store's time.
     pub(crate) async fn history(&self, key: &str) -> Result<(History, Timestamp), StoreError> {
-        let look = self.look("history", key).await?;
+        let (look, _) = self.look("history", key).await?;
         let records = self.ask("history", self.store.records(key)).await?;
         self.observer.answered("history");
         Ok((decide::history(&look, records), look.now))

@@ -68,7 +68,7 @@ impl StoreClient<'_> {
         end: &Ending,
         unanswered: &mut UnansweredSwaps,
     ) -> Result<Option<Duration>, StoreError> {
-        let look = self.look(step::RELEASE, &record_key(key, lease.kind)).await?;
+        let (look, _) = self.look(step::RELEASE, &record_key(key, lease.kind)).await?;
         unanswered.compare(&look, self.within);
         if decide::release(&look, lease, end).reply == ReleaseReply::Released {
             self.release(key, lease, end, None).await?;

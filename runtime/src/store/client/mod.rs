@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::decide::Decision;
 use super::{LeaseKind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
@@ -99,7 +99,7 @@ impl StoreClient<'_> {
     /// Returns the store's time.
     pub(crate) async fn ping(&self) -> Result<Timestamp, StoreError> {
         // A key that no job, lock or semaphore can have.
-        let now = self.look("ping", "#ping").await?.now;
+        let now = self.look("ping", "#ping").await?.0.now;
         self.observer.answered("ping");
         Ok(now)
     }
@@ -125,17 +125,13 @@ impl StoreClient<'_> {
         decide: impl Fn(&Look) -> Decision<T>,
     ) -> Result<TimedReply<T>, StoreError> {
         let Message { step, key, expected, mut unanswered } = message;
-        let mut sent = self.time.read_clocks();
         let mut is_expected = expected.is_some();
-        let mut shown = expected;
+        let mut shown = expected.map(|look| (look, self.time.read_clocks()));
         let mut backoff = SwapBackoff::new(step, self.within);
         loop {
-            let look = match shown.take() {
-                Some(look) => look,
-                None => {
-                    sent = self.time.read_clocks();
-                    self.look(step, key).await?
-                }
+            let (look, sent) = match shown.take() {
+                Some(shown) => shown,
+                None => self.look(step, key).await?,
             };
             if let (false, Some(unanswered)) = (is_expected, &mut unanswered) {
                 unanswered.compare(&look, self.within);
@@ -159,12 +155,11 @@ impl StoreClient<'_> {
                 change,
             };
             let earlier = unanswered.as_mut().and_then(|unanswered| unanswered.add(&swap));
-            sent = self.time.read_clocks();
+            let sent = self.time.read_clocks();
             let answer = self.ask(step, self.store.swap(key, &swap)).await?;
             self.time.learn(sent.steady, answer.now());
-            if is_planted(PlantedBug::DeadlineFromArrival) {
-                sent = self.time.read_clocks();
-            }
+            let is_late = is_planted(PlantedBug::DeadlineFromArrival);
+            let sent = if is_late { self.time.read_clocks() } else { sent };
             if let Some(unanswered) = &mut unanswered {
                 unanswered.sent = earlier;
             }
@@ -177,9 +172,9 @@ impl StoreClient<'_> {
                 SwapReply::Changed(Look { version, lock, .. })
                     if is_planted(PlantedBug::ResendsOldDecision) =>
                 {
-                    (shown, is_expected) = (Some(Look { version, lock, ..look }), false);
+                    (shown, is_expected) = (Some((Look { version, lock, ..look }, sent)), false);
                 }
-                SwapReply::Changed(changed) => (shown, is_expected) = (Some(changed), false),
+                SwapReply::Changed(changed) => (shown, is_expected) = (Some((changed, sent)), false),
             }
             if backoff.is_over() {
                 return Err(self.timed_out(step, format!("[{key}] changed at every attempt")));
@@ -195,11 +190,12 @@ impl StoreClient<'_> {
         StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause)
     }
 
-    async fn look(&self, step: &'static str, key: &str) -> Result<Look, StoreError> {
-        let sent = Instant::now();
+    /// Returns a look, and when it was sent.
+    async fn look(&self, step: &'static str, key: &str) -> Result<(Look, ClockReading), StoreError> {
+        let sent = self.time.read_clocks();
         let look = self.ask(step, self.store.look(key)).await?;
-        self.time.learn(sent, look.now);
-        Ok(look)
+        self.time.learn(sent.steady, look.now);
+        Ok((look, sent))
     }
 
     /// Waits for the answer to one request, up to the response timeout.

@@ -245,8 +245,11 @@ impl Transition<'_> {
     /// Returns the last started tick, if it may have to be taken over by the policy under which it was started. A pause only
     /// delays that.
     fn unfinished(&self, takeovers: u32) -> Option<UnfinishedTick> {
-        let may_be_taken_over =
-            |started: &StartedTick| !started.finished && started.attempt <= takeovers.min(started.takeovers);
+        let may_be_taken_over = |started: &StartedTick| {
+            // No attempt follows the last number.
+            let has_next = started.attempt < u32::MAX;
+            !started.finished && has_next && started.attempt <= takeovers.min(started.takeovers)
+        };
         let started = self.started.filter(may_be_taken_over)?;
         let remaining = self.key_holder().map_or(Some(Duration::ZERO), |holder| holder.remaining);
         let remaining = remaining.filter(|_| !self.paused);

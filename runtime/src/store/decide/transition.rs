@@ -199,11 +199,12 @@ impl<'a> Transition<'a> {
     pub(super) fn count(&mut self, run: &Lease, ended: Timestamp, end: &Ending) -> RunRecord {
         let outcome = end.outcome;
         let stats = &mut self.edit().stats;
-        stats.runs += u64::from(outcome != RunOutcome::NotStarted);
-        stats.failures += u64::from(outcome.is_failure());
+        // A damaged record may hold any number.
+        stats.runs = stats.runs.saturating_add(u64::from(outcome != RunOutcome::NotStarted));
+        stats.failures = stats.failures.saturating_add(u64::from(outcome.is_failure()));
         if outcome == RunOutcome::Succeeded {
             let took = as_micros::of(ended.since(run.since));
-            stats.successes += 1;
+            stats.successes = stats.successes.saturating_add(1);
             stats.total_micros = stats.total_micros.saturating_add(took);
             stats.longest_micros = stats.longest_micros.max(took);
             stats.last_success = Some(ended);

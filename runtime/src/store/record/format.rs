@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::store::JobRecord;
@@ -11,7 +13,25 @@ use crate::store::JobRecord;
 /// The format of what stores keep: the one that this version writes, and the only one that it reads.
 ///
 /// Everything is JSON in ASCII. A version adds optional fields without a new format: other versions ignore them. Any other
-/// change needs a new format, and the new version then reads the previous format, too.
+/// change needs a new format, also a new variant of an enumeration, and the new version then reads the previous format, too.
+///
+/// # Optional fields
+///
+/// During a deploy, servers of two versions write the same keys. A server that does not know a field reads the state without
+/// it, and the next state that it writes does not have it: the field is lost, until a server that knows it writes it again.
+/// This is a rule, not an accident. A server that kept a field which it does not know would carry it over to a state that it
+/// does not describe: the field of a lease to the next lease, that of a tick to the next tick. So a field that is there was
+/// written together with everything around it, by a version that knows its meaning.
+///
+/// A new optional field must therefore be one whose absence is safe: without it, every version does what versions did before
+/// the field existed. What must not get lost during a deploy needs a new format.
+///
+/// # Damage
+///
+/// A state or record that is cut off, or is not JSON of this format, is an error, and never counts as absent. There is no
+/// checksum: a changed digit, or the changed name of an optional field, is read as it stands. Stores keep what was written.
+///
+/// # Formats
 ///
 /// | stored | its format | what a version does with a format that it does not know |
 /// |---|---|---|
@@ -105,6 +125,32 @@ pub(crate) fn this_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     (format == FORMAT).then_some(format).ok_or_else(refusal)
 }
 
+/// Reads JSON that must be an object.
+pub(crate) fn from_object<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Result<T> {
+    let mut from = serde_json::Deserializer::from_slice(json);
+    let value = object(&mut from)?;
+    from.end().map(|()| value)
+}
+
+/// Reads an object. By itself serde reads the fields of a struct from an array, too, and takes `[3]` for a state of format 3
+/// in which nothing is set.
+pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(fields))
+        }
+    }
+    from.deserialize_map(Object(PhantomData))
+}
+
 /// Why a record cannot be read. The text follows the name of what holds the record: `has format 4, and …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableRecord(pub(crate) String);
@@ -158,6 +204,7 @@ mod tests {
         assert_eq!(refused(r#"{"format":4}"#), "has format 4, and this version reads format 3");
         assert!(refused("hello").starts_with("is not the state of a key"));
         assert!(refused("{}").starts_with("is not the state of a key"));
+        assert!(refused("[3]").starts_with("is not the state of a key"));
         let state = KeyState::default();
         assert_eq!(KeyState::from_json(state.to_json()), Ok(state));
     }

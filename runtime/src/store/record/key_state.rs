@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::format::{FORMAT, UnreadableRecord, this_format, to_ascii_json};
+use super::format::{FORMAT, UnreadableRecord, from_object, this_format, to_ascii_json};
 use crate::store::decide::messages::{Gap, Lease, RegisteredSchedule, RunRequest, Skip, Stats};
 
 /// The state of one key. Claims are decided on it; a store keeps it unchanged.
@@ -150,7 +150,7 @@ impl KeyState {
     /// Reads the state that [`to_json`](Self::to_json) wrote. Refuses another [format](FORMAT).
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, UnreadableRecord> {
         let json = json.as_ref();
-        serde_json::from_slice(json).map_err(|why| UnreadableRecord::of(json, "state", &why))
+        from_object(json).map_err(|why| UnreadableRecord::of(json, "state", &why))
     }
 
     /// Returns the state as JSON in ASCII only, so that a database of any encoding can keep it.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use singleton_jobs_policy::Timestamp;
 
 use crate::store::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
-use format::{UnreadableRecord, to_ascii_json};
+use format::{UnreadableRecord, from_object, object, to_ascii_json};
 
 pub(crate) mod format;
 pub(crate) mod key_state;
@@ -110,11 +110,12 @@ impl Record {
         struct Head<'a> {
             version: &'a str,
             fence: i64,
+            #[serde(deserialize_with = "object")]
             state: KeyState,
         }
         let line = line.as_ref();
         let Head { version, fence, state } =
-            serde_json::from_slice(line).map_err(|why| UnreadableRecord::of(line, "record", &why))?;
+            from_object(line).map_err(|why| UnreadableRecord::of(line, "record", &why))?;
         let version = version.parse().map_err(UnreadableRecord)?;
         Ok(Self { version, fence, state: Arc::new(state), records: JobRecords::default() })
     }

@@ -26,10 +26,10 @@ impl RedisKeys {
         self.beside_lock(key, "state")
     }
 
-    /// The keys of swap.lua: the lock, the record, its runs and skips, and a key that exists while there are subscribers.
+    /// The keys of swap.lua: the lock, the record, a key that exists while there are subscribers, the runs and the skips.
     pub(super) fn of_job(&self, key: &str) -> [String; 5] {
         let beside_lock = |part| self.beside_lock(key, part);
-        [self.lock(key), self.record(key), beside_lock("runs"), beside_lock("skips"), beside_lock("awaited")]
+        [self.lock(key), self.record(key), beside_lock("awaited"), beside_lock("runs"), beside_lock("skips")]
     }
 
     /// The channel on which swap.lua publishes that the key may have become free.

@@ -123,7 +123,7 @@ impl RedisStore {
     }
 
     async fn read_records(&self, key: &str) -> RedisResult<JobRecords> {
-        let [_, _, runs, skips, _] = self.keys.of_job(key);
+        let [.., runs, skips] = self.keys.of_job(key);
         let mut commands = Pipeline::with_capacity(2);
         for list in [&runs, &skips] {
             commands.cmd("LRANGE").arg(list).arg(0).arg(-1);

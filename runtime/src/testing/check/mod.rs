@@ -116,7 +116,7 @@ pub struct Counts {
     pub faults: BTreeMap<Fault, u64>,
 }
 
-/// The result of a [check](check).
+/// The result of a [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// What the history contains.

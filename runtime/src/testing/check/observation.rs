@@ -180,7 +180,7 @@ pub enum Observed {
     },
     /// A fault begins. One that has no duration ends at once.
     FaultBegan(Fault),
-    /// The last fault of this kind on this server ends.
+    /// The newest fault of this kind on this server that has not ended yet ends.
     FaultEnded(Fault),
     /// All faults are over: from here on the fleet has to recover.
     Healed,

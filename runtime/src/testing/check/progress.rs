@@ -48,10 +48,10 @@ impl KeyHistory<'_> {
     }
 }
 
-/// I8. Ticks after the newest one that was decided may still be decided.
+/// I8. Ticks after the newest one that ran may still be reported: the server that wins the next one reports them as missed.
 fn explained(timeline: &Timeline<'_>, key: &KeyHistory<'_>, verdict: &mut Verdict) {
     let is_decided = |tick: Timestamp| key.began(tick) || key.reasons(tick).next().is_some();
-    let newest = key.due.keys().rev().find(|tick| is_decided(**tick));
+    let newest = key.due.keys().rev().find(|tick| key.began(**tick));
     for (tick, at) in key.due.iter().take_while(|(tick, _)| newest.is_some_and(|newest| *tick <= newest)) {
         if !is_decided(*tick) {
             let excused = timeline.had_fault(None, &[Fault::StoreLosesWrites], (*at, timeline.end));

@@ -8,8 +8,8 @@ use super::{Fault, Invariant, Verdict};
 const STORE_BREAKS_LEASES: [Fault; 3] =
     [Fault::StoreLosesWrites, Fault::StoreClockForward, Fault::StoreClockBack];
 
-/// Faults during which a holder cannot see that its lease ends.
-const HOLDER_STANDS_STILL: [Fault; 2] = [Fault::Stop, Fault::Suspend];
+/// Faults during which a holder cannot see that its lease ends. A process that gets no processor is as good as stopped.
+const HOLDER_STANDS_STILL: [Fault; 3] = [Fault::Stop, Fault::Suspend, Fault::Overload];
 
 /// Faults that cost a holder its lease while its application is blocked. Without one it keeps its lease.
 const COSTS_THE_LEASE: [Fault; 4] =
@@ -139,7 +139,14 @@ impl KeyChecks<'_> {
                     continue;
                 }
                 let went_back = self.timeline.had_fault(None, &[Fault::StoreClockBack], (0, later.began));
-                let excused = went_back && (self.store_forgot(earlier, later) || !self.key.is_job());
+                let (forgot, is_job) = (self.store_forgot(earlier, later), self.key.is_job());
+                // The record of a manual lock is deleted after its use: an older holder can restore its lease after a newer one
+                // came and went.
+                let is_excluded = (went_back && (forgot || !is_job)) || (forgot && !is_job && is_unique);
+                // A lease that was broken between its win and its begin, before the holder noticed it.
+                let since = later.began.saturating_sub(self.ttl());
+                let was_broken = self.key.broken.iter().any(|at| (since..=later.began).contains(at));
+                let excused = is_excluded || (was_broken && is_unique);
                 found = Some((earlier, excused));
                 if !excused {
                     break;

@@ -129,6 +129,10 @@ fn overlap_breaks_i2_unless_the_holder_was_stopped_and_takes_no_step() {
     let stopped = || overlap().fault(Fault::Stop, "a", (12, 40));
     stopped().excuses(&[Invariant::NoOverlap]);
     stopped().at(41, "a", Observed::Stepped(lease(1))).breaks(Invariant::NoOverlap);
+    overlap().fault(Fault::Overload, "", (12, 40)).excuses(&[Invariant::NoOverlap]);
+    // Of two faults that overlap, each ends once.
+    let twice = |story: Story| story.fault(Fault::Stop, "a", (2, 6)).fault(Fault::Stop, "a", (3, 5));
+    twice(overlap()).breaks(Invariant::NoOverlap);
     overlap().fault(Fault::Stop, "b", (12, 20)).breaks(Invariant::NoOverlap);
     overlap().at(25, "a", Observed::ServerEnded).holds();
     overlap().rules(|rules| rules.permits = 2).holds();
@@ -144,6 +148,27 @@ fn fence_that_does_not_grow_breaks_i3() {
     };
     slots(1).holds();
     slots(2).breaks(Invariant::GrowingFences);
+    // A manual lock that is restored after lost writes.
+    let restored = |fence, tick: Option<Timestamp>| {
+        let begin = |story: Story, (at, server), fence| {
+            let (lease, store_time) = (lease(fence), Timestamp::from_micros(i64::MAX));
+            let began = Observed::Began { lease: lease.clone(), tick, attempt: 1, retry: 0, store_time };
+            story.at(at, server, began).at(at + 1, server, Observed::Ended(lease))
+        };
+        let story =
+            Story::new().rules(|rules| rules.takeovers = 1).fault(Fault::StoreLosesWrites, "", (19, 19));
+        begin(begin(story, (20, "a"), 2), (22, "b"), fence)
+    };
+    restored(1, None).excuses(&[Invariant::GrowingFences]);
+    restored(2, None).breaks(Invariant::GrowingFences);
+    // Won, broken, and begun only then.
+    let broken = |at, fence| {
+        let story = Story::new().at(at, "", Observed::Broken("job".into()));
+        story.run((20, 21), "a", 2, 20).run((22, 23), "b", fence, 10)
+    };
+    broken(19, 1).excuses(&[Invariant::GrowingFences]);
+    broken(19, 2).breaks(Invariant::GrowingFences);
+    broken(11, 1).breaks(Invariant::GrowingFences);
 }
 
 #[test]

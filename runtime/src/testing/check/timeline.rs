@@ -91,7 +91,9 @@ impl<'a> Timeline<'a> {
                 self.faults.push(Interval { what: *fault, server: server.clone(), begin: at, end });
             }
             Observed::FaultEnded(fault) => {
-                let of_kind = |open: &&mut Interval<Fault>| open.what == *fault && open.server == *server;
+                let of_kind = |open: &&mut Interval<Fault>| {
+                    open.what == *fault && open.server == *server && open.end == end
+                };
                 if let Some(open) = self.faults.iter_mut().rev().find(of_kind) {
                     open.end = at;
                 }

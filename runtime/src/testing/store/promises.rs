@@ -19,6 +19,7 @@ macro_rules! __every_promise {
             swaps {
                 swap_that_expects_no_record_creates_it_once;
                 swap_from_an_older_version_is_refused;
+                deletion_of_an_older_version_is_refused;
                 swap_that_expects_a_record_is_refused_without_one;
                 refused_swap_changes_nothing_and_shows_the_key;
                 copy_of_an_applied_swap_is_refused;

@@ -163,6 +163,11 @@ impl Worker {
         writeln!(self.orders.as_mut().expect("not closed yet"), "{order}").expect("it listens");
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub fn signal(&self, signal: &str) {
         send_signal(self.process.id(), signal);
     }

@@ -88,6 +88,10 @@ struct Course {
     /// How many late requests and answers are still on their way.
     under_way: usize,
     connections: usize,
+    /// By how much every turn is delayed.
+    delay: Duration,
+    /// Whether nothing passes.
+    cut: bool,
 }
 
 /// How it treats its connections.
@@ -125,6 +129,20 @@ impl Proxy {
         let mut course = lock(&self.course);
         (course.requests, course.answers, course.struck) = (0, 0, None);
         course.planned = faults.to_vec();
+    }
+
+    /// Delays every turn from now on, on every connection.
+    pub fn delay(&self, delay: Duration) {
+        lock(&self.course).delay = delay;
+    }
+
+    /// Lets nothing pass. What is sent meanwhile arrives after [`join`](Self::join), as after a partition.
+    pub fn cut(&self) {
+        lock(&self.course).cut = true;
+    }
+
+    pub fn join(&self) {
+        lock(&self.course).cut = false;
     }
 
     /// When the last fault happened, if all have.
@@ -166,6 +184,7 @@ async fn keep_open(listener: TcpListener, server: u16, manner: Manner, course: A
 }
 
 async fn connect(client: TcpStream, server: u16, manner: Manner, course: Arc<Mutex<Course>>) {
+    pass(&course).await;
     // A client is refused as the server itself would: its connection ends.
     let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
     let _faster = (client.set_nodelay(true), server.set_nodelay(true));
@@ -187,6 +206,13 @@ async fn connect(client: TcpStream, server: u16, manner: Manner, course: Arc<Mut
     };
     if reset {
         client.set_zero_linger().expect("an open socket");
+    }
+}
+
+/// Waits while nothing passes.
+async fn pass(course: &Mutex<Course>) {
+    while lock(course).cut {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -218,9 +244,11 @@ impl Way {
             }
             let mut bytes = &bytes[..length];
             let fault = self.turn(side);
-            if self.manner.latency > Duration::ZERO {
-                tokio::time::sleep(self.manner.latency).await;
+            let latency = self.manner.latency + lock(&self.course).delay;
+            if latency > Duration::ZERO {
+                tokio::time::sleep(latency).await;
             }
+            pass(&self.course).await;
             match fault {
                 None | Some(Fault::ClosedBehindRequest) => {}
                 Some(Fault::LostRequest | Fault::LostAnswer) => {

@@ -96,6 +96,16 @@ impl RedisSentinel {
         role.filter(|role| role.contains("role:master")).map(|_| master)
     }
 
+    /// A number that grows with every failover.
+    pub fn epoch(&self) -> u64 {
+        let epoch = |sentinel: &Sentinel| {
+            let fields: Vec<String> = sentinel.say(&format!("SENTINEL MASTER {NAME}"));
+            let value = fields.chunks(2).find(|field| field[0] == "config-epoch");
+            value.and_then(|field| field[1].parse().ok()).unwrap_or_default()
+        };
+        self.sentinels.iter().map(epoch).max().unwrap_or_default()
+    }
+
     /// Waits until another server than this one is the master.
     pub fn wait_for_successor_of(&self, old: usize) -> usize {
         wait_for("a failover", || self.master().filter(|master| *master != old))

@@ -31,10 +31,14 @@ pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
     let others = parameters.without(&[&COMMON[..], &["schema", "sslmode"]].concat());
     let mut config: Config = format!("{url}?{others}").parse().map_err(|error: tokio_postgres::Error| {
         let problem = error.source().map(ToString::to_string).unwrap_or_default();
-        let words = ["unknown option", "invalid value for option"];
-        // A password with an `&` in it would make the rest of it look like an option.
-        let named = !others.contains("password") && words.iter().any(|word| problem.starts_with(word));
-        if named { format!("{problem}; {EXPECTED}") } else { EXPECTED.to_owned() }
+        // The name of an unknown option may be the rest of a password with an `&` in it.
+        if problem.starts_with("unknown option") {
+            format!("it has an option that is not known; {EXPECTED}")
+        } else if problem.starts_with("invalid value for option") {
+            format!("{problem}; {EXPECTED}")
+        } else {
+            EXPECTED.to_owned()
+        }
     })?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(format!("it names no host; {EXPECTED}"));
@@ -95,9 +99,9 @@ pub(super) fn without_password(config: &Config) -> String {
 pub(super) fn check_schema(schema: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if schema.is_empty() || schema.len() > 63 || !schema.chars().all(allowed) {
-        return Err(format!(
-            "invalid schema {schema:?}: up to 63 letters, digits, `_` and `-` are allowed, as in \"jobs\""
-        ));
+        // Not repeated: in a URL it may be a part of a password.
+        let allowed = "up to 63 letters, digits, `_` and `-` are allowed, as in \"jobs\"";
+        return Err(format!("invalid schema: {allowed}"));
     }
     Ok(())
 }

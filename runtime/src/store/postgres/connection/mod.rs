@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage, SimpleQueryRow};
 
@@ -19,6 +18,7 @@ use crate::store::net::subscriptions::Subscriptions;
 use crate::store::net::timeouts::Timeouts;
 use encryption::Encryption;
 use source::{BorrowedConnection, ConnectionSource};
+use turns::Turns;
 
 #[cfg(feature = "deadpool-postgres")]
 pub(crate) mod deadpool;
@@ -26,6 +26,7 @@ pub(crate) mod encryption;
 pub(crate) mod source;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+mod turns;
 
 /// The channel of all notifications. Each names its schema, namespace and key.
 const LISTEN: &str = "LISTEN jobs_freed";
@@ -154,7 +155,7 @@ pub(super) struct OpenConnection {
     client: Client,
     /// The subscriptions that it notifies.
     subscriptions: Weak<Subscriptions>,
-    turn: Mutex<()>,
+    turns: Turns,
     /// Whether a message was left without an answer. No other may be sent after it.
     is_abandoned: AtomicBool,
 }
@@ -162,7 +163,7 @@ pub(super) struct OpenConnection {
 impl OpenConnection {
     /// Returns `None`, and sends nothing, if the connection was abandoned while this message waited for its turn.
     async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<SimpleQueryRow>>> {
-        let _turn = self.turn.lock().await;
+        let _turn = self.turns.take().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
             return Ok(None);
         }
@@ -195,7 +196,7 @@ impl Connect for PostgresConnector {
         let line = OpenConnection {
             client,
             subscriptions: Arc::downgrade(&subscriptions),
-            turn: Mutex::default(),
+            turns: Turns::default(),
             is_abandoned: AtomicBool::new(false),
         };
         // The end of the task ends all exchanges and subscriptions.
@@ -218,7 +219,7 @@ impl Connect for PostgresConnector {
     }
 
     fn is_closed(line: &Arc<OpenConnection>) -> bool {
-        // While a message waits for its answer the mutex is locked, and it is not known yet whether it is answered.
-        line.client.is_closed() || (line.is_abandoned.load(Ordering::SeqCst) && line.turn.try_lock().is_ok())
+        // While a message waits for its answer the turn is taken, and it is not known yet whether it is answered.
+        line.client.is_closed() || (line.is_abandoned.load(Ordering::SeqCst) && line.turns.is_free())
     }
 }

@@ -30,7 +30,7 @@ pub(crate) type SharedPubSub = SharedConnection<PubSubConnector>;
 impl RedisStore {
     /// Subscribes, and marks the key as awaited, so that swaps publish.
     pub(crate) async fn subscribe(&self, key: &str) -> RedisResult<Option<Subscription>> {
-        let [.., awaited] = self.keys.of_job(key);
+        let [_, _, awaited, ..] = self.keys.of_job(key);
         let mut mark = redis::cmd("SET");
         mark.arg(&awaited).arg("").arg("PX").arg(LISTENING.as_millis());
         let (channel, timeouts) = (self.keys.channel(key), self.timeouts);

@@ -61,7 +61,12 @@ pub(crate) fn read(
     let record = match refuse_error(record)? {
         Value::Nil => None,
         Value::BulkString(text) => {
-            Some(Record::from_first_line(text).map_err(|error| unreadable(error.to_string()))?)
+            let record = Record::from_first_line(&text).map_err(|error| unreadable(error.to_string()))?;
+            if !is_as_written(&text, record.fence) {
+                let why = "is not as this crate writes it: the version and a fence below 2^53 come first";
+                return Err(unreadable(why.to_owned()));
+            }
+            Some(record)
         }
         _ => {
             return Err(unreadable(format!(
@@ -71,6 +76,19 @@ pub(crate) fn read(
         }
     };
     Ok(Record::look(record.as_ref(), lock.as_ref(), now))
+}
+
+/// Whether swap.lua finds the version and the fence where it looks for them, and can compute the next fence: a number of Lua
+/// is exact up to 2^53.
+fn is_as_written(record: &[u8], fence: i64) -> bool {
+    let after_head = || {
+        let version = record.strip_prefix(b"{\"version\":\"")?;
+        let end = version.iter().position(|byte| *byte == b'"')?;
+        let fence = version[end..].strip_prefix(b"\",\"fence\":")?;
+        let digits = fence.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (digits > 0).then(|| &fence[digits..])
+    };
+    fence < 1 << 53 && after_head().is_some_and(|state| state.starts_with(b",\"state\":"))
 }
 
 /// Returns an error of the server as an error, except that a value is not a string.
@@ -116,6 +134,8 @@ pub(crate) fn text_of(value: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use fuzz::Source;
+
     use super::*;
     use crate::store::StoreErrorKind;
 
@@ -139,6 +159,12 @@ mod tests {
             record("7", "{\"format\":3}"),
             record(version, "{\"format\":4}"),
             record(version, "{"),
+            bulk(&format!("{{\"version\":\"{version}\",\"fence\":-7,\"state\":{{\"format\":3}}}}")),
+            bulk(&format!(
+                "{{\"version\":\"{version}\",\"fence\":9007199254740992,\"state\":{{\"format\":3}}}}"
+            )),
+            bulk(&format!("{{\"fence\":7,\"version\":\"{version}\",\"state\":{{\"format\":3}}}}")),
+            bulk(&format!("{{\"version\":\"{version}\",\"fence\": 7,\"state\":{{\"format\":3}}}}")),
             bulk(""),
             Value::Int(0),
         ] {
@@ -162,5 +188,41 @@ mod tests {
     fn lock_that_is_not_a_string_is_a_lock() {
         let look = read(Value::Nil, Value::Int(0), -1).unwrap();
         assert_eq!(look.lock.unwrap().token.as_ref(), token::NOT_A_STRING);
+    }
+
+    /// Any answer to any command.
+    fn any_answer(source: &mut Source, records: &[Vec<u8>]) -> Value {
+        match source.below(9) {
+            0 => Value::Nil,
+            1 => Value::Int(source.number()),
+            2 => Value::Okay,
+            3 => Value::SimpleString("QUEUED".to_owned()),
+            4 => Value::Boolean(true),
+            5 => Value::Array((0..source.below(4)).map(|_| any_answer(source, records)).collect()),
+            6 => Value::Array(vec![bulk(&source.number().to_string()), bulk(&source.number().to_string())]),
+            _ => {
+                let record = source.pick(records);
+                let length = if source.below(2) == 0 { record.len() } else { source.below(record.len()) };
+                Value::BulkString(record[..length].to_vec())
+            }
+        }
+    }
+
+    #[test]
+    fn answers_of_any_type_are_read_or_refused_and_only_nil_is_no_record() {
+        let (mut source, records) = (Source::new(0), fuzz::read_corpus("states"));
+        let (mut read, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let answers: Vec<_> = (0..source.below(6)).map(|_| any_answer(&mut source, &records)).collect();
+            match super::read(&RedisKeys::new(None), "key", answers.clone()) {
+                Ok(look) => {
+                    read += 1;
+                    let is_absent = answers.first() == Some(&Value::Nil);
+                    assert_eq!(look.version.is_none(), is_absent, "{answers:?}");
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(read > 100 && refused > 100, "{read} read, {refused} refused");
     }
 }

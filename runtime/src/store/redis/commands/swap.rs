@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, RedisResult, Value, from_redis_value};
+use redis::{Cmd, RedisResult, Value, from_redis_value_ref};
 
 use super::{look, script, token};
 use crate::Timestamp;
-use crate::store::redis::{RedisStore, errors};
+use crate::store::redis::RedisStore;
 use crate::store::{
-    FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped,
+    FenceChange, JobRecord, LockChange, StoreError, StoreErrorKind, Swap, SwapReply, Swapped, Version,
 };
-
-/// The indices in KEYS of swap.lua.
-const RUNS: u8 = 3;
-const SKIPS: u8 = 4;
 
 impl RedisStore {
     pub(crate) async fn send_swap(&self, key: &str, swap: &Swap) -> Result<SwapReply, StoreError> {
@@ -26,7 +22,8 @@ impl RedisStore {
             script::SWAP.run(connection, asking, wait.as_ref(), arguments)
         };
         let answer = route.exchange(&keys[0], talk).await;
-        let answer = answer.and_then(|(value, replicas)| Ok((self.read_reply(key, value)?, replicas)));
+        let answer =
+            answer.and_then(|(value, replicas)| Ok((self.read_reply(key, swap.nonce, value)?, replicas)));
         match answer.map_err(|error| self.error("swap", &error))? {
             (SwapReply::Swapped(_), replicas) if wait.is_some() && replicas < self.wait_replicas => {
                 let cause = format!("only {replicas} of {} replicas have the lease", self.wait_replicas);
@@ -50,23 +47,30 @@ impl RedisStore {
         Some(wait)
     }
 
-    fn read_reply(&self, key: &str, value: Value) -> RedisResult<SwapReply> {
-        let mut parts = value.into_sequence().unwrap_or_default().into_iter();
-        if parts.next() != Some(Value::Int(1)) {
-            return Ok(SwapReply::Changed(look::read(&self.keys, key, parts)?));
+    fn read_reply(&self, key: &str, nonce: u64, value: Value) -> RedisResult<SwapReply> {
+        let parts = value.into_sequence().unwrap_or_default();
+        if let [at, fence] = &parts[..] {
+            let now = Timestamp::from_micros(from_redis_value_ref(at)?);
+            let version = Version { at: now, nonce };
+            return Ok(SwapReply::Swapped(Swapped { now, version, fence: from_redis_value_ref(fence)? }));
         }
-        let mut next = || parts.next().unwrap_or(Value::Nil);
-        let now = look::time_of(next())?;
-        let version = look::text_of(&next()).and_then(|version| version.parse().ok());
-        let version = version.ok_or_else(|| errors::unreadable("the answer to a swap has no version"))?;
-        Ok(SwapReply::Swapped(Swapped { now, version, fence: from_redis_value(next())? }))
+        Ok(SwapReply::Changed(look::read(&self.keys, key, parts)?))
     }
 }
 
 /// Adds the keys, and a swap as swap.lua takes it.
 fn add_arguments(command: &mut Cmd, keys: &[String; 5], swap: &Swap) {
     let Swap { expected, expected_lock, nonce, change } = swap;
-    command.arg(keys.len()).arg(keys);
+    let [lock, record, awaited, runs, skips] = keys;
+    let mut named = vec![lock, record, awaited];
+    match &change.state {
+        None => named.extend([runs, skips]),
+        Some(_) => named.extend(change.records.iter().map(|record| match record {
+            JobRecord::Run(_) => runs,
+            JobRecord::Skip(_) => skips,
+        })),
+    }
+    command.arg(named.len()).arg(named);
 
     command.arg(expected.map(|version| version.to_string()).unwrap_or_default());
     command.arg(token::expected(expected_lock.as_deref()));
@@ -83,19 +87,15 @@ fn add_arguments(command: &mut Cmd, keys: &[String; 5], swap: &Swap) {
     };
     match &change.lock {
         LockChange::Leave => command.arg("").arg(""),
-        LockChange::Delete => command.arg("-").arg(""),
+        LockChange::Delete => command.arg("").arg("-"),
         // Redis keeps a key up to and including this millisecond, and accepts only positive ones.
         LockChange::Set { token, until } => {
-            command.arg(["=", token].concat()).arg((until.as_micros() / 1000 - 1).max(1))
+            command.arg(token.as_ref()).arg((until.as_micros() / 1000 - 1).max(1))
         }
     };
     // No list in Redis is longer.
     command.arg(u32::try_from(change.keep).unwrap_or(u32::MAX)).arg(u8::from(change.notify));
-    for record in &change.records {
-        match record {
-            JobRecord::Run(_) => command.arg(RUNS),
-            JobRecord::Skip(_) => command.arg(SKIPS),
-        };
-        command.arg(record.to_json());
+    if change.state.is_some() {
+        command.arg(change.records.iter().map(JobRecord::to_json).collect::<Vec<_>>());
     }
 }

@@ -64,7 +64,14 @@ pub(super) fn parse(url: &str) -> Result<RedisAddress, String> {
 }
 
 fn server(url: &str) -> Result<RedisAddress, String> {
-    let info = address::parse(url, "expected `redis://user:password@host:port/database`")?;
+    const EXPECTED: &str = "expected `redis://user:password@host:port/database`";
+    let info = address::parse(url, EXPECTED)?;
+    // The path of a socket may have any character, and is no password.
+    if address::node_of(&info).is_some() {
+        let (_, rest) = url.split_once("://").ok_or(EXPECTED)?;
+        let (_, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        refuse(rest, &['@'], EXPECTED)?;
+    }
     let hosts = || address::user_and_hosts(std::slice::from_ref(&info));
     let db = info.redis_settings().db();
     let (location, also_known): (_, &[_]) = match info.addr() {
@@ -116,6 +123,17 @@ fn cluster(scheme: &str, rest: &str) -> Result<RedisAddress, String> {
     RedisAddress::new(Topology::Cluster(addresses), location, &parts.query, &[])
 }
 
+/// Refuses these characters after the hosts: what is before them may be a password with a slash in it, which would end up
+/// in what is shown.
+fn refuse(rest: &str, characters: &[char], expected: &str) -> Result<(), String> {
+    if rest.contains(characters) {
+        return Err(format!(
+            "write `/`, `?`, `#` and `@` in a password as %2F, %3F, %23 and %40; {expected}"
+        ));
+    }
+    Ok(())
+}
+
 /// A URL with several hosts, taken apart.
 struct UrlParts<'a> {
     /// The expected form, for errors.
@@ -133,12 +151,7 @@ impl<'a> UrlParts<'a> {
     fn split(scheme: &'a str, rest: &'a str, expected: &'a str) -> Result<Self, String> {
         let scheme = scheme.split('+').next().unwrap_or(scheme);
         let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        // A password with a slash in it would end up in what is shown.
-        if rest.contains(['@', '#']) {
-            return Err(format!(
-                "write `/`, `?`, `#` and `@` in a password as %2F, %3F, %23 and %40; {expected}"
-            ));
-        }
+        refuse(rest, &['@', '#'], expected)?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (credentials, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
         let (path, query) = (path.trim_matches('/'), url::UrlParameters::of(query));

@@ -36,6 +36,16 @@ pub(super) async fn swap_from_an_older_version_is_refused(subject: &Subject) {
     assert_eq!((look.version, &look.state), (Some(newer.version), &state(2)));
 }
 
+pub(super) async fn deletion_of_an_older_version_is_refused(subject: &Subject) {
+    let key = TestKey::of(subject);
+    key.write(numbered(1)).await;
+    let old = key.look().await;
+    let newer = key.write(numbered(2)).await;
+    let look = key.refused(&from(&old, deletion())).await;
+    assert_eq!((look.version, &look.state), (Some(newer.version), &state(2)));
+    assert_eq!(key.look().await.version, Some(newer.version));
+}
+
 pub(super) async fn swap_that_expects_a_record_is_refused_without_one(subject: &Subject) {
     let key = TestKey::of(subject);
     let version = Version { at: Timestamp::from_micros(1), nonce: 1 };

@@ -10,6 +10,9 @@ use crate::store::Store;
 use crate::store::file::FileStore;
 use crate::store::memory::MemoryStore;
 
+#[cfg(all(test, feature = "postgres", feature = "redis"))]
+mod fuzz;
+
 /// A store, and where its configuration came from.
 pub(crate) struct OpenedStore {
     pub(crate) store: Arc<dyn Store>,
@@ -112,6 +115,10 @@ pub(crate) fn variable(name: &str) -> Option<(String, String)> {
 const SCHEMES: &str =
     "redis://host:6379, postgres://host/database, file:///var/lib/shop/jobs or memory://name";
 
+/// Schemes of other databases, which a message may repeat.
+const FOREIGN: [&str; 10] =
+    ["amqp", "etcd", "http", "https", "mariadb", "memcached", "mongodb", "mysql", "nats", "sqlite"];
+
 /// Valkey speaks the protocol of Redis.
 fn is_redis(scheme: &str) -> bool {
     let (server, deployment) = scheme.split_once('+').unwrap_or((scheme, ""));
@@ -122,7 +129,7 @@ fn is_redis(scheme: &str) -> bool {
 fn open_url(url: &str, namespace: Option<&str>, source: String) -> Result<OpenedStore, StartError> {
     let url = url.trim();
     let config = |message: String| StartError::Config { source: source.clone(), message };
-    // A URL that cannot be read may hold a password, so no message shows more of it than its scheme.
+    // A URL that cannot be read may hold a password anywhere, so no message shows more of it than a well-known scheme.
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(config(format!("not a URL; expected {SCHEMES}")));
     };
@@ -159,7 +166,10 @@ fn open_url(url: &str, namespace: Option<&str>, source: String) -> Result<Opened
                 None => store,
             }))
         }
-        _ => return Err(config(format!("unknown scheme {scheme}://; expected {SCHEMES}"))),
+        _ => {
+            let shown = if FOREIGN.contains(&scheme) { format!(" {scheme}://") } else { String::new() };
+            return Err(config(format!("unknown scheme{shown}; expected {SCHEMES}")));
+        }
     };
     match opened {
         Ok(store) => Ok(OpenedStore { store, source }),
