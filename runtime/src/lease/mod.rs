@@ -103,9 +103,11 @@ impl HeldLease {
             let check = self.validity.deadline().min(Instant::now() + COMPARE_CLOCKS);
             let wake = if self.kept_alive { check.min(due) } else { check };
             tokio::select! {
+                biased;
+                // First: what has ended needs no further extension.
                 output = &mut until => return Some(output),
-                () = tokio::time::sleep_until(wake) => {}
                 () = self.validity.in_doubt() => due = Instant::now(),
+                () = tokio::time::sleep_until(wake) => {}
             }
             if self.validity.is_lost() {
                 self.validity.lose();

@@ -110,13 +110,14 @@ async fn release_unanswered(server: &Server, key: &str, lease: Lease, mut outsta
         };
         let left = retry_until.saturating_duration_since(tokio::time::Instant::now());
         tokio::select! {
-            () = tokio::time::sleep(pause.min(left)) => {}
+            biased;
             // The server is about to end: a request that is applied later holds the key for a ttl and starts
             // nothing.
             () = server.cancel_runs.raised() => {
                 drop(requests.release_unanswered(key, &lease, &ending, &mut outstanding).await);
                 return;
             }
+            () = tokio::time::sleep(pause.min(left)) => {}
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Server;
 use crate::observe::event::EventKind;
 use crate::util::lock;
-use crate::util::spawner::Spawner;
+use crate::util::spawner::{SpawnedTask, Spawner};
 use crate::util::watched::{Flag, WatchedNumber};
 
 /// The application's runtime, probed by small tasks, one at a time. While a probe is not polled, the server must claim
@@ -54,7 +54,7 @@ impl Application {
         Self { runtime, answered: Arc::default(), ended: Arc::default(), probe: Mutex::default() }
     }
 
-    pub(crate) fn spawn<F>(&self, future: F) -> tokio::task::JoinHandle<F::Output>
+    pub(crate) fn spawn<F>(&self, future: F) -> SpawnedTask<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {

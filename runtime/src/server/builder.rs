@@ -301,6 +301,7 @@ impl Builder {
     pub async fn run_until_signal(self) -> Result<(), StartError> {
         let jobs = self.start_all().await?;
         let closed = tokio::select! {
+            biased;
             () = signal::terminated() => Closed::ShutDown,
             closed = jobs.closed() => closed,
         };

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use uuid::Uuid;
 
 use super::Server;
 use super::error::OperateError;
@@ -18,6 +17,7 @@ use crate::store::{
 };
 use crate::tick::{TickOutcome, run_under_lease};
 use crate::util::backoff::Backoff;
+use crate::util::random;
 use crate::util::token::token;
 
 /// The result of a manual run.
@@ -70,13 +70,15 @@ async fn claim_and_run(
     what: ClaimPurpose,
 ) -> Result<Option<RunNow>, OperateError> {
     let permit = tokio::select! {
-        permit = server.permit(Some(server.time.now() + TRY_FOR)) => permit,
+        biased;
         () = server.no_new_runs.raised() => return Err(OperateError::ShuttingDown),
+        permit = server.permit(Some(server.time.now() + TRY_FOR)) => permit,
     };
     let Some(permit) = permit else { return Ok(Some(RunNow::Busy)) };
     tokio::select! {
-        () = server.application_answers() => {}
+        biased;
         () = server.no_new_runs.raised() => return Err(OperateError::ShuttingDown),
+        () = server.application_answers() => {}
     }
     let claim = Claim {
         token: token(),
@@ -139,14 +141,15 @@ fn held_here(server: &Server) -> RunNow {
 /// Requests a run from the servers that have the job, and waits for its record.
 pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<RunNow, OperateError> {
     let within = Duration::from_secs(5);
-    let id = Uuid::new_v4().simple().to_string();
+    let id = random::uuid().simple().to_string();
     let requests = server.requests(within);
     let counts = requests.request(key, &id, &server.id, REQUEST_FOR).await?;
     loop {
         tokio::select! {
-            () = sleep(LOOK) => {}
+            biased;
             // The run is on another server, and may take hours.
             () = server.shutting_down.raised() => return Err(OperateError::ShuttingDown),
+            () = sleep(LOOK) => {}
         }
         let (history, now) = match requests.history(key).await {
             Ok(seen) => seen,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
-use uuid::Uuid;
 
 use crate::Timestamp;
 use crate::job::Job;
@@ -19,6 +18,7 @@ use crate::observe::health::HealthCell;
 use crate::observe::log;
 use crate::store::{KeyMutexes, RequestObserver, Store, StoreClient, StoreError, StoreErrorKind};
 use crate::util::clock::Clock;
+use crate::util::random;
 use crate::util::spawner::Spawner;
 use crate::util::watched::Flag;
 use application::Application;
@@ -213,7 +213,7 @@ impl Drop for FailOnPanic {
 
 /// `host-pid-random`: this server's id on the store and in every server's log.
 pub(crate) fn server_id(name: Option<&str>) -> String {
-    let random = Uuid::new_v4().simple().to_string();
+    let random = random::uuid().simple().to_string();
     let host = name.map_or_else(host_name, str::to_owned);
     format!("{host}-{}-{}", std::process::id(), &random[..6])
 }

@@ -1,6 +1,6 @@
 //! The runs in progress on this server.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::fleet::RunningInfo;
@@ -15,7 +15,7 @@ pub(crate) struct RunsInProgress(Mutex<Runs>);
 struct Runs {
     /// Two jobs may have the same fence, so runs are numbered.
     next: u64,
-    jobs: HashMap<u64, (Arc<Job>, i64)>,
+    jobs: BTreeMap<u64, (Arc<Job>, i64)>,
 }
 
 impl RunsInProgress {

@@ -1,6 +1,5 @@
 //! The scheduler's own thread: a job that blocks the application's runtime does not lose its lease.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use crate::schedule::Schedule;
 use crate::tick::clock_watch::watch_clock;
 use crate::tick::scheduler;
 use crate::util::backoff::Backoff;
+use crate::util::random;
 use crate::util::spawner::Spawner;
 
 /// A server's configuration, and what only its start needs.
@@ -145,20 +145,22 @@ fn start_degraded(server: &Arc<Server>, error: &StartError) {
 pub(crate) async fn serve(server: &Arc<Server>) -> Closed {
     let mut jobs: Vec<_> = server.jobs.values().cloned().collect();
     // Each server begins at another job: when many are due together, one server does not win them all.
-    let random = usize::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default();
+    let random = usize::try_from(random() >> 32).unwrap_or_default();
     let first = random % jobs.len().max(1);
     jobs.rotate_left(first);
     let scheduling = server.host.spawn(scheduler::schedule(server.clone(), jobs));
     let watching = server.host.spawn(watch_clock(server.clone()));
     let announcing = server.host.spawn(heartbeat::announce(server.clone()));
     tokio::select! {
-        () = server.no_new_runs.raised() => {}
+        biased;
         () = server.failed.raised() => server.shut_down(),
+        () = server.no_new_runs.raised() => {}
     }
     scheduling.abort();
     tokio::select! {
-        () = server.shutting_down.raised() => {}
+        biased;
         () = server.failed.raised() => server.shut_down(),
+        () = server.shutting_down.raised() => {}
     }
     watching.abort();
     finish(server, server.shutdown_grace).await;
@@ -189,6 +191,7 @@ pub(crate) async fn finish(server: &Server, grace: Duration) {
         tracing::info!(target: "jobs", keys, ?grace, "shutting down; waiting up to {grace:?} for {keys}");
     }
     tokio::select! {
+        biased;
         () = all_ended(server) => {}
         () = tokio::time::sleep(grace) => {}
         () = server.cancel_runs.raised() => {}

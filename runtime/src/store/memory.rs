@@ -30,14 +30,14 @@ pub(crate) struct Contents {
     /// At this number of keys, those that have expired are removed.
     room: usize,
     /// The newest fence of a deleted record.
-    deleted_fence: i64,
+    pub(crate) deleted_fence: i64,
     listeners: Subscriptions,
     /// By namespace and topic, and there by name; each with its expiry.
     notes: HashMap<(String, Topic), BTreeMap<String, (Timestamp, Note)>>,
 }
 
 /// The record and the lock of one key.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct KeyEntry {
     pub(crate) record: Option<Record>,
     /// Like the string that Redis shares with other programs, so that tests can play one.

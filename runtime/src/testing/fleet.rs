@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::TestClock;
-use super::network::{NetworkedStore, SimulatedNetwork};
+use super::network::{Link, NetworkedStore};
 use super::server::{TestServer, TestServerConfig};
 use crate::Timestamp;
 use crate::history::History;
@@ -15,22 +15,25 @@ use crate::server::error::StartError;
 use crate::store::memory::MemoryStore;
 use crate::store::{Store, decide};
 use crate::util::clock::Clock;
+use crate::util::random::seeded::SeededRandom;
 
 /// Noon of 15 January 2027, UTC.
-const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
+pub(super) const NOON: Timestamp = Timestamp::from_micros(1_800_014_400_000_000);
 
 /// Servers that share a store in memory, in one process. See the [module](super).
 pub struct Fleet {
     plan: FleetBuilder,
     clock: TestClock,
-    store: MemoryStore,
-    servers: Vec<TestServer>,
+    pub(super) store: MemoryStore,
+    pub(super) servers: Vec<TestServer>,
     started: usize,
+    pub(super) chaos_seed: Option<u64>,
 }
 
 /// Called for each server that starts.
 type InsertState = Box<dyn Fn(&mut States) + Send + Sync>;
-type MakeJob = Box<dyn Fn() -> Job + Send + Sync>;
+type ObserveStore = Box<dyn Fn(&str, &MemoryStore) -> Arc<dyn Store> + Send + Sync>;
+type MakeJob = Box<dyn Fn() -> Option<Job> + Send + Sync>;
 
 /// Configures a fleet; [`start`](FleetBuilder::start) starts it.
 #[must_use = "nothing is started before `start`"]
@@ -44,6 +47,10 @@ pub struct FleetBuilder {
     only: Vec<String>,
     max_concurrent: Option<usize>,
     shutdown_grace: Duration,
+    /// Decides the fate of single messages, once there are faults.
+    pub(super) seed: u64,
+    /// The store as a server sees it, if something observes its requests.
+    pub(super) observe_store: Option<ObserveStore>,
 }
 
 impl Fleet {
@@ -59,6 +66,8 @@ impl Fleet {
             only: Vec::new(),
             max_concurrent: None,
             shutdown_grace: Duration::from_secs(25),
+            seed: 0,
+            observe_store: None,
         }
     }
 
@@ -116,10 +125,27 @@ impl Fleet {
 
     /// Starts another server, as a deploy or a restart after a crash does, and returns its number.
     pub async fn add_server(&mut self) -> Result<usize, StartError> {
-        let server = self.plan.server(self.started, &self.clock, &self.store).await?;
+        let server = self.new_server().await?;
         self.servers.push(server);
-        self.started += 1;
         Ok(self.servers.len() - 1)
+    }
+
+    /// The shortest ttl of its jobs.
+    pub(super) fn shortest_ttl(&self) -> Duration {
+        let ttls = self.servers.iter().flat_map(TestServer::ttls);
+        ttls.min().unwrap_or(Duration::from_secs(10))
+    }
+
+    /// Makes the clock of the next server wrong by so many milliseconds.
+    pub(super) fn set_next_clock(&mut self, millis: i64) {
+        self.plan.clocks_off.insert(self.started, millis);
+    }
+
+    /// Starts a server that is not one of the fleet yet.
+    pub(super) async fn new_server(&mut self) -> Result<TestServer, StartError> {
+        let number = self.started;
+        self.started += 1;
+        self.plan.server(number, &self.clock, &self.store).await
     }
 
     /// Shuts a server down as a deploy does, and takes it out of the fleet: later ones move up by one number.
@@ -131,6 +157,12 @@ impl Fleet {
 impl FleetBuilder {
     /// Adds a job; the function is called for each server.
     pub fn job(mut self, job: impl Fn() -> Job + Send + Sync + 'static) -> Self {
+        self.jobs.push(Box::new(move || Some(job())));
+        self
+    }
+
+    /// Adds a job that some servers do not have.
+    pub(super) fn job_if(mut self, job: impl Fn() -> Option<Job> + Send + Sync + 'static) -> Self {
         self.jobs.push(Box::new(job));
         self
     }
@@ -180,9 +212,14 @@ impl FleetBuilder {
     /// Checks the jobs as [`start_all`](crate::start_all) does, and starts the servers.
     pub async fn start(self) -> Result<Fleet, StartError> {
         let clock = TestClock::starting_at(self.begins_at);
+        self.start_on(clock).await
+    }
+
+    /// The same, with this clock of the store.
+    pub(super) async fn start_on(self, clock: TestClock) -> Result<Fleet, StartError> {
         let store = MemoryStore::new(Arc::new(clock.clone()));
         let (count, servers) = (self.servers, Vec::new());
-        let mut fleet = Fleet { plan: self, clock, store, servers, started: 0 };
+        let mut fleet = Fleet { plan: self, clock, store, servers, started: 0, chaos_seed: None };
         for _ in 0..count {
             fleet.add_server().await?;
         }
@@ -195,17 +232,23 @@ impl FleetBuilder {
         clock: &TestClock,
         store: &MemoryStore,
     ) -> Result<TestServer, StartError> {
+        let id = format!("server-{number}");
+        let seen: Arc<dyn Store> = match &self.observe_store {
+            Some(observe) => observe(&id, store),
+            None => Arc::new(store.clone()),
+        };
+        let random = SeededRandom::new(self.seed, &id);
         let mut states = States::default();
         self.states.iter().for_each(|insert| insert(&mut states));
-        let mut built: Vec<_> = self.jobs.iter().map(|job| job()).collect();
+        let mut built: Vec<_> = self.jobs.iter().filter_map(|job| job()).collect();
         for key in &self.only {
             built.push(annotated(key)?);
         }
         let selection = JobSelection { annotated: self.annotated, built, ..JobSelection::default() };
         let jobs = selection.check(&states, &Variables::default())?.jobs;
         Ok(TestServer::start(TestServerConfig {
-            id: format!("server-{number}"),
-            link: Arc::new(NetworkedStore::new(Arc::new(store.clone()), SimulatedNetwork::default())),
+            id,
+            link: Link(Arc::new(NetworkedStore::new(seen, random))),
             clock: clock.off_by(self.clocks_off.get(&number).copied().unwrap_or(0)),
             jobs,
             states,

@@ -1,15 +1,48 @@
 //! Accidents of the memory store.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::store::memory::MemoryStore;
+use crate::store::memory::{Contents, KeyEntry, MemoryStore};
 use crate::store::{JobRecords, KeyState, Record, SharedLock, Version};
 use crate::util::{lock, random};
+
+/// What a memory store contained at one instant.
+#[derive(Clone, Default)]
+pub struct MemorySnapshot(BTreeMap<String, KeyEntry>);
+
+impl Contents {
+    /// Fences that the store loses are not given again within the same microsecond, on a clock that stands still.
+    fn lose_fences(&mut self) {
+        let newest =
+            self.keys.values().filter_map(|entry| entry.record.as_ref()).map(|record| record.fence).max();
+        self.deleted_fence = self.deleted_fence.max(newest.unwrap_or_default());
+    }
+}
 
 impl MemoryStore {
     /// Removes everything about a key, as a restart without persistence does.
     pub fn wipe(&self, key: &str) {
-        lock(&self.contents).keys.remove(self.full_key(key).as_ref());
+        let contents = &mut *lock(&self.contents);
+        contents.lose_fences();
+        contents.keys.remove(self.full_key(key).as_ref());
+    }
+
+    /// Removes all keys.
+    pub fn wipe_all(&self) {
+        self.restore(&MemorySnapshot::default());
+    }
+
+    /// Returns what the store contains.
+    pub fn snapshot(&self) -> MemorySnapshot {
+        MemorySnapshot(lock(&self.contents).keys.clone())
+    }
+
+    /// Returns to what the store contained earlier, as a failover to a replica that lags behind does.
+    pub fn restore(&self, earlier: &MemorySnapshot) {
+        let contents = &mut *lock(&self.contents);
+        contents.lose_fences();
+        contents.keys.clone_from(&earlier.0);
     }
 
     /// Changes the state of a record, as a failover to an older replica does.

@@ -11,7 +11,7 @@
 //! The servers of a [`Fleet`] run the same scheduler, claim, lease and run as in production, on a store in memory.
 //! With Tokio's paused clock (`tokio = { features = ["test-util"] }` and `start_paused = true`) hours pass at once, and
 //! each test takes the same course every time. A server's clock can be wrong; it can crash, be stopped like a process
-//! by SIGSTOP, and lose its connection to the store.
+//! by SIGSTOP, and lose its connection to the store. [`Fleet::chaos`] draws such faults from a seed.
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};
@@ -39,6 +39,7 @@
 //! # }
 //! ```
 
+mod chaos;
 pub mod check;
 mod clock;
 mod fleet;
@@ -47,9 +48,11 @@ mod memory;
 mod network;
 mod process;
 mod server;
+pub mod simulation;
 #[cfg(any(test, feature = "store-testing"))]
 pub mod store;
 
+pub use chaos::Chaos;
 pub use clock::TestClock;
 pub use fleet::{Fleet, FleetBuilder};
 pub use intercept::{Hook, HookFuture, Intercept, Request};

@@ -1,13 +1,13 @@
 //! A simulated process: its tasks can be stopped, continued and killed together.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::util::lock;
 
@@ -23,7 +23,9 @@ struct TaskTable {
     state: ProcessState,
     next_id: u64,
     /// The wakers of all tasks, to be woken when the state changes.
-    wakers: HashMap<u64, Waker>,
+    wakers: BTreeMap<u64, Waker>,
+    /// Tasks that were aborted while the process was stopped.
+    aborted: Vec<AbortHandle>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -62,6 +64,17 @@ impl SimulatedProcess {
         self.set(ProcessState::Killed);
     }
 
+    /// Aborts a task, as soon as the process polls its tasks: the future of one that is stopped or blocked is still there.
+    pub(crate) fn abort(&self, task: AbortHandle) {
+        let mut tasks = self.tasks();
+        if tasks.state == ProcessState::Stopped {
+            tasks.aborted.push(task);
+        } else {
+            drop(tasks);
+            task.abort();
+        }
+    }
+
     pub(crate) fn is_killed(&self) -> bool {
         self.tasks().state == ProcessState::Killed
     }
@@ -71,8 +84,16 @@ impl SimulatedProcess {
         if tasks.state != ProcessState::Killed {
             tasks.state = state;
         }
-        let wakers: Vec<_> = tasks.wakers.drain().map(|(_, waker)| waker).collect();
+        let wakers: Vec<_> = std::mem::take(&mut tasks.wakers).into_values().collect();
+        let aborted = if tasks.state == ProcessState::Stopped {
+            Vec::new()
+        } else {
+            std::mem::take(&mut tasks.aborted)
+        };
         drop(tasks);
+        for task in aborted {
+            task.abort();
+        }
         wakers.into_iter().for_each(Waker::wake);
     }
 

@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::TestClock;
-use super::network::NetworkedStore;
+use super::network::{Conditions, Link};
 use super::process::SimulatedProcess;
 use crate::job::Job;
 use crate::job::parameters::States;
@@ -21,13 +21,13 @@ pub struct TestServer {
     jobs: Jobs,
     process: Arc<SimulatedProcess>,
     application: Arc<SimulatedProcess>,
-    link: Arc<NetworkedStore>,
+    link: Link,
     clock: TestClock,
 }
 
 pub(super) struct TestServerConfig {
     pub(super) id: String,
-    pub(super) link: Arc<NetworkedStore>,
+    pub(super) link: Link,
     pub(super) clock: TestClock,
     pub(super) jobs: Vec<Job>,
     pub(super) states: States,
@@ -45,7 +45,7 @@ impl TestServer {
         let app = Spawner::Simulated(application.clone());
         let server = Arc::new(Server::new(ServerConfig {
             id,
-            store: link.clone(),
+            store: Arc::new(link.clone()),
             clock: Arc::new(clock.clone()),
             jobs,
             states,
@@ -55,6 +55,11 @@ impl TestServer {
             history_limit: REMEMBERED,
             shutdown_grace,
         }));
+        let killed = (process.clone(), application.clone());
+        link.0.on_kill(move || {
+            killed.0.kill();
+            killed.1.kill();
+        });
         // An unreachable store does not prevent the start, as with `allow_degraded_start`.
         let _answer = server.requests(Duration::from_secs(3)).ping().await;
         let (closing, closed) = watch::channel(None);
@@ -70,8 +75,27 @@ impl TestServer {
     /// Kills the server like a process by SIGKILL: its runs end at their current `await`, and their leases are not released.
     /// Tasks that a job has spawned itself continue.
     pub fn crash(&self) {
+        self.link.0.kill();
+    }
+
+    /// Ends its process after a shutdown.
+    pub(super) fn end(&self) {
         self.process.kill();
         self.application.kill();
+    }
+
+    /// Adds a function that is called when it crashes.
+    pub(super) fn on_kill(&self, kill: impl FnOnce() + Send + 'static) {
+        self.link.0.on_kill(kill);
+    }
+
+    pub(super) fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// The ttls of its jobs.
+    pub(super) fn ttls(&self) -> Vec<Duration> {
+        self.jobs.server().jobs.values().map(|job| job.policy.ttl).collect()
     }
 
     /// Whether it has crashed.
@@ -99,18 +123,27 @@ impl TestServer {
 
     /// Cuts its connection to the store, or restores it.
     pub fn cut_off(&self, cut: bool) {
-        self.link.hook().change(|conditions| conditions.cut = cut);
+        self.change_network(|conditions| conditions.cut = cut);
     }
 
     /// Loses the replies to its writes, which the store still applies. Looks are answered: without an answer to them a server
     /// writes nothing.
     pub fn lose_replies(&self, lost: bool) {
-        self.link.hook().change(|conditions| conditions.replies_lost = lost);
+        self.change_network(|conditions| conditions.replies_lost = lost);
     }
 
     /// Sets the latency of each of its requests; zero by default.
     pub fn set_latency(&self, latency: Duration) {
-        self.link.hook().change(|conditions| conditions.latency = latency);
+        self.change_network(|conditions| conditions.latency = latency);
+    }
+
+    pub(super) fn change_network(&self, change: impl FnOnce(&mut Conditions)) {
+        self.link.0.change(change);
+    }
+
+    /// Spawns a task of the application.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.application.spawn(task));
     }
 
     /// This server's own clock, which can be set. Ticks follow the store's.

@@ -57,9 +57,10 @@ impl<'a> ClaimWindow<'a> {
     pub(crate) async fn pause(&self, server: &Server, pause: Duration, released: i64) {
         Box::pin(async {
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                biased;
                 () = self.is_pointless(server) => {}
                 () = self.job.activity.released.exceeds(released) => {}
+                () = tokio::time::sleep(pause) => {}
             }
         })
         .await;
@@ -69,8 +70,9 @@ impl<'a> ClaimWindow<'a> {
     pub(crate) async fn wait_for_application(&self, server: &Server) {
         Box::pin(async {
             tokio::select! {
-                () = server.application_answers() => {}
+                biased;
                 () = self.is_pointless(server) => {}
+                () = server.application_answers() => {}
             }
         })
         .await;
@@ -79,6 +81,7 @@ impl<'a> ClaimWindow<'a> {
     /// Resolves when there is a reason to stop.
     async fn is_pointless(&self, server: &Server) {
         tokio::select! {
+            biased;
             () = server.no_new_runs.raised() => {}
             () = self.job.superseded(self.tick), if !self.takes_over => {}
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::OnLost;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinError;
 use tokio::time::{Instant, sleep};
 
 use super::poll_tracker::PollTracker;
@@ -22,6 +22,8 @@ use crate::observe::event::EventKind;
 use crate::observe::log;
 use crate::server::Server;
 use crate::store::Ending;
+use crate::util::planted::{PlantedBug, is_planted};
+use crate::util::spawner::SpawnedTask;
 use crate::util::watched::Flag;
 
 /// A run that took less is not reported as an overrun, however quick the job usually is.
@@ -176,6 +178,8 @@ impl<'a> Execution<'a> {
         let mut blocked = pin!(self.report_blocked(&polls));
         loop {
             let stopped_by = tokio::select! {
+                biased;
+                // First: what has returned is not cancelled.
                 joined = &mut task => {
                     if joined.as_ref().is_err_and(JoinError::is_cancelled) {
                         self.server.fail("the application's runtime, on which jobs run, has ended");
@@ -201,6 +205,10 @@ impl<'a> Execution<'a> {
                 }
             }
             task.abort();
+            if is_planted(PlantedBug::ReleasesBeforeGone) {
+                let (outcome, stopped_by) = (stopped_by, Some(stopped_by));
+                return TryResult { outcome, error: None, stopped_by, returned_after: None };
+            }
             return TryResult::of(self.gone(task, &polls, unleased).await, Some(stopped_by));
         }
     }
@@ -208,16 +216,17 @@ impl<'a> Execution<'a> {
     /// Waits until a cancelled try is gone. One that blocks may outlive its lease.
     async fn gone(
         &self,
-        mut task: JoinHandle<TryResult>,
+        mut task: SpawnedTask<TryResult>,
         polls: &PollTracker,
         mut unleased: Option<UnleasedRun<'_>>,
     ) -> Result<TryResult, JoinError> {
         let mut blocked = pin!(self.report_blocked(polls));
         loop {
             tokio::select! {
+                biased;
                 joined = &mut task => return joined,
-                never = &mut blocked => match never {},
                 () = self.validity.lost(), if unleased.is_none() => unleased = Some(UnleasedRun::new(self.job)),
+                never = &mut blocked => match never {},
             }
         }
     }

@@ -23,14 +23,17 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
     let (not_due, mut fired_early) = unbounded_channel();
     while let Some(due) = timetable.next_due() {
         tokio::select! {
-            on_time = server.time.sleep_until(due, &mut corrections) => if !on_time {
-                timetable.plan_all_again(server.time.now());
-                continue;
-            },
+            biased;
+            // First: a job that is due all the time must not keep another one from being planned again. Few
+            // ticks are fired early, so that due ticks are not delayed.
             Some(index) = fired_early.recv() => {
                 timetable.plan_again(index, server.time.now());
                 continue;
             }
+            on_time = server.time.sleep_until(due, &mut corrections) => if !on_time {
+                timetable.plan_all_again(server.time.now());
+                continue;
+            },
         }
         // A server whose application is blocked leaves its ticks to other servers.
         server.application_answers().await;

@@ -23,13 +23,15 @@ pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfin
     while let Some(UnfinishedTick { tick, remaining }) = next {
         let ttl = job.policy.ttl;
         tokio::select! {
-            () = tokio::time::sleep(remaining.unwrap_or(ttl).min(ttl) + slack(ttl)) => {}
+            biased;
             () = server.no_new_runs.raised() => return,
+            () = tokio::time::sleep(remaining.unwrap_or(ttl).min(ttl) + slack(ttl)) => {}
         }
         job.activity.takeover.discard_queued();
         tokio::select! {
-            () = server.application_answers() => {}
+            biased;
             () = server.no_new_runs.raised() => return,
+            () = server.application_answers() => {}
         }
         let report = run_tick(server, job, claim::takeover(job, tick)).await;
         if server.no_new_runs.is_raised() {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::random;
+
 /// A token that cannot be guessed.
 pub(crate) fn token() -> Arc<str> {
-    Arc::from(&*Uuid::new_v4().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+    Arc::from(&*random::uuid().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
+use crate::util::backoff::up_to;
 
 /// Pauses with jitter, so that the servers of a fleet do not ask in the same millisecond.
 #[derive(Default)]
@@ -30,6 +30,6 @@ impl PollInterval {
 
     fn pause(&mut self, base: Duration) -> Duration {
         self.pauses += 1;
-        base + base * u32::from(Uuid::new_v4().as_bytes()[0]) / 256
+        base + up_to(base)
     }
 }

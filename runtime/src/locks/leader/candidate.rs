@@ -174,6 +174,7 @@ impl CampaignEnd {
     async fn wait(&mut self) {
         if self.reached.is_none() {
             self.reached = Some(tokio::select! {
+                biased;
                 () = self.server.shutting_down.raised() => EndReason::Dropped,
                 reply = &mut self.resigned => reply.map_or(EndReason::Dropped, EndReason::Resigned),
             });
@@ -218,6 +219,7 @@ impl Campaign {
                     );
                     status.send(LeaderStatus::Unknown);
                     tokio::select! {
+                        biased;
                         () = end.wait() => break,
                         () = sleep(AFTER_ERROR) => continue,
                     }
@@ -231,11 +233,13 @@ impl Campaign {
             }
             self.status.send(LeaderStatus::Leading(leadership.clone()));
             tokio::select! {
+                biased;
                 () = self.end.wait() => return self.end_leadership(&leadership).await,
                 () = leadership.lost() => self.status.send(LeaderStatus::Unknown),
             }
             if leadership.has_resigned() {
                 tokio::select! {
+                    biased;
                     () = self.end.wait() => break,
                     () = sleep(PollInterval::default().with_notifications()) => {}
                 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Message, StoreClient, TimedReply, UnansweredSwaps, record_key, step};
+use super::{Message, StoreClient, TimedReply, UnansweredSwaps, probe, record_key, step};
 use crate::store::decide::UNKNOWN_FENCE;
 use crate::store::{
     Change, Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, ExtendReply, Lease, Look, ReleaseReply,
@@ -50,6 +50,7 @@ impl StoreClient<'_> {
         let is_won = |reply: &ClaimReply| matches!(reply.decision, ClaimDecision::Won(_));
         let message = Message { step: step::CLAIM, key, expected, unanswered: Some(unanswered) };
         let mut answer = self.look_decide_swap(message, is_won, |look| decide::claim(look, claim)).await?;
+        probe::claimed(claim, &answer.reply);
         if let (ClaimDecision::Won(won), Some(written)) = (&mut answer.reply.decision, &answer.written)
             && won.lease.fence == UNKNOWN_FENCE
         {
@@ -86,7 +87,9 @@ impl StoreClient<'_> {
         let (key, expected) = (&record_key(key, lease.kind), cached.map(CachedRecord::look));
         let is_kept = |reply: &ExtendReply| matches!(reply, ExtendReply::Kept { .. });
         let message = Message { step: step::EXTEND, key, expected, unanswered: None };
-        self.look_decide_swap(message, is_kept, |look| decide::extend(look, lease)).await
+        let answer = self.look_decide_swap(message, is_kept, |look| decide::extend(look, lease)).await?;
+        probe::extended(lease, &answer.reply);
+        Ok(answer)
     }
 
     /// Ends a lease; in one round trip if the record is as it was written last.
@@ -103,6 +106,9 @@ impl StoreClient<'_> {
         let expected = cached.filter(|_| end.done_for.is_none()).map(CachedRecord::look);
         let is_released = |reply: &ReleaseReply| *reply == ReleaseReply::Released;
         let message = Message { step: step::RELEASE, key, expected, unanswered: None };
-        self.look_decide_swap(message, is_released, |look| decide::release(look, lease, end)).await
+        let answer =
+            self.look_decide_swap(message, is_released, |look| decide::release(look, lease, end)).await?;
+        probe::released(lease, answer.reply);
+        Ok(answer)
     }
 }

@@ -11,12 +11,14 @@ use super::decide::Decision;
 use super::{LeaseKind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
 use crate::Timestamp;
 use crate::lease::store_clock::{ClockReading, StoreClock};
+use crate::util::planted::{PlantedBug, is_planted};
 use crate::util::random;
 
 mod fleet;
 mod key_mutexes;
 mod lease;
 mod operate;
+mod probe;
 mod swap_backoff;
 #[cfg(test)]
 mod tests;
@@ -156,6 +158,8 @@ impl StoreClient<'_> {
             let sent = self.time.read_clocks();
             let answer = self.ask(step, self.store.swap(key, &swap)).await?;
             self.time.learn(sent.steady, answer.now());
+            let is_late = is_planted(PlantedBug::DeadlineFromArrival);
+            let sent = if is_late { self.time.read_clocks() } else { sent };
             if let Some(unanswered) = &mut unanswered {
                 unanswered.sent = earlier;
             }
@@ -164,6 +168,11 @@ impl StoreClient<'_> {
                     self.observer.answered(step);
                     let written = CachedRecord::new(swapped, look.lock, swap.change);
                     return Ok(TimedReply { reply, now: swapped.now, sent, written });
+                }
+                SwapReply::Changed(Look { version, lock, .. })
+                    if is_planted(PlantedBug::ResendsOldDecision) =>
+                {
+                    (shown, is_expected) = (Some((Look { version, lock, ..look }, sent)), false);
                 }
                 SwapReply::Changed(changed) => (shown, is_expected) = (Some((changed, sent)), false),
             }

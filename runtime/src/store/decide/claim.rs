@@ -1,8 +1,9 @@
 //! Decides claims.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use singleton_jobs_policy::{Missed, Overlap, Timestamp};
+use singleton_jobs_policy::{Missed, Overlap, Schedule, Timestamp};
 
 use super::super::{
     Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, FenceChange, JobRecord, Lease, LockChange, Look,
@@ -11,6 +12,7 @@ use super::super::{
 };
 use super::transition::Transition;
 use super::{Decision, expiry, slots};
+use crate::util::planted::{PlantedBug, is_planted};
 
 /// A schedule with which no tick was won for this time is no longer followed by any server.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -54,7 +56,7 @@ impl Transition<'_> {
     fn not_due_for(&self, claim: &Claim) -> Option<Duration> {
         let ClaimPurpose::Tick(ask) = &claim.what else { return None };
         let due = ask.tick + ask.delay;
-        (due > self.now).then(|| due.since(self.now))
+        (due > self.now && !is_planted(PlantedBug::StartsEarly)).then(|| due.since(self.now))
     }
 
     /// Decides a new claim of a tick that is due.
@@ -218,15 +220,25 @@ impl Transition<'_> {
         self.edit().claimable_until = claimable_until;
         let registered = self.registered.as_ref().map(|registered| registered.at);
         let Some(after) = registered.max(self.mark.as_ref().map(|mark| mark.tick)) else { return };
-        if ask.previous.is_some_and(|previous| previous > after) {
+        if let Some(schedule) = self.missed_by_others(ask, after) {
+            self.add_gap(after, ask.tick, Some(schedule));
+        } else if ask.previous.is_some_and(|previous| previous > after) {
             self.add_gap(after, ask.tick, None);
         }
+    }
+
+    /// Returns the registered schedule, if it is another one than the asking server's and has a tick between this instant and
+    /// the server's tick. Until a deploy is complete, the ticks of both schedules move one mark.
+    fn missed_by_others(&self, ask: &TickClaim, after: Timestamp) -> Option<Arc<str>> {
+        let registered = self.registered.as_ref().filter(|registered| registered.schedule != ask.schedule)?;
+        let next = Schedule::from_text(&registered.schedule)?.next_after(after)?;
+        (next < ask.tick).then(|| registered.schedule.clone())
     }
 
     /// Returns the number of servers that have started this tick, if it is unfinished and may be taken over now.
     fn attempts_to_take_over(&self, ask: &TickClaim) -> Option<u32> {
         let unfinished = self.unfinished(ask.takeovers).filter(|unfinished| unfinished.tick == ask.tick)?;
-        let free = unfinished.remaining == Some(Duration::ZERO);
+        let free = unfinished.remaining == Some(Duration::ZERO) || is_planted(PlantedBug::TakesOverTooSoon);
         self.started.filter(|_| free).map(|started| started.attempt)
     }
 

@@ -10,6 +10,7 @@ use super::super::{
 };
 use super::transition::Transition;
 use super::{Decision, UNKNOWN_FENCE, expiry, slots};
+use crate::util::planted::{PlantedBug, is_planted};
 
 /// Decides the extension of a lease.
 pub fn extend(look: &Look, lease: &Lease) -> Decision<ExtendReply> {
@@ -42,7 +43,9 @@ impl Transition<'_> {
     /// Whether the lease is the newest one in the record, ended or not.
     fn is_newest(&self, lease: &Lease) -> bool {
         let known = [self.fence, UNKNOWN_FENCE].contains(&lease.fence);
-        known && self.claimant.as_ref().is_some_and(|newest| newest.token == lease.token)
+        let is_ours =
+            |newest: &Lease| newest.token == lease.token || is_planted(PlantedBug::ReleaseIgnoresToken);
+        known && self.claimant.as_ref().is_some_and(is_ours)
     }
 
     fn extend(&mut self, lease: &Lease) -> ExtendReply {

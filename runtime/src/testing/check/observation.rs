@@ -1,6 +1,7 @@
 //! What a harness writes down while a fleet runs.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +57,62 @@ pub struct Observation {
     pub server: Arc<str>,
     /// What was observed.
     pub what: Observed,
+}
+
+/// One line: the instant in seconds, the server, and what was observed.
+impl fmt::Display for Observation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, micros) = (self.at / 1_000_000, self.at % 1_000_000);
+        write!(f, "{seconds:>4}.{micros:06} {:<10} {}", self.server, self.what)
+    }
+}
+
+impl Observed {
+    /// Whether it is about this key, or about no key at all.
+    pub fn is_about(&self, key: &str) -> bool {
+        match self {
+            Self::Began { lease, .. }
+            | Self::Stepped(lease)
+            | Self::Ended(lease)
+            | Self::Wrote(lease)
+            | Self::Overwrote(lease)
+            | Self::Lost(lease)
+            | Self::HeldAtEnd(lease) => *lease.key == *key,
+            Self::Due { key: other, .. } | Self::Explained { key: other, .. } | Self::Broken(other) => {
+                **other == *key
+            }
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Display for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lease = |f: &mut fmt::Formatter<'_>, what: &str, lease: &LeaseRef| {
+            write!(f, "{what} {} fence {}", lease.key, lease.fence)
+        };
+        match self {
+            Self::Began { lease, tick, attempt, retry, store_time } => {
+                write!(f, "began {} fence {}", lease.key, lease.fence)?;
+                if let Some(tick) = tick {
+                    write!(f, " tick {tick}")?;
+                }
+                write!(f, " attempt {attempt} retry {retry} at {store_time}")
+            }
+            Self::Stepped(of) => lease(f, "stepped", of),
+            Self::Ended(of) => lease(f, "ended", of),
+            Self::Wrote(of) => lease(f, "wrote", of),
+            Self::Overwrote(of) => lease(f, "OVERWROTE", of),
+            Self::Lost(of) => lease(f, "lost", of),
+            Self::HeldAtEnd(of) => lease(f, "HELD AT THE END", of),
+            Self::Broken(key) => write!(f, "broken {key}"),
+            Self::Due { key, tick } => write!(f, "due {key} {tick}"),
+            Self::Explained { key, first, until, why } => {
+                write!(f, "explained {key} {first} until {until}: {why}")
+            }
+            other => write!(f, "{other:?}"),
+        }
+    }
 }
 
 /// The reason of an [explanation](Observed::Explained) that says that another lease held the key.

@@ -1,5 +1,6 @@
 //! Something good happens: I5, I8 and I9.
 
+use super::holding::Holding;
 use super::timeline::{Interval, KeyHistory, Timeline, micros};
 use super::{Fault, HELD, Invariant, Verdict};
 use crate::Timestamp;
@@ -24,13 +25,23 @@ impl KeyHistory<'_> {
 
     /// Whether a run was in progress during all of a time.
     fn was_busy(&self, (from, until): (u64, u64)) -> bool {
-        self.holdings.iter().any(|holding| holding.is_active_at(from) && holding.is_active_at(until))
+        let lasts = |holding: &&Holding| holding.ended.is_none_or(|ended| ended >= until);
+        self.holdings.iter().filter(lasts).any(|holding| holding.is_active_at(from))
+    }
+
+    /// Whether a run was in progress that a server which hangs like this does not keep from ending. A run whose application is
+    /// blocked keeps its lease.
+    fn has_living_run(&self, hung: &Interval<Fault>, at: u64) -> bool {
+        let is_alive =
+            |holding: &&Holding| holding.server != hung.server || hung.what == Fault::BlockApplication;
+        self.holdings.iter().filter(is_alive).any(|holding| holding.is_active_at(at))
     }
 
     /// The ticks that became due within a time, and whether none of them ran, nor was kept from running by anything else
     /// than a lease.
-    fn none_ran_within(&self, (from, until): (u64, u64)) -> Option<usize> {
-        let due: Vec<_> = self.due.iter().filter(|(_, at)| (from..=until).contains(*at)).collect();
+    fn none_ran_within(&self, (from, until): (u64, u64), is_busy: impl Fn(u64) -> bool) -> Option<usize> {
+        let due = self.due.iter().filter(|(_, at)| (from..=until).contains(*at) && !is_busy(**at));
+        let due: Vec<_> = due.collect();
         let is_excused = |tick: Timestamp| self.reasons(tick).any(|why| why != HELD);
         let ran = self.holdings.iter().any(|holding| (from..=until).contains(&holding.began));
         (!ran && !due.is_empty() && !due.iter().any(|(tick, _)| is_excused(**tick))).then_some(due.len())
@@ -63,7 +74,7 @@ fn recovery(timeline: &Timeline<'_>, key: &KeyHistory<'_>, verdict: &mut Verdict
     if served
         && tail.0 < tail.1
         && !key.was_busy(tail)
-        && let Some(due @ 2..) = key.none_ran_within(tail)
+        && let Some(due @ 2..) = key.none_ran_within(tail, |_| false)
     {
         let message = format!("none of {due} ticks ran after the faults had ended");
         verdict.add(false, key.violation(Invariant::Recovery, settled, message));
@@ -73,7 +84,9 @@ fn recovery(timeline: &Timeline<'_>, key: &KeyHistory<'_>, verdict: &mut Verdict
 /// I9.
 fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fault>, verdict: &mut Verdict) {
     let during = (hung.begin + micros(key.rules.ttl) + timeline.slack, hung.end);
-    if during.0 >= during.1 || key.was_busy(during) {
+    // A server that was killed holds the key for a ttl, too.
+    let is_killed = timeline.had_fault(None, &[Fault::Kill], (hung.begin, during.1));
+    if during.0 >= during.1 || is_killed {
         return;
     }
     // Another server that could run the ticks, and a store that answers.
@@ -88,7 +101,7 @@ fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fa
             })
     };
     if timeline.servers.iter().any(is_fine)
-        && let Some(due @ 2..) = key.none_ran_within(during)
+        && let Some(due @ 2..) = key.none_ran_within(during, |at| key.has_living_run(hung, at))
     {
         let message = format!("none of {due} ticks ran while {} was hung ({:?})", hung.server, hung.what);
         verdict.add(false, key.violation(Invariant::HungServer, during.0, message));

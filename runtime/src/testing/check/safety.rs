@@ -9,8 +9,11 @@ const STORE_BREAKS_LEASES: [Fault; 3] =
     [Fault::StoreLosesWrites, Fault::StoreClockForward, Fault::StoreClockBack];
 
 /// Faults during which a holder cannot see that its lease ends. A process that gets no processor is as good as stopped.
-const HOLDER_STANDS_STILL: [Fault; 4] =
-    [Fault::Stop, Fault::Suspend, Fault::BlockApplication, Fault::Overload];
+const HOLDER_STANDS_STILL: [Fault; 3] = [Fault::Stop, Fault::Suspend, Fault::Overload];
+
+/// Faults that cost a holder its lease while its application is blocked. Without one it keeps its lease.
+const COSTS_THE_LEASE: [Fault; 4] =
+    [Fault::CutOff, Fault::BadNetwork, Fault::StoreOutage, Fault::ForeignLock];
 
 /// Faults that can cost a holder its lease.
 const LOSES_LEASES: [Fault; 13] = [
@@ -66,7 +69,10 @@ impl KeyChecks<'_> {
                 later.retries.iter().enumerate().any(|(index, retry)| later.retries[..index].contains(retry));
             if again {
                 let message = format!("fence {} on {}: one try was called twice", later.fence, later.server);
-                verdict.add(false, self.key.violation(Invariant::OneStart, later.began, message));
+                // After lost writes, and on a clock that was set back, a second lease may have the same fence.
+                let until = (later.began.saturating_sub(self.ttl()), self.timeline.end);
+                let excused = self.timeline.had_fault(None, &[Fault::StoreLosesWrites], until);
+                verdict.add(excused, self.key.violation(Invariant::OneStart, later.began, message));
             }
             let Some(tick) = later.tick else { continue };
             for earlier in self.key.holdings[..number].iter().filter(|earlier| earlier.tick == Some(tick)) {
@@ -108,16 +114,23 @@ impl KeyChecks<'_> {
     /// Whether the promise excludes this overlap.
     fn excuses_overlap(&self, earlier: &Holding, later: &Holding) -> bool {
         let both = (earlier.began, later.began);
+        // It was won up to a ttl before the function was called.
+        let since_won = (earlier.began.saturating_sub(self.ttl()), later.began);
         let stood_still = self.timeline.had_fault(Some(&earlier.server), &HOLDER_STANDS_STILL, both);
+        let is_blocked = self.timeline.had_fault(Some(&earlier.server), &[Fault::BlockApplication], both);
+        let stood_still = stood_still
+            || (is_blocked && self.timeline.had_fault(Some(&earlier.server), &COSTS_THE_LEASE, since_won));
         let takes_no_step = earlier.last_step <= later.began;
         self.key.rules.continues_when_lost
-            || self.timeline.had_fault(None, &STORE_BREAKS_LEASES, both)
-            || self.key.broken.iter().any(|at| (both.0..=both.1).contains(at))
+            || self.timeline.had_fault(None, &STORE_BREAKS_LEASES, since_won)
+            || self.key.broken.iter().any(|at| (since_won.0..=since_won.1).contains(at))
             || (stood_still && takes_no_step)
     }
 
     fn growing_fences(&self, verdict: &mut Verdict) {
         for (number, later) in self.key.holdings.iter().enumerate() {
+            // One of them is enough, if possible one that is not excused.
+            let mut found = None;
             for earlier in &self.key.holdings[..number] {
                 let grows = later.fence > earlier.fence;
                 // Of two slots, the answer to the second claim may arrive first.
@@ -134,6 +147,12 @@ impl KeyChecks<'_> {
                 let since = later.began.saturating_sub(self.ttl());
                 let was_broken = self.key.broken.iter().any(|at| (since..=later.began).contains(at));
                 let excused = is_excluded || (was_broken && is_unique);
+                found = Some((earlier, excused));
+                if !excused {
+                    break;
+                }
+            }
+            if let Some((earlier, excused)) = found {
                 let message = format!("{} follows {}", describe(later), describe(earlier));
                 verdict.add(excused, self.key.violation(Invariant::GrowingFences, later.began, message));
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::schedule::Missed;
-use crate::store::{Claim, ClaimDecision, RegisteredSchedule, TickClaim};
+use crate::store::{Claim, ClaimDecision, Gap, RegisteredSchedule, TickClaim};
 
 use crate::store::decide::tests::{bench, subject};
 use crate::testing::store::bench::{
@@ -182,4 +182,20 @@ async fn two_schedules_side_by_side_start_each_tick_at_most_once() {
     }
     assert_eq!(won, 8);
     assert_eq!(bench.history().await.stats.runs, 8);
+}
+
+/// The new server is stopped or cut off, and an old one moves the mark past its ticks.
+#[tokio::test(start_paused = true)]
+async fn older_server_reports_the_ticks_that_a_newer_schedule_missed() {
+    for (every, misses) in [("every 1s", true), ("every 1day", false)] {
+        let bench = bench();
+        let tick = bench.tick_now().await;
+        assert_eq!(bench.claim(&newcomer("new", every, tick)).await, ClaimDecision::Unregistered);
+        let after = bench.history().await.registered.expect("a registration").at;
+        tokio::time::sleep(3 * Duration::from_secs(1)).await;
+        let before = bench.tick_now().await;
+        let won = bench.won(&veteran("old", SCHEDULE, before)).await;
+        let gap = Gap { after, before, schedule: Some(every.into()) };
+        assert_eq!(won.missed, if misses { vec![gap] } else { vec![] });
+    }
 }

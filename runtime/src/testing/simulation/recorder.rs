@@ -1,0 +1,233 @@
+//! Writes the trace of a simulation.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::time::Instant;
+
+use crate::Timestamp;
+use crate::events::{Event, EventKind, SkipReason};
+use crate::testing::TestClock;
+use crate::testing::check::{Fault, HELD, LeaseRef, Observed, Trace};
+use crate::util::clock::Clock;
+use crate::util::lock;
+use crate::util::probe::reached;
+
+/// The trace of a simulation, while it is written. Clones write the same one.
+#[derive(Clone)]
+pub(in crate::testing) struct Recorder(Arc<Mutex<Recording>>);
+
+struct Recording {
+    trace: Trace,
+    begun: Instant,
+    is_closed: bool,
+    /// The servers that claim ticks: the version of their jobs, and the key of a job that they do not have.
+    claiming: BTreeMap<Arc<str>, (usize, Option<String>)>,
+    /// When servers ended.
+    ended: BTreeMap<Arc<str>, u64>,
+    /// A resource that compares fences: the highest one that it has seen of each key.
+    written: BTreeMap<Arc<str>, i64>,
+    /// Whether that resource compares fences.
+    is_fenced: bool,
+    store_clock: TestClock,
+}
+
+impl Recorder {
+    pub(in crate::testing) fn new(store_clock: &TestClock, trace: Trace) -> Self {
+        Self(Arc::new(Mutex::new(Recording {
+            trace,
+            begun: Instant::now(),
+            is_closed: false,
+            claiming: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            written: BTreeMap::new(),
+            is_fenced: true,
+            store_clock: store_clock.clone(),
+        })))
+    }
+
+    fn recording(&self) -> MutexGuard<'_, Recording> {
+        lock(&self.0)
+    }
+
+    pub(in crate::testing) fn add(&self, server: &Arc<str>, what: Observed) {
+        let mut recording = self.recording();
+        if !recording.is_closed {
+            let at = recording.now();
+            recording.trace.add(at, server, what);
+        }
+    }
+
+    /// Adds an observation about the store or the simulation.
+    pub(in crate::testing) fn add_general(&self, what: Observed) {
+        self.add(&"".into(), what);
+    }
+
+    /// Adds a fault that has no duration.
+    pub(in crate::testing) fn instant_fault(&self, server: &Arc<str>, fault: Fault) {
+        self.add(server, Observed::FaultBegan(fault));
+        self.add(server, Observed::FaultEnded(fault));
+    }
+
+    /// Ends the recording, and returns the trace.
+    pub(in crate::testing) fn finish(&self) -> Trace {
+        let mut recording = self.recording();
+        let at = recording.now();
+        recording.trace.add(at, &"".into(), Observed::Finished);
+        recording.is_closed = true;
+        std::mem::take(&mut recording.trace)
+    }
+
+    pub(super) fn store_time(&self) -> Timestamp {
+        self.recording().store_clock.now()
+    }
+
+    pub(super) fn accept_stale_writes(&self) {
+        self.recording().is_fenced = false;
+    }
+
+    pub(in crate::testing) fn server_started(&self, server: &Arc<str>, version: usize, lacks: Option<&str>) {
+        self.add(server, Observed::ServerStarted);
+        self.recording().claiming.insert(server.clone(), (version, lacks.map(str::to_owned)));
+    }
+
+    /// A server that shuts down claims nothing more.
+    pub(in crate::testing) fn server_stops_claiming(&self, server: &Arc<str>) {
+        self.recording().claiming.remove(server);
+    }
+
+    pub(in crate::testing) fn server_ended(&self, server: &Arc<str>) {
+        self.server_stops_claiming(server);
+        let mut recording = self.recording();
+        let at = recording.now();
+        let is_first = recording.ended.insert(server.clone(), at).is_none();
+        drop(recording);
+        if is_first {
+            self.add(server, Observed::ServerEnded);
+        }
+    }
+
+    /// How many microseconds ago a server ended.
+    pub(super) fn ended_for(&self, server: &str) -> Option<u64> {
+        let recording = self.recording();
+        recording.ended.get(server).map(|at| recording.now() - at)
+    }
+
+    /// Whether a server claims the ticks of one of these versions of a job.
+    pub(super) fn is_claimed(&self, key: &str, versions: &[bool]) -> bool {
+        let recording = self.recording();
+        // A server of a later deploy has the last version that there is.
+        let has_version = |of: usize| versions.get(of).or(versions.last()).is_some_and(|has_it| *has_it);
+        recording.claiming.values().any(|(of, lacks)| has_version(*of) && lacks.as_deref() != Some(key))
+    }
+
+    /// Writes to a resource that compares fences.
+    pub(super) fn write(&self, server: &Arc<str>, lease: &LeaseRef) {
+        let mut recording = self.recording();
+        let is_fenced = recording.is_fenced;
+        let highest = recording.written.entry(lease.key.clone()).or_default();
+        let is_stale = lease.fence < *highest;
+        *highest = lease.fence.max(*highest);
+        drop(recording);
+        if !(is_stale && is_fenced) {
+            self.add(server, Observed::Wrote(lease.clone()));
+        }
+    }
+
+    /// Explains one tick.
+    pub(super) fn explain(&self, server: &Arc<str>, key: &Arc<str>, tick: Timestamp, why: &str) {
+        let until = Timestamp::from_micros(tick.as_micros() + 1);
+        self.add(server, Observed::Explained { key: key.clone(), first: tick, until, why: why.into() });
+    }
+
+    /// Adds what an event says.
+    pub(super) fn event(&self, server: &Arc<str>, event: &Event, is_kept_alive: impl Fn(&str) -> bool) {
+        let key: Arc<str> = event.key.as_str().into();
+        match &event.kind {
+            EventKind::Skipped { tick, reason } => {
+                reached(|| format!("skipped: {}", name_of(reason)));
+                match reason {
+                    SkipReason::Taken(_) => {}
+                    SkipReason::Held(_) | SkipReason::ApplicationBlocked | SkipReason::StillRunning => {
+                        self.explain(server, &key, *tick, HELD);
+                    }
+                    other => self.explain(server, &key, *tick, &name_of(other)),
+                }
+            }
+            EventKind::Overdue { tick } => self.explain(server, &key, *tick, "overdue"),
+            EventKind::Missed { first, won, .. } => {
+                let why = "missed".into();
+                self.add(server, Observed::Explained { key, first: *first, until: *won, why });
+            }
+            EventKind::LeaseLost { run, .. } if is_kept_alive(&key) => {
+                self.add(server, Observed::Lost(LeaseRef { key, fence: run.fence }));
+            }
+            EventKind::LockLost { fence } => {
+                self.add(server, Observed::Lost(LeaseRef { key, fence: *fence }));
+            }
+            _ => {}
+        }
+        let kind = format!("{:?}", event.kind);
+        reached(|| format!("event: {}", first_word(&kind)));
+    }
+}
+
+impl Recording {
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+fn name_of(reason: &SkipReason) -> String {
+    first_word(&format!("{reason:?}")).to_owned()
+}
+
+/// The name of a variant.
+pub(super) fn first_word(debug: &str) -> &str {
+    debug.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()
+}
+
+/// A lease in use: its end is recorded when this is dropped.
+pub(super) struct UsedLease {
+    recorder: Recorder,
+    server: Arc<str>,
+    lease: LeaseRef,
+}
+
+/// The begin of the use of a lease.
+pub(super) struct LeaseUse<'a> {
+    pub(super) key: &'a str,
+    pub(super) fence: i64,
+    pub(super) tick: Option<Timestamp>,
+    pub(super) attempt: u32,
+    pub(super) retry: u32,
+}
+
+impl<'a> LeaseUse<'a> {
+    pub(super) fn of_lock(key: &'a str, fence: i64) -> Self {
+        Self { key, fence, tick: None, attempt: 1, retry: 0 }
+    }
+}
+
+impl UsedLease {
+    pub(super) fn begin(recorder: &Recorder, server: &str, used: &LeaseUse<'_>) -> Self {
+        let LeaseUse { key, fence, tick, attempt, retry } = *used;
+        let (server, lease): (Arc<str>, _) = (server.into(), LeaseRef { key: key.into(), fence });
+        let store_time = recorder.store_time();
+        let began = Observed::Began { lease: lease.clone(), tick, attempt, retry, store_time };
+        recorder.add(&server, began);
+        Self { recorder: recorder.clone(), server, lease }
+    }
+
+    /// The holder works under its lease, and writes.
+    pub(super) fn step(&self) {
+        self.recorder.add(&self.server, Observed::Stepped(self.lease.clone()));
+        self.recorder.write(&self.server, &self.lease);
+    }
+}
+
+impl Drop for UsedLease {
+    fn drop(&mut self) {
+        self.recorder.add(&self.server, Observed::Ended(self.lease.clone()));
+    }
+}
