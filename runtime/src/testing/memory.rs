@@ -61,6 +61,14 @@ impl MemoryStore {
         edit(Arc::make_mut(&mut record.state))
     }
 
+    /// Removes the lock of another program that never expires.
+    pub(super) fn remove_foreign_lock(&self, key: &str) {
+        let mut contents = lock(&self.contents);
+        if let Some(entry) = contents.keys.get_mut(self.full_key(key).as_ref()) {
+            entry.lock.take_if(|shared| shared.until.is_none());
+        }
+    }
+
     /// Sets the lock that other programs share, as another program does, or removes it.
     pub fn set_lock(&self, key: &str, shared: Option<SharedLock>) {
         lock(&self.contents).keys.entry(self.full_key(key).into_owned()).or_default().lock = shared;

@@ -12,8 +12,9 @@ const STORE_BREAKS_LEASES: [Fault; 3] =
 const HOLDER_STANDS_STILL: [Fault; 3] = [Fault::Stop, Fault::Suspend, Fault::Overload];
 
 /// Faults that cost a holder its lease while its application is blocked. Without one it keeps its lease.
-const COSTS_THE_LEASE: [Fault; 4] =
-    [Fault::CutOff, Fault::BadNetwork, Fault::StoreOutage, Fault::ForeignLock];
+/// A guard is not extended after the grace of a shutdown.
+const COSTS_THE_LEASE: [Fault; 5] =
+    [Fault::CutOff, Fault::BadNetwork, Fault::StoreOutage, Fault::ForeignLock, Fault::Deploy];
 
 /// Faults that can cost a holder its lease.
 const LOSES_LEASES: [Fault; 13] = [
@@ -42,7 +43,10 @@ pub(super) fn check(timeline: &Timeline<'_>, verdict: &mut Verdict) {
         checks.fenced_writes(verdict);
         for (at, tick, clock) in &key.early {
             let message = format!("tick {tick} started at {clock} by the store's clock");
-            verdict.add(false, key.violation(Invariant::NotEarly, *at, message));
+            // The clock was set back between the win and the call, or a retry.
+            let recently = (at.saturating_sub(2 * micros(key.rules.ttl)), *at);
+            let excused = timeline.had_fault(None, &[Fault::StoreClockBack], recently);
+            verdict.add(excused, key.violation(Invariant::NotEarly, *at, message));
         }
     }
 }

@@ -124,6 +124,10 @@ impl<'a> Injector<'a> {
         while let Some((_, fault)) = self.active.pop_first() {
             self.end(fault).await;
         }
+        // A failover may have brought back the lock of another program.
+        for key in &self.keys {
+            self.fleet.store.remove_foreign_lock(key);
+        }
         for number in 0..self.fleet.servers.len() {
             self.fleet.servers[number].change_network(|conditions| conditions.kill_at = None);
             if self.fleet.servers[number].has_crashed() {
