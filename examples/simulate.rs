@@ -177,7 +177,7 @@ fn report(totals: &Totals, took: Duration) {
     let Totals { seeds, lossy_seeds, ticks, runs, calls, steps, .. } = totals;
     println!("seeds              {seeds:>12}, of which the store loses writes in {lossy_seeds}");
     println!("virtual hours      {:>12.1}", totals.virtual_time.as_secs_f64() / 3600.0);
-    println!("real time          {:>12.1?}", took);
+    println!("real time          {took:>12.1?}");
     println!("ticks              {ticks:>12}");
     println!("leases used        {runs:>12}, with {calls} calls and {steps} steps");
     println!("faults             {:>12}", totals.faults.values().sum::<u64>());

@@ -220,10 +220,10 @@ impl Transition<'_> {
         self.edit().claimable_until = claimable_until;
         let registered = self.registered.as_ref().map(|registered| registered.at);
         let Some(after) = registered.max(self.mark.as_ref().map(|mark| mark.tick)) else { return };
-        if let Some(schedule) = self.missed_by_others(ask, after) {
-            self.add_gap(after, ask.tick, Some(schedule));
-        } else if ask.previous.is_some_and(|previous| previous > after) {
-            self.add_gap(after, ask.tick, None);
+        let own = ask.previous.filter(|previous| *previous > after).map(|_| ask.schedule.clone());
+        // With its schedule: a server that has another one may report it.
+        if let Some(schedule) = self.missed_by_others(ask, after).or(own) {
+            self.add_gap(after, ask.tick, schedule);
         }
     }
 

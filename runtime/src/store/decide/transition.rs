@@ -169,9 +169,9 @@ impl<'a> Transition<'a> {
     }
 
     /// Records that the ticks after `after` and before `before` were missed.
-    pub(super) fn add_gap(&mut self, after: Timestamp, before: Timestamp, schedule: Option<Arc<str>>) {
+    pub(super) fn add_gap(&mut self, after: Timestamp, before: Timestamp, schedule: Arc<str>) {
         let missed = &mut self.edit().missed;
-        missed.push(Gap { after, before, schedule });
+        missed.push(Gap { after, before, schedule: Some(schedule) });
         if missed.len() > KEPT_GAPS {
             // Reports too many ticks rather than too few.
             let oldest = missed.remove(0);
@@ -183,7 +183,7 @@ impl<'a> Transition<'a> {
     pub(super) fn close_registration(&mut self) {
         let Some(registered) = self.registered.clone() else { return };
         let after = registered.at.max(self.mark.as_ref().map_or(registered.at, |mark| mark.tick));
-        self.add_gap(after, self.now, Some(registered.schedule));
+        self.add_gap(after, self.now, registered.schedule);
     }
 
     /// Appends the record of a run, and counts it. Manual locks have no run records.

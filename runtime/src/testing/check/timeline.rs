@@ -182,7 +182,8 @@ impl<'a> KeyHistory<'a> {
         let at = *at;
         match what {
             Observed::Began { lease, tick, attempt, retry, store_time } => {
-                if let Some(tick) = tick.filter(|tick| store_time < tick) {
+                // A retry is not a start of its tick: the clock may have been set back since.
+                if let Some(tick) = tick.filter(|tick| *retry == 0 && store_time < tick) {
                     self.early.push((at, tick, *store_time));
                 }
                 match self.holding(server, lease.fence) {

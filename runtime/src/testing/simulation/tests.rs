@@ -31,6 +31,16 @@ fn promise_holds_in_fifty_seeds() {
     assert!(leases > 1_000, "the simulation ran only {leases} leases");
 }
 
+/// Missed ticks of a schedule that an older server passed (121) or reported by its own schedule (8828), and a retry after the
+/// store's clock was set back (5869).
+#[test]
+fn promise_holds_in_seeds_that_once_broke_it() {
+    for seed in [121, 5869, 8828] {
+        let violations = simulate(&Plan::draw(seed, losses(seed))).verdict.violations;
+        assert!(violations.is_empty(), "seed {seed}: {violations:#?}");
+    }
+}
+
 #[test]
 fn plain_lock_and_planted_bugs_are_found_within_few_seeds() {
     for (control, most) in [

@@ -130,7 +130,7 @@ pub struct Gap {
     pub after: Timestamp,
     /// The tick that was decided next, or the instant at which the schedule changed.
     pub before: Timestamp,
-    /// The schedule at that time, as text, if it may have changed since.
+    /// Their schedule, as text; that of the server which reports them if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Arc<str>>,
 }

@@ -156,7 +156,7 @@ async fn winner_gets_the_gap_since_the_last_decided_tick() {
     let won = bench.won(&claim).await;
     assert_eq!(
         won.missed,
-        [Gap { after: registered, before: first, schedule: None }],
+        [Gap { after: registered, before: first, schedule: Some(ask(first).schedule) }],
         "nothing was decided before"
     );
     let lease = Lease { reported: Some(first), ..won.lease };
@@ -170,7 +170,7 @@ async fn winner_gets_the_gap_since_the_last_decided_tick() {
     let missed = bench.won(&following("a", skipped, next)).await.missed;
     assert_eq!(
         missed,
-        [Gap { after: first, before: skipped, schedule: None }],
+        [Gap { after: first, before: skipped, schedule: Some(ask(first).schedule) }],
         "a skip is a decision, and keeps the gap before it"
     );
 }
@@ -204,7 +204,7 @@ async fn gap_is_returned_until_a_lease_has_reported_it() {
     let bench = bench();
     let after = bench.register().await;
     let [unseen, tick] = [bench.tick_now().await, bench.tick_now().await];
-    let gap = [Gap { after, before: tick, schedule: None }];
+    let gap = [Gap { after, before: tick, schedule: Some(ask(tick).schedule) }];
     let claim = following("a", unseen, tick);
     let silent = bench.win(&claim).await;
     assert_eq!(bench.won(&claim).await.missed, gap, "a repeated claim gets it again");
