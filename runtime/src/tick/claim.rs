@@ -51,7 +51,8 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
         remember: server.history_limit,
     };
     let mut pending = PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim);
-    let mut not_replicated: Option<StoreError> = None;
+    // The error since which the store has not answered, or that a claim which may have won is not replicated.
+    let mut last_error: Option<StoreError> = None;
     loop {
         let released = job.activity.released.get();
         // A busy server does not claim: it leaves the tick to the others. It keeps no permit while it waits.
@@ -69,7 +70,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
                     window.pause(server, wait, released).await;
                     continue;
                 }
-                return ClaimOutcome::skipped(match not_replicated {
+                return ClaimOutcome::skipped(match last_error {
                     Some(error) if reason != Some(SkipReason::Stopping) => undecided(&error),
                     _ => reason.unwrap_or(SkipReason::Busy),
                 });
@@ -83,6 +84,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
             report::other_schedule(server, job, &other);
         }
         if answer.is_ok() {
+            last_error.take_if(|error| !is_not_replicated(Some(error)));
             server.health.job_answered(&job.policy.key);
         }
         let pause = match answer {
@@ -109,7 +111,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
                     ClaimDecision::Held(holder) => window.wait_for_holder(holder, now),
                     _ => None,
                 };
-                match (wait, &not_replicated) {
+                match (wait, &last_error) {
                     (Some(wait), _) => wait,
                     (None, Some(error)) if decision == ClaimDecision::Lost => {
                         let outcome = TickOutcome::Skipped(undecided(error));
@@ -120,13 +122,14 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
             }
             Err(error) => match window.pause_after(server, &error) {
                 Some(pause) => {
-                    if error.kind() == StoreErrorKind::NotReplicated {
-                        not_replicated = Some(error);
+                    if !is_not_replicated(last_error.as_ref()) || is_not_replicated(Some(&error)) {
+                        last_error = Some(error);
                     }
                     pause
                 }
                 None => {
-                    let error = not_replicated.as_ref().unwrap_or(&error);
+                    let error =
+                        last_error.as_ref().filter(|last| is_not_replicated(Some(last))).unwrap_or(&error);
                     server.health.job_failed(&job.policy.key, error);
                     return ClaimOutcome::skipped(undecided(error));
                 }
@@ -158,6 +161,10 @@ pub(crate) fn due(job: &Job, tick: Timestamp, previous: Option<Timestamp>, grace
 /// The claim of a tick that was started and whose server may be gone.
 pub(crate) fn takeover(job: &Job, tick: Timestamp) -> TickClaim {
     TickClaim { only_takes_over: true, ..due(job, tick, None, Duration::ZERO) }
+}
+
+fn is_not_replicated(error: Option<&StoreError>) -> bool {
+    error.is_some_and(|error| error.kind() == StoreErrorKind::NotReplicated)
 }
 
 /// The claim ended without a decision that this server can act on.

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use jobs::events::SkipReason;
 use jobs::history::RunOutcome;
+use jobs::schedule::Missed;
 use jobs::testing::Fleet;
 use jobs::{Health, Job, RunNow};
 
@@ -21,6 +23,18 @@ async fn outage_at_the_first_tick_of_a_job_does_not_skip_it() {
     fleet.cut_off_the_store(false);
     fleet.run_for(secs(100)).await;
     assert_eq!(notes.ticks(), [HOUR], "{:?}", heard.all());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tick_that_passes_in_an_outage_is_reported_with_the_error_and_not_as_superseded() {
+    let waits = job("10s", 30).missed(Missed::RunOnce);
+    let fleet = Fleet::of(1).job(Notes::new().lasting(waits, 1)).start().await.unwrap();
+    let heard = Heard::from(fleet.server(0));
+    fleet.cut_off_the_store(true);
+    fleet.run_for(secs(25)).await;
+    let skips = heard.skips();
+    let with_the_error = |skip: &SkipReason| matches!(skip, SkipReason::StoreUnavailable(_));
+    assert!(!skips.is_empty() && skips.iter().all(with_the_error), "{skips:?}");
 }
 
 /// How long a shutdown takes while the store has been away for so long, and how many runs there were.
