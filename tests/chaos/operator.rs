@@ -75,6 +75,7 @@ impl Operator {
         let (jobs, breaks) = (self.jobs.clone(), self.breaks.clone());
         self.spawn(async move {
             let request = clock::steady();
+            // Without an answer it is not known whether the lock was broken.
             let held = jobs.break_lock(&key).await.ok();
             let broken = held.map(|held| held.iter().filter_map(|lock| lock.fence).collect());
             let broken = Break { key, request, answer: clock::steady(), broken };

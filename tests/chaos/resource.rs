@@ -1,4 +1,4 @@
-//! A resource that jobs write to: a file per key, which compares fences unless it is told not to.
+//! A resource that jobs write to: a file per key, which compares fences unless a control turns that off.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ pub async fn write(lease: &LeaseRef, comparing: Comparing) {
     let path = Journal::get().folder.join(format!("{}.resource", lease.key));
     let file =
         File::options().create(true).truncate(false).read(true).write(true).open(path).expect("a file");
-    // A process that was stopped in the middle keeps the lock; nobody waits for it.
+    // A process that was stopped in the middle keeps the lock; no other process waits for it.
     for _ in 0..3 {
         match file.try_lock() {
             Ok(()) => return write_locked(&file, lease, comparing),

@@ -13,7 +13,7 @@ use crate::state::{Cached, Ending, Flight, History, Running, Server, State};
 /// How long another program takes the shared lock for.
 const FOREIGN_TTL: Micros = 3 * SECOND;
 
-/// The time within which two swaps on a clock that stands still are told apart, as in the memory store.
+/// The time within which two swaps on a clock that stands still differ, as in the memory store.
 pub const SAME_INSTANT: Micros = 1000;
 
 /// A claim whose swap is applied late.

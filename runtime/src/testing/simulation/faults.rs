@@ -296,7 +296,7 @@ impl<'a> Injector<'a> {
         let Some(old_server) = self.start(number, version).await else { return };
         self.recorder.server_stops_claiming(&old);
         let recorder = self.recorder.clone();
-        // A process that is told to end continues to run, unless it is stopped.
+        // A process that was asked to end continues to run, unless it is stopped.
         drop(tokio::spawn(async move {
             old_server.jobs().shutdown().await;
             recorder.add(&old, Observed::FaultEnded(Fault::Deploy));
