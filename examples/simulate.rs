@@ -166,7 +166,8 @@ impl Totals {
         for (what, count) in &simulated.coverage {
             *self.coverage.entry(what.clone()).or_default() += count;
         }
-        if !simulated.verdict.violations.is_empty() {
+        if let Some(violation) = simulated.verdict.violations.first() {
+            eprintln!("seed {}: {violation}", plan.seed());
             self.failed.push(plan.seed());
             self.failed.sort_unstable();
         }

@@ -78,9 +78,10 @@ impl Observed {
             | Self::Overwrote(lease)
             | Self::Lost(lease)
             | Self::HeldAtEnd(lease) => *lease.key == *key,
-            Self::Due { key: other, .. } | Self::Explained { key: other, .. } | Self::Broken(other) => {
-                **other == *key
-            }
+            Self::Due { key: other, .. }
+            | Self::Explained { key: other, .. }
+            | Self::Broken(other)
+            | Self::MarkLowered { key: other, .. } => **other == *key,
             _ => true,
         }
     }
@@ -106,6 +107,7 @@ impl fmt::Display for Observed {
             Self::Lost(of) => lease(f, "lost", of),
             Self::HeldAtEnd(of) => lease(f, "HELD AT THE END", of),
             Self::Broken(key) => write!(f, "broken {key}"),
+            Self::MarkLowered { key, to } => write!(f, "mark of {key} lowered to {to}"),
             Self::Due { key, tick } => write!(f, "due {key} {tick}"),
             Self::Explained { key, first, until, why } => {
                 write!(f, "explained {key} {first} until {until}: {why}")
@@ -132,6 +134,8 @@ pub struct LeaseRef {
 pub enum Observed {
     /// A server started.
     ServerStarted,
+    /// A server that started does not have the job with this key.
+    LacksJob(Arc<str>),
     /// A server ended, by a shutdown or by a kill. Its runs are over.
     ServerEnded,
     /// A job's function was called, or a lock was acquired.
@@ -159,6 +163,13 @@ pub enum Observed {
     Lost(LeaseRef),
     /// An operator broke the lock of this key.
     Broken(Arc<str>),
+    /// An operator reset a job whose mark was in the future: later ticks than this instant may start again.
+    MarkLowered {
+        /// The key of the job.
+        key: Arc<str>,
+        /// The new mark.
+        to: Timestamp,
+    },
     /// A tick is due by the store's clock. Written for every tick of every schedule.
     Due {
         /// The key of the job.

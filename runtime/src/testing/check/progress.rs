@@ -23,12 +23,6 @@ impl KeyHistory<'_> {
         self.holdings.iter().any(|holding| holding.tick == Some(tick))
     }
 
-    /// Whether a run was in progress during all of a time.
-    fn was_busy(&self, (from, until): (u64, u64)) -> bool {
-        let lasts = |holding: &&Holding| holding.ended.is_none_or(|ended| ended >= until);
-        self.holdings.iter().filter(lasts).any(|holding| holding.is_active_at(from))
-    }
-
     /// Whether a run was in progress that a server which hangs like this does not keep from ending. A run whose application is
     /// blocked keeps its lease.
     fn has_living_run(&self, hung: &Interval<Fault>, at: u64) -> bool {
@@ -70,11 +64,13 @@ fn recovery(timeline: &Timeline<'_>, key: &KeyHistory<'_>, verdict: &mut Verdict
     let Some(healed) = timeline.healed else { return };
     let settled = healed + micros(key.rules.ttl) + timeline.slack;
     let tail = (settled, timeline.end.saturating_sub(timeline.slack));
-    let served = timeline.servers.iter().any(|server| server.begin <= tail.0 && server.end >= tail.1);
+    let served = timeline.servers.iter().any(|server| {
+        server.begin <= tail.0 && server.end >= tail.1 && timeline.has_job(&server.server, &key.key)
+    });
     if served
         && tail.0 < tail.1
-        && !key.was_busy(tail)
-        && let Some(due @ 2..) = key.none_ran_within(tail, |_| false)
+        && let Some(due @ 2..) =
+            key.none_ran_within(tail, |at| key.holdings.iter().any(|holding| holding.is_active_at(at)))
     {
         let message = format!("none of {due} ticks ran after the faults had ended");
         verdict.add(false, key.violation(Invariant::Recovery, settled, message));
@@ -92,6 +88,7 @@ fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fa
     // Another server that could run the ticks, and a store that answers.
     let is_fine = |server: &Interval<()>| {
         server.server != hung.server
+            && timeline.has_job(&server.server, &key.key)
             && server.begin < hung.begin
             && server.end > hung.end
             && !timeline.faults.iter().any(|fault| {

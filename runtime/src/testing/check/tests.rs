@@ -108,6 +108,27 @@ fn second_start_after_lost_writes_excuses() {
 }
 
 #[test]
+fn second_start_of_a_tick_that_an_operator_freed_excuses() {
+    let reset = |to| {
+        let lowered = Observed::MarkLowered { key: "job".into(), to: tick(to) };
+        Story::new().run((10, 11), "a", 1, 10).at(12, "", lowered).run((20, 21), "b", 2, 10)
+    };
+    reset(9).excuses(&[Invariant::OneStart]);
+    reset(10).breaks(Invariant::OneStart);
+}
+
+#[test]
+fn second_lease_with_the_fence_of_an_ended_one_is_a_lease_of_its_own() {
+    let again = |faults: &[Fault]| {
+        let story = Story::new().run((10, 11), "a", 1, 10).run((12, 13), "a", 2, 12);
+        let story = faults.iter().fold(story, |story, fault| story.fault(*fault, "", (14, 14)));
+        story.run((20, 21), "a", 1, 20)
+    };
+    again(&[Fault::StoreLosesWrites, Fault::StoreClockBack]).excuses(&[Invariant::GrowingFences]);
+    again(&[Fault::StoreClockBack]).breaks(Invariant::GrowingFences);
+}
+
+#[test]
 fn takeover_is_a_start_of_its_own_and_no_more_than_allowed() {
     let takeover = |attempt, takeovers| {
         Story::new().rules(|rules| rules.takeovers = takeovers).run((10, 11), "a", 1, 10).begins_attempt(
@@ -195,6 +216,9 @@ fn fleet_that_does_not_recover_breaks_i5() {
     ended(healed()).breaks(Invariant::Recovery);
     ended(healed().run((50, 51), "a", 2, 50).explained(20, 50, "missed")).holds();
     ended(healed().explained(20, 100, "paused")).holds();
+    let long_run = |until| ended(healed().explained(20, 100, HELD).run((25, until), "a", 2, 20));
+    long_run(95).holds();
+    long_run(50).breaks(Invariant::Recovery);
     ended(healed().at(100, "", Observed::HeldAtEnd(lease(1))).explained(20, 100, "paused"))
         .breaks(Invariant::Recovery);
 }
@@ -240,5 +264,7 @@ fn hung_server_that_blocks_others_breaks_i9() {
     after_a_run().fault(Fault::StoreOutage, "", (15, 90)).holds();
     after_a_run().fault(Fault::Kill, "b", (20, 20)).holds();
     // A run that has begun keeps its lease.
+    // No other server has the job.
+    after_a_run().at(0, "b", Observed::LacksJob("job".into())).holds();
     hung(Story::new().begins(10, "a", 1, 10)).holds();
 }

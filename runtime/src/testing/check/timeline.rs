@@ -1,6 +1,6 @@
 //! A trace in the form that the checks ask for: leases by key, and faults as intervals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(super) struct KeyHistory<'a> {
     pub(super) overwritten: Vec<(u64, Arc<str>, i64)>,
     /// Instants at which an operator broke the lock.
     pub(super) broken: Vec<u64>,
+    /// Marks that an operator lowered: the instant, and the new mark.
+    pub(super) lowered: Vec<(u64, Timestamp)>,
     pub(super) held_at_end: Vec<(u64, i64)>,
     /// Starts before their ticks: instant, tick, and the store's clock.
     pub(super) early: Vec<(u64, Timestamp, Timestamp)>,
@@ -47,6 +49,8 @@ pub(super) struct Timeline<'a> {
     pub(super) keys: BTreeMap<&'a str, KeyHistory<'a>>,
     pub(super) faults: Vec<Interval<Fault>>,
     pub(super) servers: Vec<Interval<()>>,
+    /// The jobs that servers do not have: server and key.
+    lacking: BTreeSet<(Arc<str>, Arc<str>)>,
     pub(super) healed: Option<u64>,
     pub(super) end: u64,
     pub(super) slack: u64,
@@ -65,6 +69,7 @@ impl<'a> Timeline<'a> {
             keys,
             faults: Vec::new(),
             servers: Vec::new(),
+            lacking: BTreeSet::new(),
             healed: None,
             end: trace.observations.iter().map(|observation| observation.at).max().unwrap_or_default(),
             slack: micros(trace.slack),
@@ -84,6 +89,9 @@ impl<'a> Timeline<'a> {
         match what {
             Observed::ServerStarted => {
                 self.servers.push(Interval { what: (), server: server.clone(), begin: at, end });
+            }
+            Observed::LacksJob(key) => {
+                self.lacking.insert((server.clone(), key.clone()));
             }
             Observed::ServerEnded => self.end_server(server, at),
             Observed::FaultBegan(fault) => {
@@ -144,10 +152,18 @@ impl<'a> Timeline<'a> {
             | Observed::Overwrote(lease)
             | Observed::Lost(lease)
             | Observed::HeldAtEnd(lease) => &lease.key,
-            Observed::Due { key, .. } | Observed::Explained { key, .. } | Observed::Broken(key) => key,
+            Observed::Due { key, .. }
+            | Observed::Explained { key, .. }
+            | Observed::Broken(key)
+            | Observed::MarkLowered { key, .. } => key,
             _ => panic!("{what:?} is about no key"),
         };
         self.keys.get_mut(&**key).unwrap_or_else(|| panic!("the trace has no rules for the key {key:?}"))
+    }
+
+    /// Whether a server has the job of this key.
+    pub(super) fn has_job(&self, server: &Arc<str>, key: &Arc<str>) -> bool {
+        !self.lacking.contains(&(server.clone(), key.clone()))
     }
 
     /// Whether such a fault was active, on this server or on any if it is `None`, between two instants.
@@ -173,6 +189,7 @@ impl<'a> KeyHistory<'a> {
             lost: Vec::new(),
             overwritten: Vec::new(),
             broken: Vec::new(),
+            lowered: Vec::new(),
             held_at_end: Vec::new(),
             early: Vec::new(),
         }
@@ -186,12 +203,14 @@ impl<'a> KeyHistory<'a> {
                 if let Some(tick) = tick.filter(|tick| *retry == 0 && store_time < tick) {
                     self.early.push((at, tick, *store_time));
                 }
+                // After lost writes, and on a clock that was set back, a second lease may have the same fence.
+                let is_another = |holding: &Holding| *retry == 0 && holding.ended.is_some();
                 match self.holding(server, lease.fence) {
-                    Some(holding) => {
+                    Some(holding) if !is_another(holding) => {
                         holding.retries.push(*retry);
                         (holding.ended, holding.last_step) = (None, at);
                     }
-                    None => self.holdings.push(Holding {
+                    _ => self.holdings.push(Holding {
                         server: server.clone(),
                         fence: lease.fence,
                         tick: *tick,
@@ -210,6 +229,7 @@ impl<'a> KeyHistory<'a> {
             Observed::Lost(lease) => self.lost.push((at, server.clone(), lease.fence)),
             Observed::HeldAtEnd(lease) => self.held_at_end.push((at, lease.fence)),
             Observed::Broken(_) => self.broken.push(at),
+            Observed::MarkLowered { to, .. } => self.lowered.push((at, *to)),
             Observed::Due { tick, .. } => {
                 self.due.entry(*tick).or_insert(at);
             }

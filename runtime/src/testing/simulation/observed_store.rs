@@ -72,6 +72,11 @@ impl ObservedStore {
                 self.overwrote(&key, if slot.fence == 0 { before.fence } else { slot.fence });
             }
         }
+        if let (Some(mark), Some(lowered)) = (&before.state.mark, &after.mark)
+            && lowered.tick < mark.tick
+        {
+            self.recorder.add_general(Observed::MarkLowered { key: key.clone(), to: lowered.tick });
+        }
         for record in &swap.change.records {
             self.observe_record(&key, record);
         }

@@ -88,6 +88,9 @@ impl Recorder {
 
     pub(in crate::testing) fn server_started(&self, server: &Arc<str>, version: usize, lacks: Option<&str>) {
         self.add(server, Observed::ServerStarted);
+        if let Some(key) = lacks {
+            self.add(server, Observed::LacksJob(key.into()));
+        }
         self.recording().claiming.insert(server.clone(), (version, lacks.map(str::to_owned)));
     }
 
