@@ -12,7 +12,8 @@ pub(super) struct Holding {
     pub(super) began: u64,
     /// The numbers of the tries, as they were called.
     pub(super) retries: Vec<u32>,
-    pub(super) last_step: u64,
+    /// When its holder took steps, from the first call on.
+    pub(super) steps: Vec<u64>,
     /// `None` while a call is in progress at the end of the history.
     pub(super) ended: Option<u64>,
 }

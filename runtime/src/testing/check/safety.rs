@@ -12,6 +12,9 @@ const STORE_BREAKS_LEASES: [Fault; 3] =
 /// Faults during which a holder cannot see that its lease ends. A process that gets no processor is as good as stopped.
 const HOLDER_STANDS_STILL: [Fault; 3] = [Fault::Stop, Fault::Suspend, Fault::Overload];
 
+/// How long a step takes at most, from the continuation of a process that was stopped in the middle of it, in microseconds.
+const STEP_FINISHED_WITHIN: u64 = 20_000;
+
 /// Faults that cost a holder its lease while its application is blocked. Without one it keeps its lease.
 /// A guard is not extended after the grace of a shutdown.
 const COSTS_THE_LEASE: [Fault; 5] =
@@ -132,11 +135,26 @@ impl KeyChecks<'_> {
         let is_blocked = self.timeline.had_fault(Some(&earlier.server), &[Fault::BlockApplication], both);
         let stood_still = stood_still
             || (is_blocked && self.timeline.had_fault(Some(&earlier.server), &COSTS_THE_LEASE, since_won));
-        let takes_no_step = earlier.last_step <= later.began;
         self.key.rules.continues_when_lost
             || self.timeline.had_fault(None, &STORE_BREAKS_LEASES, since_won)
             || self.key.broken.iter().any(|at| (since_won.0..=since_won.1).contains(at))
-            || (stood_still && takes_no_step)
+            || (stood_still && self.takes_no_further_step(earlier, later.began))
+    }
+
+    /// Whether a holder that stood still takes no step from this instant on. A process that was stopped in the middle of a step
+    /// finishes that one when it continues.
+    fn takes_no_further_step(&self, holder: &Holding, from: u64) -> bool {
+        let continued = |step: u64| {
+            let around = (step.saturating_sub(STEP_FINISHED_WITHIN), step + STEP_FINISHED_WITHIN);
+            self.timeline.faults.iter().any(|fault| {
+                HOLDER_STANDS_STILL.contains(&fault.what)
+                    && fault.server == holder.server
+                    && fault.begin <= from
+                    && (around.0..=around.1).contains(&fault.end)
+            })
+        };
+        let mut later = holder.steps.iter().filter(|step| **step > from);
+        later.next().is_none_or(|step| continued(*step)) && later.next().is_none()
     }
 
     fn growing_fences(&self, verdict: &mut Verdict) {
@@ -155,10 +173,12 @@ impl KeyChecks<'_> {
                 // The record of a manual lock is deleted after its use: an older holder can restore its lease after a newer one
                 // came and went.
                 let is_excluded = (went_back && (forgot || !is_job)) || (forgot && !is_job && is_unique);
-                // A lease that was broken between its win and its begin, before the holder noticed it.
+                // A lease that was won before the clock jumped past its end, and first used after it.
                 let since = later.began.saturating_sub(self.ttl());
+                let jumped = self.timeline.had_fault(None, &[Fault::StoreClockForward], (since, later.began));
+                // A lease that was broken between its win and its begin, before the holder noticed it.
                 let was_broken = self.key.broken.iter().any(|at| (since..=later.began).contains(at));
-                let excused = is_excluded || (was_broken && is_unique);
+                let excused = is_excluded || ((was_broken || jumped) && is_unique);
                 found = Some((earlier, excused));
                 if !excused {
                     break;

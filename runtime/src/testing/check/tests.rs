@@ -150,6 +150,10 @@ fn overlap_breaks_i2_unless_the_holder_was_stopped_and_takes_no_step() {
     let stopped = || overlap().fault(Fault::Stop, "a", (12, 40));
     stopped().excuses(&[Invariant::NoOverlap]);
     stopped().at(41, "a", Observed::Stepped(lease(1))).breaks(Invariant::NoOverlap);
+    // It was stopped in the middle of a step.
+    let continued = || stopped().at(40, "a", Observed::Stepped(lease(1)));
+    continued().excuses(&[Invariant::NoOverlap]);
+    continued().at(40, "a", Observed::Stepped(lease(1))).breaks(Invariant::NoOverlap);
     overlap().fault(Fault::Overload, "", (12, 40)).excuses(&[Invariant::NoOverlap]);
     // Of two faults that overlap, each ends once.
     let twice = |story: Story| story.fault(Fault::Stop, "a", (2, 6)).fault(Fault::Stop, "a", (3, 5));
@@ -163,6 +167,12 @@ fn overlap_breaks_i2_unless_the_holder_was_stopped_and_takes_no_step() {
 fn fence_that_does_not_grow_breaks_i3() {
     Story::new().run((10, 11), "a", 2, 10).run((20, 21), "b", 1, 20).breaks(Invariant::GrowingFences);
     Story::new().run((10, 11), "a", 2, 10).run((20, 21), "b", 2, 20).breaks(Invariant::GrowingFences);
+    let jumped = |at| {
+        let story = Story::new().run((18, 19), "a", 2, 10).fault(Fault::StoreClockForward, "", (at, at));
+        story.run((20, 21), "b", 1, 20)
+    };
+    jumped(15).excuses(&[Invariant::GrowingFences]);
+    jumped(5).breaks(Invariant::GrowingFences);
     let slots = |fence| {
         let story = Story::new().rules(|rules| rules.permits = 2);
         story.begins(10, "a", 2, 10).begins(20, "b", fence, 20)

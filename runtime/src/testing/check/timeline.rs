@@ -208,7 +208,8 @@ impl<'a> KeyHistory<'a> {
                 match self.holding(server, lease.fence) {
                     Some(holding) if !is_another(holding) => {
                         holding.retries.push(*retry);
-                        (holding.ended, holding.last_step) = (None, at);
+                        holding.ended = None;
+                        holding.steps.push(at);
                     }
                     _ => self.holdings.push(Holding {
                         server: server.clone(),
@@ -217,12 +218,12 @@ impl<'a> KeyHistory<'a> {
                         attempt: *attempt,
                         began: at,
                         retries: vec![*retry],
-                        last_step: at,
+                        steps: vec![at],
                         ended: None,
                     }),
                 }
             }
-            Observed::Stepped(lease) => self.change(server, lease, |holding| holding.last_step = at),
+            Observed::Stepped(lease) => self.change(server, lease, |holding| holding.steps.push(at)),
             Observed::Ended(lease) => self.change(server, lease, |holding| holding.ended = Some(at)),
             Observed::Wrote(lease) => self.writes.push((at, lease.fence)),
             Observed::Overwrote(lease) => self.overwritten.push((at, server.clone(), lease.fence)),

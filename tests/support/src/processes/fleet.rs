@@ -246,6 +246,11 @@ pub fn wait_until(what: &str, mut ask: impl FnMut() -> bool) {
 }
 
 pub fn send_signal(process: u32, signal: &str) {
-    let sent = Command::new("kill").args([signal, &process.to_string()]).status();
-    assert!(sent.expect("kill").success(), "{signal} to {process}");
+    assert!(try_signal(process, signal), "{signal} to {process}");
+}
+
+/// Returns whether there was such a process.
+pub fn try_signal(process: u32, signal: &str) -> bool {
+    let sent = Command::new("kill").args([signal, &process.to_string()]).stderr(Stdio::null()).status();
+    sent.expect("kill").success()
 }

@@ -16,7 +16,7 @@ use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
 use tokio_postgres::{NoTls, Row};
 
 use crate::bench::{ask, claim_with};
-use crate::fleet::send_signal;
+use crate::fleet::{send_signal, try_signal};
 use crate::home::Whereabouts;
 use crate::postgres_server;
 use crate::worker::KEY;
@@ -186,9 +186,10 @@ impl Hand {
             };
             self.each_node().map(process).collect()
         };
-        for process in &processes {
-            send_signal(*process, "-STOP");
-        }
+        // The first is PostgreSQL's own process. A connection may have ended meanwhile.
+        send_signal(processes[0], "-STOP");
+        let stopped = |process: &u32| try_signal(*process, "-STOP");
+        let processes = processes.into_iter().filter(stopped).collect();
         StoppedServer { processes }
     }
 }
