@@ -23,7 +23,7 @@ use jobs::schedule::{Missed, Overlap};
 use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimDecision, ClaimPurpose, Ending, REMEMBERED, Store, TickClaim};
+use jobs::store::{Claim, ClaimDecision, ClaimPurpose, Ending, REMEMBERED, RunDetails, Store, TickClaim};
 use jobs::testing::store::Client;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -150,6 +150,7 @@ fn claim_of(start: Timestamp) -> Claim {
         ttl: MINUTE,
         what: ClaimPurpose::Tick(tick),
         remember: REMEMBERED,
+        details: RunDetails::default(),
     }
 }
 

@@ -28,12 +28,13 @@ async fn main() -> anyhow::Result<()> {
     wait_for_a_run(&worker).await?;
 
     println!("the office pauses the job: every server skips its ticks");
-    office.pause(JOB).await?;
+    office.by("anna").pause(JOB).reason("the supplier is down").lasting("1h").await?;
     let paused = Timestamp::now();
     sleep(Duration::from_millis(2_500)).await;
     let history = office.history(JOB).await?;
     println!("  {} ticks were skipped", history.skips.len());
-    ensure!(history.paused, "it should be paused");
+    let pause = history.pause.as_ref().context("it should be paused")?;
+    println!("  by {}: {}", pause.by, pause.reason.as_deref().unwrap_or_default());
     ensure!(history.skips.iter().any(|skip| skip.reason == Skip::Paused), "no skip was recorded");
     ensure!(scheduled_after(paused, &history).is_none(), "a tick ran although the job is paused");
 

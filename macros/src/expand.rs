@@ -94,6 +94,7 @@ fn settings(job: &Job) -> TokenStream {
         ("jitter", option(settings.jitter)),
         ("keep_alive", option(settings.keep_alive)),
         ("on_lost", option(settings.on_lost)),
+        ("pause_after", option(settings.pause_after)),
     ];
     let names = optional.iter().map(|(name, _)| format_ident!("{name}"));
     let values = optional.iter().map(|(_, value)| value);

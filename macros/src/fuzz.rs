@@ -15,7 +15,7 @@ const ATTRIBUTES: Target<'_> = Target {
     corpus: "attributes",
     words: r#"
             key ttl every tz timeout retries overlap missed on_crash takeovers grace jitter
-            keep_alive on_lost crate wait within = , " "60s" "a:{id}" { } ( ) [ ] < > async fn self
+            keep_alive on_lost pause_after crate wait within = , " "60s" "a:{id}" { } ( ) [ ] < > async fn self
             Self super r# 'a & :: -> # ! ; - 1_000u8 99999999999999999999 0x 1e400 b" c"s" ' \ \u{0}
             true impl _ const unsafe extern where dyn mut macro_rules $ ... @ .self .0 .r#
         "#,

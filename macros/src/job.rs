@@ -36,6 +36,7 @@ const KNOWN: Known = &[
     ("jitter", Kind::Text("30s")),
     ("keep_alive", Kind::Flag),
     ("on_lost", Kind::Text("continue")),
+    ("pause_after", Kind::Number(5)),
     ("crate", Kind::Path("my::jobs")),
 ];
 
@@ -90,6 +91,7 @@ fn settings(args: &Args) -> Settings<'_> {
         jitter: args.text("jitter"),
         keep_alive: args.flag("keep_alive"),
         on_lost: args.text("on_lost"),
+        pause_after: args.number("pause_after"),
     }
 }
 

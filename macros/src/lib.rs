@@ -46,6 +46,7 @@ use proc_macro::TokenStream;
 /// | `grace` | the shorter of `ttl` and the gap to the next tick; with `overlap = "queue"` the gap | how late a tick may still start |
 /// | `jitter` | none | delays each start by an amount below this, derived from key and tick: the same on every server |
 /// | `keep_alive` | `true` | `false` never extends the lease |
+/// | `pause_after` | never | after so many failures in a row the job is paused, until an operator resumes it |
 /// | `on_lost` | `"cancel"` | a run whose lease is lost is dropped at its next `await`; with `"continue"` it is only notified |
 /// | `crate` | `::jobs` | where this crate is, if it is renamed or re-exported: `crate = my::jobs` |
 ///

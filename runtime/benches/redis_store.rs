@@ -14,7 +14,9 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::schedule::{Missed, Overlap};
 use jobs::store::redis::RedisStore;
-use jobs::store::{Claim, ClaimDecision, ClaimPurpose, Ending, KeyState, Record, Store, TickClaim};
+use jobs::store::{
+    Claim, ClaimDecision, ClaimPurpose, Ending, KeyState, Record, RunDetails, Store, TickClaim,
+};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
@@ -184,6 +186,7 @@ impl Bench {
             server: "bench-1-abcdef".into(),
             ttl: TTL,
             remember: 100,
+            details: RunDetails::default(),
             what: ClaimPurpose::Tick(TickClaim {
                 tick: Timestamp::from_micros(tick),
                 // Ticks follow each other here: none is missed between two.

@@ -13,8 +13,8 @@ use jobs::schedule::{Missed, Overlap};
 use jobs::store::decide::{self, Decision};
 use jobs::store::memory::MemoryStore;
 use jobs::store::{
-    Claim, ClaimDecision, ClaimPurpose, Ending, Lease, Look, REMEMBERED, Store, Swap, SwapReply, Swapped,
-    TickClaim,
+    Claim, ClaimDecision, ClaimPurpose, Ending, Lease, Look, REMEMBERED, RunDetails, Store, Swap, SwapReply,
+    Swapped, TickClaim,
 };
 use jobs::{Job, Timestamp};
 
@@ -181,6 +181,7 @@ async fn claim(store: &MemoryStore, key: &str, tick: Timestamp) -> Lease {
         ttl,
         what: ClaimPurpose::Tick(ask),
         remember: REMEMBERED,
+        details: RunDetails::default(),
     };
     let look = store.look(key).await.expect("a look");
     let (verdict, swapped) = swap(store, key, &look, decide::claim(&look, &claim)).await;

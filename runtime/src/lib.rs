@@ -97,7 +97,8 @@ pub use observe::health::Health;
 pub use server::builder::{Builder, builder};
 pub use server::error::{JobProblem, OperateError, StartError};
 pub use server::handle::{Closed, Jobs};
-pub use server::manual_run::RunNow;
+pub use server::operate::manual_run::RunNow;
+pub use server::operate::{CancelOutcome, Cancelling, Pausing, PausingAll};
 pub use singleton_jobs_macros::{locked, singleton_job};
 pub use singleton_jobs_policy::{ParseTimestampError, Timestamp, jiff};
 pub use tokio_util::sync::CancellationToken;
@@ -113,14 +114,15 @@ pub mod events {
 /// The runs and skipped ticks of a job: see [`Jobs::history`](crate::Jobs::history).
 pub mod history {
     pub use crate::store::decide::messages::{
-        CurrentRun, FailedTry, History, Progress, RunOutcome, RunRecord, Skip, SkipRecord, Stats,
+        CurrentRun, FailedTry, Gap, History, Progress, RunOutcome, RunRecord, Skip, SkipHolder, SkipRecord,
+        Stats, Trigger,
     };
 }
 
 /// The servers, and what they hold: see [`Jobs::servers`](crate::Jobs::servers) and [`Jobs::locks`](crate::Jobs::locks).
 pub mod fleet {
     pub use crate::store::decide::messages::{
-        Forgotten, HeldLock, Holder, JobInfo, LeaseKind, RunningInfo, ServerInfo,
+        Action, ActionKind, Forgotten, HeldLock, Holder, JobInfo, LeaseKind, Pause, RunningInfo, ServerInfo,
     };
 }
 

@@ -121,7 +121,7 @@ fn note_event(event: &Event) {
 fn why_not_run(reason: &SkipReason) -> Option<&'static str> {
     Some(match reason {
         SkipReason::Held(_) => HELD,
-        SkipReason::Paused => "paused",
+        SkipReason::Paused(_) => "paused",
         SkipReason::Late(_) => "late",
         SkipReason::WonTooLate => "won too late",
         SkipReason::ApplicationBlocked => "the application was blocked",

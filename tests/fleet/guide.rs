@@ -156,7 +156,7 @@ async fn wiped_store_learns_of_a_run_again_and_forgets_a_pause() {
     fleet.wipe(KEY);
     fleet.run_for(TTL / 3 + seconds(1)).await;
     let after = fleet.history(KEY).await;
-    assert!(!after.paused);
+    assert_eq!(after.pause, None);
     assert_eq!(after.current.map(|run| (run.tick, run.fence)), Some((before.tick, before.fence)));
 }
 

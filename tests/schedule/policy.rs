@@ -65,6 +65,7 @@ fn every_argument_reaches_the_policy() {
         jitter: Some("30s"),
         keep_alive: Some(true),
         on_lost: Some("cancel"),
+        pause_after: Some(5),
     }
     .policy()
     .unwrap();

@@ -12,7 +12,11 @@ async fn operator_call_after_the_shutdown_does_not_blame_the_store() {
     let refused = [
         jobs.history("a").await.map(drop),
         jobs.servers().await.map(drop),
-        jobs.pause("a").await,
+        jobs.pause("a").await.map(drop),
+        jobs.pause_all().await.map(drop),
+        jobs.resume("a").await.map(drop),
+        jobs.resume_all().await.map(drop),
+        jobs.audit().await.map(drop),
         jobs.run_now("a").await.map(drop),
         jobs.cancel("a").await.map(drop),
         jobs.reset("a").await,

@@ -37,6 +37,8 @@ pub struct Policy {
     pub keep_alive: bool,
     /// What happens to a run whose lease is lost.
     pub on_lost: OnLost,
+    /// Number of failures in a row after which the job is paused.
+    pub pause_after: Option<u32>,
 }
 
 macro_rules! choice {
@@ -114,6 +116,7 @@ impl Policy {
             jitter: None,
             keep_alive: true,
             on_lost: OnLost::Cancel,
+            pause_after: None,
         }
     }
 

@@ -96,6 +96,12 @@ impl Policy {
             "`takeovers` must be at least 1; leave out `on_crash = \"retry\"` for none".to_owned(),
         );
         rule(
+            self.pause_after == Some(0),
+            &["pause_after"],
+            "`pause_after` must be at least 1; leave it out for a job that is never paused by itself"
+                .to_owned(),
+        );
+        rule(
             self.on_lost == OnLost::Continue && self.on_crash == OnCrash::Retry,
             &["on_lost", "on_crash"],
             "`on_lost = \"continue\"` cannot be combined with `on_crash = \"retry\"`: the run that goes on and the \

@@ -23,6 +23,7 @@ pub struct Settings<'a> {
     pub jitter: Option<&'a str>,
     pub keep_alive: Option<bool>,
     pub on_lost: Option<&'a str>,
+    pub pause_after: Option<u32>,
 }
 
 impl Settings<'_> {
@@ -64,6 +65,7 @@ impl Settings<'_> {
 
         policy.retries = self.retries.unwrap_or(policy.retries);
         policy.takeovers = self.takeovers.unwrap_or(policy.takeovers);
+        policy.pause_after = self.pause_after;
         policy.keep_alive = self.keep_alive.unwrap_or(policy.keep_alive);
 
         match self.every.map(|every| Schedule::parse(every, self.tz)).transpose() {

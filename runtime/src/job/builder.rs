@@ -164,6 +164,13 @@ impl<F> JobBuilder<F> {
         self
     }
 
+    /// Pauses the job after this many failures in a row, until an operator [resumes](crate::Jobs::resume) it. The reason of the pause
+    /// has the last error.
+    pub fn pause_after(mut self, failures: u32) -> Self {
+        self.policy.pause_after = Some(failures);
+        self
+    }
+
     /// What happens to a run whose lease is lost.
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.policy.on_lost = on_lost;

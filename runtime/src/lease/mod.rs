@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::timing::{margin, request_timeout};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::history::{RunOutcome, RunRecord};
@@ -33,6 +34,8 @@ pub(crate) struct HeldLease {
     validity: Arc<Validity>,
     /// Raised when an operator asks to cancel the run.
     cancel_requested: Arc<Flag>,
+    /// Raised to ask the store before the next extension is due.
+    check: Arc<Notify>,
     /// The record as it was written last: while nothing changes it, an extension needs no look.
     cached: Option<CachedRecord>,
     missed: Vec<Gap>,
@@ -53,8 +56,8 @@ impl HeldLease {
         let remaining = lease.until.since(answer.now).min(lease.ttl);
         let validity =
             Arc::new(Validity::new(&server.time, kept_alive, margin(lease.ttl), answer.sent, remaining));
-        let (cancel_requested, cached) = (Arc::default(), answer.written);
-        Self { key, kept_alive, lease, validity, cancel_requested, cached, missed, usual_duration }
+        let (cancel_requested, check, cached) = (Arc::default(), Arc::default(), answer.written);
+        Self { key, kept_alive, lease, validity, cancel_requested, check, cached, missed, usual_duration }
     }
 
     pub(crate) fn run_ref(&self) -> RunRef {
@@ -68,6 +71,11 @@ impl HeldLease {
     /// Raised when an operator asks to cancel the run.
     pub(crate) fn cancel_requested(&self) -> &Arc<Flag> {
         &self.cancel_requested
+    }
+
+    /// Raised to ask the store before the next extension is due.
+    pub(crate) fn check(&self) -> &Arc<Notify> {
+        &self.check
     }
 
     /// The mean duration of the job's successful runs, if there are enough of them.
@@ -107,6 +115,7 @@ impl HeldLease {
                 // First: what has ended needs no further extension.
                 output = &mut until => return Some(output),
                 () = self.validity.in_doubt() => due = Instant::now(),
+                () = self.check.notified() => due = Instant::now(),
                 () = tokio::time::sleep_until(wake) => {}
             }
             if self.validity.is_lost() {

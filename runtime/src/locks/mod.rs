@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::HeldLock;
+use crate::fleet::{ActionKind, HeldLock};
 use crate::observe::event::EventKind;
 use crate::server::Server;
 use crate::server::error::OperateError;
@@ -93,14 +93,15 @@ impl Jobs {
     /// # Ok(()) }
     /// ```
     pub async fn break_lock(&self, key: &str) -> Result<Vec<HeldLock>, OperateError> {
-        let name = key.to_owned();
+        let (name, by) = (key.to_owned(), self.actor());
         let held = self.ask(move |server| async move {
-            server.requests(BREAK_TIMEOUT).break_lock(&name, &server.id, server.history_limit).await
+            server.requests(BREAK_TIMEOUT).break_lock(&name, &by, server.history_limit).await
         });
         let held = held.await?;
         let server = self.server();
         if !held.is_empty() {
             server.emit_for_key(key, EventKind::LockBroken { held: held.clone() });
+            self.note_action(ActionKind::Unlock, Some(key), None).await;
         }
         server.wait_queues.wake_all(key);
         Ok(held)

@@ -11,7 +11,7 @@ use tokio_util::sync::ReusableBoxFuture;
 
 use crate::Timestamp;
 use crate::events::Taken;
-use crate::fleet::{HeldLock, Holder};
+use crate::fleet::{HeldLock, Holder, Pause};
 
 /// Something that happened on this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,7 +195,7 @@ pub enum SkipReason {
     /// The tick lies before the job's registration.
     Unregistered,
     /// The job is paused.
-    Paused,
+    Paused(Pause),
     /// The tick's grace was over, by this much.
     Late(Duration),
     /// Every slot for runs on this server stayed taken. Another server may have run the tick.

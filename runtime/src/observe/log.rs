@@ -276,6 +276,7 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
             let why = match record.reason {
                 Skip::Held => "the previous run was still in progress",
                 Skip::Paused => "the job is paused",
+                Skip::Missed => "no server claimed it in time",
             };
             line!(debug, server, key, "taken", %tick, "[{key}] skipped by all servers: {why}");
         }
@@ -290,8 +291,9 @@ fn skip(server: &Server, key: &str, tick: Timestamp, reason: &SkipReason) {
         SkipReason::Unregistered => {
             line!(debug, server, key, "unregistered", %tick, "[{key}] new to this server and to the store: starting with the next tick");
         }
-        SkipReason::Paused => {
-            line!(info, server, key, "paused", %tick, "[{key}] the job is paused, skipping");
+        SkipReason::Paused(pause) => {
+            let (by, reason) = (&*pause.by, pause.reason.as_deref().unwrap_or("no reason given"));
+            line!(info, server, key, "paused", %tick, by, reason, "[{key}] paused by {by} ({reason}), skipping");
         }
         SkipReason::Late(by) => {
             line!(warn, server, key, "late", %tick, late_by_ms = millis(*by), "[{key}] too late to start this tick, skipping");

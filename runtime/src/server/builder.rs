@@ -1,5 +1,6 @@
 //! The configuration of a server, before it starts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub struct Builder {
     without_jobs: bool,
     server_id: Option<String>,
     max_concurrent: Option<usize>,
+    app_version: Option<String>,
+    labels: BTreeMap<String, String>,
     history_limit: usize,
     shutdown_grace: Result<Duration, String>,
     allow_degraded_start: bool,
@@ -59,6 +62,8 @@ pub fn builder() -> Builder {
         without_jobs: false,
         server_id: None,
         max_concurrent: None,
+        app_version: None,
+        labels: BTreeMap::new(),
         history_limit: REMEMBERED,
         shutdown_grace: Ok(SHUTDOWN_GRACE),
         allow_degraded_start: false,
@@ -177,6 +182,19 @@ impl Builder {
         self
     }
 
+    /// Sets the version of the application, for people: `env!("CARGO_PKG_VERSION")`, or the hash of a commit. Each run's record
+    /// and each server in [`Jobs::servers`] show it.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.app_version = Some(version.into());
+        self
+    }
+
+    /// Says something about this server, for people: `label("region", "eu-1")`. [`Jobs::servers`] shows it.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
     /// Limits how many jobs run on this server at the same time. A tick that is due at the limit is left to other
     /// servers. No limit by default.
     pub fn max_concurrent(mut self, runs: usize) -> Self {
@@ -259,6 +277,8 @@ impl Builder {
             states: self.states,
             host: runtime.spawner(),
             app: Spawner::Runtime(app),
+            app_version: self.app_version,
+            labels: self.labels,
             max_concurrent: self.max_concurrent,
             history_limit: self.history_limit,
             shutdown_grace,

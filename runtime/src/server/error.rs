@@ -166,6 +166,13 @@ pub enum OperateError {
         /// The key.
         key: String,
     },
+    /// A setting of the call cannot be used.
+    Invalid {
+        /// The method that set it.
+        setting: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// This server's scheduler shuts down or has ended, so it can neither start a run nor reach the store.
     ShuttingDown,
     /// The store answered, but the operation was not complete in time. Nothing was started; try again.
@@ -191,6 +198,7 @@ impl fmt::Display for OperateError {
                 "no job \"{key}\" on this server, on the store or on another server; check the key's spelling, and the \
                  namespace"
             ),
+            Self::Invalid { setting, problem } => write!(f, "`{setting}` {problem}"),
             Self::ShuttingDown => f.write_str("this server is shutting down; call another one"),
             Self::TimedOut { reason } => write!(f, "timed out: {reason}; try again"),
             Self::RecordGone { key } => {

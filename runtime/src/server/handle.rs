@@ -20,7 +20,11 @@ use crate::observe::health::Health;
 /// Dropping the last clone without a shutdown stops scheduling and cancels the runs in progress, with a warning in the log.
 #[derive(Clone)]
 #[must_use = "dropping this handle stops the jobs; keep it until the end of `main`"]
-pub struct Jobs(Arc<Handle>);
+pub struct Jobs {
+    handle: Arc<Handle>,
+    /// Who acts, if it is not this server.
+    actor: Option<Arc<str>>,
+}
 
 struct Handle {
     server: Arc<Server>,
@@ -50,15 +54,25 @@ impl Jobs {
         runtime: runtime::Handle,
         closed: watch::Receiver<Option<Closed>>,
     ) -> Self {
-        Self(Arc::new(Handle { server, runtime, closed, give_up: OnceLock::new() }))
+        Self { handle: Arc::new(Handle { server, runtime, closed, give_up: OnceLock::new() }), actor: None }
     }
 
     pub(crate) fn server(&self) -> &Arc<Server> {
-        &self.0.server
+        &self.handle.server
     }
 
     pub(super) fn runtime(&self) -> &runtime::Handle {
-        &self.0.runtime
+        &self.handle.runtime
+    }
+
+    /// The same handle for another actor.
+    pub(super) fn acting_as(&self, actor: Arc<str>) -> Self {
+        Self { handle: self.handle.clone(), actor: Some(actor) }
+    }
+
+    /// Who acts, for the records of operators' actions.
+    pub(crate) fn actor(&self) -> Arc<str> {
+        self.actor.clone().unwrap_or_else(|| self.server().id.clone())
     }
 
     pub(crate) fn weak_server(&self) -> WeakServer {
@@ -73,7 +87,7 @@ impl Jobs {
     /// The scheduler's state. See [`Health`] for what a readiness probe and a liveness probe use.
     pub fn health(&self) -> Health {
         // The sender is dropped without a value when the scheduler's thread has panicked.
-        if self.0.closed.borrow().is_some() || self.0.closed.has_changed().is_err() {
+        if self.handle.closed.borrow().is_some() || self.handle.closed.has_changed().is_err() {
             return Health::Stopped;
         }
         if self.server().no_new_runs.is_raised() {
@@ -92,7 +106,7 @@ impl Jobs {
 
     /// Waits until the scheduler has ended, and returns why.
     pub async fn closed(&self) -> Closed {
-        let mut closed = self.0.closed.clone();
+        let mut closed = self.handle.closed.clone();
         // The sender is dropped without a value only when the scheduler's thread has panicked.
         closed.wait_for(Option::is_some).await.ok().and_then(|closed| *closed).unwrap_or(Closed::Failed)
     }
@@ -131,7 +145,7 @@ impl Jobs {
     pub async fn shutdown(&self) {
         self.server().shut_down();
         let patience = self.server().shutdown_grace.saturating_add(CANCELLED_WITHIN + LEAVE_WITHIN);
-        let give_up = *self.0.give_up.get_or_init(|| Instant::now() + patience.min(A_YEAR));
+        let give_up = *self.handle.give_up.get_or_init(|| Instant::now() + patience.min(A_YEAR));
         // The scheduler's thread logs what it still waits for then.
         let _is_blocked = tokio::time::timeout_at(give_up, self.closed()).await;
     }

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::manual_run;
+use tokio::time::Instant;
+
+use super::operate::manual_run;
+use super::orders::Orders;
 use super::{FailOnPanic, Server};
 use crate::Timestamp;
 use crate::fleet::JobInfo;
 use crate::observe::event::EventKind;
+use crate::store::{PauseOrder, StoreError};
 
 /// Three times a minute, of which two may get lost: a dead server disappears within a minute.
 const EVERY: Duration = Duration::from_secs(20);
@@ -15,11 +19,40 @@ const COUNTS_FOR: Duration = Duration::from_secs(45);
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
+/// The first tick does not wait for a store that hangs.
+const JOIN_WITHIN: Duration = Duration::from_secs(3);
+
 /// A shutdown does not wait for a store that hangs.
 pub(crate) const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// A clock that differs by more microseconds is reported.
 const NOTABLE: i64 = 1_000_000;
+
+/// Announces this server before its first tick, and pauses its new jobs if all jobs are paused.
+///
+/// The operator who pauses all jobs writes the pause first and lists the servers then: the pause reaches every new job, from
+/// here or from there. Without the store no tick is claimed, and the next heartbeat announces this server.
+pub(crate) async fn join(server: &Arc<Server>) {
+    if server.jobs.is_empty() {
+        return;
+    }
+    let _is_logged = pause_new_jobs(server).await;
+}
+
+async fn pause_new_jobs(server: &Server) -> Result<(), StoreError> {
+    let requests = server.requests(JOIN_WITHIN);
+    requests.announce(&server.id, about(server, &jobs_text(server)).into(), COUNTS_FOR).await?;
+    let paused = requests.fleet_state().await?.pause;
+    let now = server.time.now();
+    let Some(pause) = paused.filter(|pause| pause.is_active(now)) else { return Ok(()) };
+    let lasts = pause.until.map(|until| until.since(now));
+    let order = PauseOrder { by: pause.by, reason: pause.reason, lasts, all: true };
+    let known = requests.jobs().await?;
+    for key in server.jobs.keys().filter(|key| !known.contains(*key)) {
+        requests.pause(key, &order, server.history_limit).await?;
+    }
+    Ok(())
+}
 
 /// Announces this server until it has ended: a shutdown may wait long for a run.
 pub(crate) async fn announce(server: Arc<Server>) {
@@ -27,22 +60,19 @@ pub(crate) async fn announce(server: Arc<Server>) {
     if server.jobs.is_empty() {
         return; // a tool that comes and goes
     }
-    let jobs = server.jobs.values().map(|job| &job.policy);
-    let jobs = jobs.map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
     // Serialised once: ten thousand jobs are a long text, and it does not change.
-    let jobs = serde_json::json!(jobs.collect::<Vec<_>>()).to_string();
-    let mut differs = false;
+    let jobs = jobs_text(&server);
+    let (mut differs, mut orders) = (false, Orders::default());
     loop {
+        let next = Instant::now() + EVERY;
         let about = about(&server, &jobs).into();
         let requested = server.requests(ANSWER_WITHIN).announce(&server.id, about, COUNTS_FOR).await;
         // A failure is noted in the server's health; the next announcement comes anyway.
         if let Ok(requested) = requested {
-            for request in requested.into_iter().take_while(|_| !server.no_new_runs.is_raised()) {
-                manual_run::take_up(&server, request);
-            }
+            manual_run::take_up_all(&server, requested);
             report_clock(&server, &mut differs);
         }
-        tokio::time::sleep(EVERY).await;
+        orders.follow_until(&server, next).await;
     }
 }
 
@@ -54,15 +84,22 @@ pub(crate) async fn leave(server: &Server) {
     let _expires_by_itself = server.requests(LEAVE_WITHIN).leave(&server.id).await;
 }
 
+fn jobs_text(server: &Server) -> String {
+    let jobs = server.jobs.values().map(|job| &job.policy);
+    let jobs = jobs.map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
+    serde_json::json!(jobs.collect::<Vec<_>>()).to_string()
+}
+
 fn about(server: &Server, jobs: &str) -> String {
     let now = server.time.now();
     let started = now - server.begun.elapsed();
     let running = serde_json::json!(server.running.infos());
     let (id, version) = (serde_json::json!(server.id), env!("CARGO_PKG_VERSION"));
+    let (app_version, labels) = (serde_json::json!(server.app_version), serde_json::json!(server.labels));
     let (started, announced, ahead) = (started.as_micros(), now.as_micros(), clock_ahead(server));
     format!(
         "{{\"id\":{id},\"started\":{started},\"announced\":{announced},\"version\":\"{version}\",\"jobs\":{jobs},\
-         \"clock_ahead_micros\":{ahead},\"running\":{running}}}"
+         \"app_version\":{app_version},\"labels\":{labels},\"clock_ahead_micros\":{ahead},\"running\":{running}}}"
     )
 }
 

@@ -16,7 +16,7 @@ use crate::locks::{HeldKeys, WaitQueues};
 use crate::observe::event::{Event, EventKind, EventSender};
 use crate::observe::health::HealthCell;
 use crate::observe::log;
-use crate::store::{KeyMutexes, RequestObserver, Store, StoreClient, StoreError, StoreErrorKind};
+use crate::store::{KeyMutexes, RequestObserver, RunDetails, Store, StoreClient, StoreError, StoreErrorKind};
 use crate::util::clock::Clock;
 use crate::util::random;
 use crate::util::spawner::Spawner;
@@ -30,8 +30,8 @@ pub(crate) mod checked_jobs;
 pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod heartbeat;
-pub(crate) mod manual_run;
-mod operate;
+pub(crate) mod operate;
+mod orders;
 pub(crate) mod running;
 pub(crate) mod store_choice;
 pub(crate) mod thread;
@@ -61,6 +61,10 @@ pub(crate) struct Server {
     /// The manual locks that this server holds.
     pub(crate) held: HeldKeys,
     pub(crate) events: EventSender,
+    /// The version of the application.
+    pub(crate) app_version: Option<Arc<str>>,
+    /// What the application says about this server.
+    pub(crate) labels: BTreeMap<String, String>,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) history_limit: usize,
     /// How long a shutdown waits for runs before it cancels them.
@@ -87,6 +91,8 @@ pub(crate) struct ServerConfig {
     pub(crate) host: Spawner,
     pub(crate) app: Spawner,
     pub(crate) max_concurrent: Option<usize>,
+    pub(crate) app_version: Option<String>,
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) history_limit: usize,
     pub(crate) shutdown_grace: Duration,
 }
@@ -112,6 +118,8 @@ impl Server {
             wait_queues: WaitQueues::default(),
             held: HeldKeys::default(),
             events: EventSender::new(),
+            app_version: config.app_version.map(Into::into),
+            labels: config.labels,
             history_limit: config.history_limit,
             shutdown_grace: config.shutdown_grace,
             no_new_runs: Arc::default(),
@@ -146,6 +154,15 @@ impl Server {
             semaphore_mutexes: &self.semaphore_mutexes,
             observer: self,
             within,
+        }
+    }
+
+    /// What the claim of a run of this job states about the run.
+    pub(crate) fn details_of(&self, job: &Job) -> RunDetails {
+        RunDetails {
+            by: None,
+            app_version: self.app_version.clone(),
+            pause_after: job.policy.pause_after.unwrap_or(0),
         }
     }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokio::sync::Notify;
+
 use crate::fleet::RunningInfo;
 use crate::job::Job;
 use crate::util::lock;
@@ -15,16 +17,23 @@ pub(crate) struct RunsInProgress(Mutex<Runs>);
 struct Runs {
     /// Two jobs may have the same fence, so runs are numbered.
     next: u64,
-    jobs: BTreeMap<u64, (Arc<Job>, i64)>,
+    jobs: BTreeMap<u64, RunInProgress>,
+}
+
+struct RunInProgress {
+    job: Arc<Job>,
+    fence: i64,
+    /// Raised to ask the store about the lease before the next extension is due.
+    check: Arc<Notify>,
 }
 
 impl RunsInProgress {
     /// Counts a run until the returned value is dropped.
-    pub(crate) fn enter(&self, job: &Arc<Job>, fence: i64) -> CountedRun<'_> {
+    pub(crate) fn enter(&self, job: &Arc<Job>, fence: i64, check: Arc<Notify>) -> CountedRun<'_> {
         let mut runs = self.runs();
         let number = runs.next;
         runs.next += 1;
-        runs.jobs.insert(number, (job.clone(), fence));
+        runs.jobs.insert(number, RunInProgress { job: job.clone(), fence, check });
         CountedRun { running: self, number }
     }
 
@@ -33,9 +42,17 @@ impl RunsInProgress {
     }
 
     pub(crate) fn infos(&self) -> Vec<RunningInfo> {
-        let info =
-            |(job, fence): &(Arc<Job>, i64)| RunningInfo { key: job.policy.key.clone(), fence: *fence };
+        let info = |run: &RunInProgress| RunningInfo { key: run.job.policy.key.clone(), fence: run.fence };
         self.runs().jobs.values().map(info).collect()
+    }
+
+    /// Asks the store about the lease of this job's run now.
+    pub(crate) fn check_lease(&self, key: &str) {
+        self.runs()
+            .jobs
+            .values()
+            .filter(|run| run.job.policy.key == key)
+            .for_each(|run| run.check.notify_one());
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {

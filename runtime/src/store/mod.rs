@@ -21,15 +21,17 @@ pub mod redis;
 pub(crate) use crate::observe::finding::Finding;
 pub(crate) use crate::observe::finding::names;
 pub(crate) use client::{
-    CachedRecord, KeyMutexes, RequestObserver, StoreClient, TimedReply, UnansweredSwaps, record_key, step,
+    CachedRecord, FLEET, KeyMutexes, KeySubscription, RequestObserver, StoreClient, TimedReply,
+    UnansweredSwaps, record_key, step,
 };
 pub use decide::messages::{
-    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, ExtendReply, Gap, Lease, REMEMBERED,
-    RegisteredSchedule, ReleaseReply, RequestAnswer, RunRequest, TickClaim, UnfinishedTick, WonClaim,
+    Action, ActionKind, Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, ExtendReply, FleetState, Gap,
+    Lease, Pause, PauseOrder, REMEMBERED, RegisteredSchedule, ReleaseReply, RequestAnswer, RunDetails,
+    RunRequest, TickClaim, Trigger, UnfinishedTick, WonClaim,
 };
 pub(crate) use decide::messages::{
-    CurrentRun, Forgotten, HeldLock, History, Holder, LeaseKind, RunOutcome, RunRecord, Skip, SkipRecord,
-    Taken,
+    CurrentRun, Forgotten, HeldLock, History, Holder, LeaseKind, RunOutcome, RunRecord, Skip, SkipHolder,
+    SkipRecord, Taken,
 };
 pub use error::{StoreError, StoreErrorKind};
 pub use look::{

@@ -52,6 +52,8 @@ impl TestServer {
             host: host.clone(),
             app,
             max_concurrent,
+            app_version: None,
+            labels: std::collections::BTreeMap::new(),
             history_limit: REMEMBERED,
             shutdown_grace,
         }));

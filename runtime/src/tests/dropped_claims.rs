@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease::PendingClaim;
-use crate::store::{Change, Claim, ClaimPurpose, SwapReply};
+use crate::store::{Change, Claim, ClaimPurpose, RunDetails, SwapReply};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -40,8 +40,14 @@ async fn late(what: ClaimPurpose, swaps: usize) -> Late {
     let delayed = Delayed::default();
     let store = Arc::new(Intercept::new(Arc::new(link.store.clone()), delayed.clone()));
     let server = Arc::new(Server::new(ServerConfig { store, ..setup("server", &link, clock) }));
-    let claim =
-        Claim { token: "token".into(), server: "server".into(), ttl: TTL, what, remember: REMEMBERED };
+    let claim = Claim {
+        token: "token".into(),
+        server: "server".into(),
+        ttl: TTL,
+        what,
+        remember: REMEMBERED,
+        details: RunDetails::default(),
+    };
     let mut pending = PendingClaim::new(&server, "job", true, claim);
     for _ in 0..swaps {
         assert!(pending.ask().await.is_err(), "no answer");

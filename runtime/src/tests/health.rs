@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Health;
-use crate::store::StoreClient;
+use crate::store::{PauseOrder, StoreClient};
 
 /// Refuses one request.
 struct RefusesOnce(fn(Request<'_>) -> bool, AtomicBool);
@@ -26,6 +26,10 @@ fn refused_once(refuses: fn(Request<'_>) -> bool) -> Arc<Server> {
 
 fn is_refused(server: &Server) -> bool {
     matches!(server.health.get(), Health::StoreUnavailable { kind: StoreErrorKind::Refused, .. })
+}
+
+fn order() -> PauseOrder {
+    PauseOrder { by: "operator".into(), reason: None, lasts: None, all: false }
 }
 
 const WITHIN: Duration = Duration::from_secs(5);
@@ -52,7 +56,7 @@ macro_rules! server_is_ready_again_when_a_refused_step_succeeds {
 
 server_is_ready_again_when_a_refused_step_succeeds! {
     ping: Request::Look(_), |requests| requests.ping();
-    pause: Request::Swap(..), |requests| requests.set_paused("job", true);
+    pause: Request::Swap(..), |requests| requests.pause("job", &order(), 1);
     history: Request::Records(_), |requests| requests.history("job");
     locks: Request::List, |requests| requests.locks();
     announcement: Request::PutNote(Topic::Servers, _), |requests| announce(&requests);

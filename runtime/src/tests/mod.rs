@@ -2,6 +2,7 @@
 //! interleaving of time is exact. What crosses processes is tested on real stores, in the workspace's `tests`
 //! folder.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -232,6 +233,8 @@ fn setup(name: &str, link: &Link, clock: Arc<TestClock>) -> ServerConfig {
         host: here.clone(),
         app: here,
         max_concurrent: None,
+        app_version: None,
+        labels: BTreeMap::new(),
         history_limit: REMEMBERED,
         shutdown_grace: Duration::from_secs(25),
     }

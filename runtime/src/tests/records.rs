@@ -44,7 +44,7 @@ async fn manual_run_won_during_shutdown_keeps_history_within_its_limit() {
     let by_hand = |server: &Arc<Server>, _: &Link| {
         let (server, job) = (server.clone(), Arc::new(job("60s", 30).run(|_| async {}).build().unwrap()));
         tokio::spawn(async move {
-            let run = crate::server::manual_run::run_here(&server, &job);
+            let run = crate::server::operate::manual_run::run_here(&server, &job, "operator".into());
             let _refused = tokio::join!(run, async {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 server.shut_down();

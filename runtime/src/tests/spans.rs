@@ -8,7 +8,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::*;
-use crate::server::manual_run;
+use crate::server::operate::manual_run;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
@@ -205,7 +205,7 @@ async fn record_of_blocking(blocks: Duration, timeout: Duration) -> (RunOutcome,
     let setup = ServerConfig { jobs: vec![blocking], ..setup("server", &link, clock) };
     let server = Arc::new(Server::new(setup));
     let job = server.jobs["job"].clone();
-    manual_run::run_here(&server, &job).await.unwrap();
+    manual_run::run_here(&server, &job, "operator".into()).await.unwrap();
     let record = link.history("job").await.runs.remove(0);
     (record.outcome, record.error, recorder)
 }

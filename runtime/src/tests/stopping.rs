@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::Closed;
-use crate::server::{manual_run, thread};
+use crate::server::operate::manual_run;
+use crate::server::thread;
 use crate::store::UnfinishedTick;
 use crate::tick::takeover;
 
@@ -44,7 +45,7 @@ async fn shutdown_does_not_wait_for_a_manual_run_that_waits_for_the_application(
         let (asking, answer) = (server.clone(), refused.clone());
         server.spawn(async move {
             let job = asking.jobs["job"].clone();
-            *answer.lock().unwrap() = manual_run::run_here(&asking, &job).await.err();
+            *answer.lock().unwrap() = manual_run::run_here(&asking, &job, "operator".into()).await.err();
         });
         assert_eq!(ends_soon(&server).await, closed);
         let refused = refused.lock().unwrap().take().expect("the caller gets an error");

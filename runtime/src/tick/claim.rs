@@ -49,6 +49,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
         ttl: job.policy.ttl,
         what: ClaimPurpose::Tick(tick_claim),
         remember: server.history_limit,
+        details: server.details_of(job),
     };
     let mut pending = PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim);
     // The error since which the store has not answered, or that a claim which may have won is not replicated.
@@ -186,7 +187,7 @@ fn refused(reply: ClaimDecision) -> TickOutcome {
         ClaimDecision::Unregistered | ClaimDecision::NotRequested | ClaimDecision::Done(_) => {
             SkipReason::Unregistered
         }
-        ClaimDecision::Paused => SkipReason::Paused,
+        ClaimDecision::Paused(pause) => SkipReason::Paused(pause),
         ClaimDecision::Late(by) => SkipReason::Late(by),
         ClaimDecision::Held(holder) => SkipReason::Held(holder),
     })

@@ -64,7 +64,7 @@ pub(crate) async fn run_under_lease(
     let run = Run::new(job.run_context(server).clone(), lease.run_ref());
     let execution = Execution::new(server, job, &run, &lease);
     let first_try = execution.start();
-    let in_progress = server.running.enter(job, run.fence());
+    let in_progress = server.running.enter(job, run.fence(), lease.check().clone());
     report::missed(server, job, &lease.take_missed());
 
     let ended = Notify::new();

@@ -1,11 +1,13 @@
 //! What operators do to a run that is in progress, and to a mark: it is final.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use jobs::JobBuilder;
+use jobs::fleet::ActionKind;
 use jobs::history::RunOutcome;
 use jobs::testing::Fleet;
+use jobs::{CancelOutcome, Job, JobBuilder};
 
 use crate::common::{HOUR, Notes, job, outcomes, runner, secs};
 
@@ -80,10 +82,15 @@ async fn run_that_is_cancelled_has_ended_when_cancel_returns() {
     let notes = Notes::new();
     let fleet = running(&notes).await;
     let begun = fleet.now();
-    assert!(operator(&fleet).await.cancel("job").await.unwrap());
+    let by = operator(&fleet).await.by("anna");
+    let CancelOutcome::Ended(run) = by.cancel("job").await.unwrap() else { panic!("it has ended") };
+    assert_eq!((run.outcome, run.stopped_by.as_deref()), (RunOutcome::Cancelled, Some("anna")));
     assert_eq!(notes.going_on(), 0);
     let took = fleet.now().since(begun);
-    assert!(took <= secs(11), "at its next extension, a third of the ttl later at most: {took:?}");
+    assert!(took <= secs(1), "the store notifies its server: {took:?}");
+    let actions: Vec<_> =
+        by.audit().await.unwrap().into_iter().map(|action| (action.what, action.by)).collect();
+    assert_eq!(actions, [(ActionKind::Cancel, "anna".into())]);
     assert_eq!(outcomes(&fleet).await, [RunOutcome::Cancelled]);
 }
 
@@ -91,7 +98,8 @@ async fn run_that_is_cancelled_has_ended_when_cancel_returns() {
 async fn run_that_is_cancelled_is_not_taken_over() {
     let notes = Notes::new();
     let fleet = running(&notes).await;
-    assert!(operator(&fleet).await.cancel("job").await.unwrap());
+    let cancelled = operator(&fleet).await.cancel("job").await.unwrap();
+    assert!(matches!(cancelled, CancelOutcome::Ended(_)), "{cancelled:?}");
     fleet.run_for(secs(1200)).await;
     assert_eq!(notes.attempts(), [1]);
     fleet.run_for(secs(HOUR)).await;
@@ -103,7 +111,7 @@ async fn cancel_of_a_job_that_does_not_run_cancels_nothing() {
     let notes = Notes::new();
     let fleet = Fleet::of(2).job(notes.lasting(hourly(), 5)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 60)).await;
-    assert!(!fleet.server(0).cancel("job").await.unwrap());
+    assert_eq!(fleet.server(0).cancel("job").await.unwrap(), CancelOutcome::NotRunning);
     fleet.run_for(secs(HOUR)).await;
     assert_eq!(outcomes(&fleet).await, [RunOutcome::Succeeded, RunOutcome::Succeeded]);
 }
@@ -131,4 +139,49 @@ async fn reset_is_not_undone_by_the_late_end_of_an_older_run() {
     let before = notes.starts().len();
     fleet.run_for(secs(600)).await;
     assert_eq!(notes.starts().len(), before + 5, "every tick ran: {:?}", notes.starts());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_of_a_run_whose_server_hangs_returns_in_time() {
+    let notes = Notes::new();
+    let fleet = running(&notes).await;
+    let runner = runner(&fleet).await;
+    let by = operator(&fleet).await;
+    fleet.server(runner).freeze();
+    let begun = fleet.now();
+    let CancelOutcome::StillRunning(run) = by.cancel("job").within("5s").await.unwrap() else {
+        panic!("its server hangs")
+    };
+    assert_eq!(run.cancelled_by.as_deref(), Some(by.server_id()));
+    let took = fleet.now().since(begun);
+    assert!(took >= secs(5) && took < secs(7), "{took:?}");
+    let error = by.cancel("job").within("5").await.unwrap_err().to_string();
+    assert!(error.starts_with("`within` \"5\": "), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn job_that_is_deployed_while_all_are_paused_starts_paused() {
+    let notes = Notes::new();
+    let is_deployed = Arc::new(AtomicBool::new(false));
+    let (deployed, old) = (is_deployed.clone(), notes.lasting(hourly(), 5));
+    let new = notes.lasting(Job::builder("new").every("1m").ttl(secs(30)), 5);
+    let jobs = move || if deployed.load(Ordering::SeqCst) { new() } else { old() };
+    let mut fleet = Fleet::of(1).job(jobs).start().await.unwrap();
+    fleet.run_for(secs(HOUR + 60)).await;
+    let by = fleet.server(0).by("anna");
+    assert_eq!(by.pause_all().reason("the database moves").await.unwrap(), ["job"]);
+    is_deployed.store(true, Ordering::SeqCst);
+    fleet.add_server().await.unwrap();
+    fleet.run_for(secs(600)).await;
+    for key in ["job", "new"] {
+        let pause = by.history(key).await.unwrap().pause.expect(key);
+        assert_eq!(
+            (&*pause.by, pause.reason.as_deref(), pause.all),
+            ("anna", Some("the database moves"), true)
+        );
+    }
+    assert_eq!(notes.ticks(), [HOUR]);
+    assert_eq!(by.resume_all().await.unwrap(), ["job", "new"]);
+    fleet.run_for(secs(61)).await;
+    assert_eq!(notes.ticks().len(), 2);
 }

@@ -8,8 +8,8 @@ use jobs::fleet::LeaseKind;
 use jobs::history::Skip;
 use jobs::schedule::Missed;
 use jobs::store::{
-    Change, Claim, ClaimPurpose, FenceChange, KeyState, Lease, LockChange, Look, RegisteredSchedule,
-    SharedLock, StartedTick, TickClaim, TickMark,
+    Change, Claim, ClaimPurpose, FenceChange, KeyState, Lease, LockChange, Look, Pause, RegisteredSchedule,
+    RunDetails, SharedLock, StartedTick, TickClaim, TickMark, Trigger,
 };
 
 use super::{Real, duration, timestamp, version};
@@ -60,7 +60,14 @@ impl Real {
                 (false, _) => ClaimPurpose::Tick(tick()),
             },
             remember: 1,
+            details: RunDetails::default(),
         }
+    }
+
+    /// A pause that an operator has to end. Who, why and since when, no decision reads.
+    pub(super) fn pause(&self) -> Pause {
+        let since = Timestamp::default();
+        Pause { by: self.operator.clone(), reason: None, since, until: None, all: false }
     }
 
     pub(super) fn lease(&self, lease: SmallLease) -> Lease {
@@ -72,6 +79,8 @@ impl Real {
             attempt: lease.attempt.into(),
             takeovers: lease.takeovers.into(),
             request: None,
+            trigger: Trigger::default(),
+            details: RunDetails::default(),
             fence: lease.fence.into(),
             since: Timestamp::default(),
             until: timestamp(lease.until),
@@ -121,7 +130,7 @@ impl Real {
                 server: self.server.clone(),
                 at: Timestamp::default(),
             }),
-            paused: state.paused,
+            pause: state.paused.then(|| self.pause()),
             registered: state.registered.map(registered),
             broken_until: state.broken_until.map(timestamp),
             expires: state.expires.map(timestamp),

@@ -11,7 +11,8 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::store::decide::{self, Decision};
 use jobs::store::{
-    Change, Ending, ExtendReply, JobRecords, Look, Record, ReleaseReply, SharedLock, Swap, SwapReply, Version,
+    Change, Ending, ExtendReply, JobRecords, Look, PauseOrder, Record, ReleaseReply, SharedLock, Swap,
+    SwapReply, Version,
 };
 use singleton_jobs_policy::timing::{margin, request_timeout};
 
@@ -144,7 +145,13 @@ impl Real {
                 let Decision { change, .. } = decide::break_lock(&look, "key", &seen, &self.operator, 1);
                 of(Answer::Operated, change)
             }
-            Message::SetPaused(paused) => of(Answer::Operated, decide::set_paused(&look, paused).change),
+            Message::SetPaused(true) => {
+                let order = PauseOrder { by: self.operator.clone(), reason: None, lasts: None, all: false };
+                of(Answer::Operated, decide::pause(&look, &order, 1).change)
+            }
+            Message::SetPaused(false) => {
+                of(Answer::Operated, decide::resume(&look, &self.operator, false, 1).change)
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use jobs::Timestamp;
 use jobs::history::{Skip, Stats};
 use jobs::schedule::Missed;
-use jobs::store::{Change, ClaimDecision, FenceChange, JobRecord, KeyState, Lease, LockChange};
+use jobs::store::{Change, ClaimDecision, FenceChange, JobRecord, KeyState, Lease, LockChange, Trigger};
 
 use super::{Real, micros, small_token};
 use crate::small::{
@@ -33,6 +33,7 @@ impl Real {
         let mut state = state.clone();
         if let Some(lease) = &mut state.claimant {
             (lease.server, lease.since) = (self.server.clone(), Timestamp::default());
+            lease.trigger = Trigger::default();
         }
         if let Some(mark) = &mut state.mark {
             (mark.server, mark.at) = (self.server.clone(), Timestamp::default());
@@ -43,6 +44,9 @@ impl Real {
                 registered.at = Timestamp::default();
             }
             (registered.begun, registered.used) = (registered.at, registered.at);
+        }
+        if let Some(pause) = &mut state.pause {
+            *pause = self.pause();
         }
         state.missed.clear();
         state.stats = Stats::default();
@@ -67,7 +71,7 @@ impl Real {
                 .mark
                 .as_ref()
                 .map(|mark| SmallMark { tick: self.small_tick(mark.tick), skipped: mark.skip.is_some() }),
-            paused: state.paused,
+            paused: state.pause.is_some(),
             registered: state.registered.as_ref().map(|registered| micros(registered.at)),
             broken_until: state.broken_until.map(micros),
             expires: state.expires.map(micros),
@@ -107,7 +111,7 @@ impl Real {
             ClaimDecision::Taken(_) => Answer::Taken,
             ClaimDecision::Superseded(_) => Answer::Superseded,
             ClaimDecision::Ahead(_) => Answer::Ahead,
-            ClaimDecision::Paused => Answer::Paused,
+            ClaimDecision::Paused(_) => Answer::Paused,
             ClaimDecision::Late(_) => Answer::Late,
             ClaimDecision::Held(_) => Answer::Held,
             other => panic!("no server of this model gets {other:?}"),

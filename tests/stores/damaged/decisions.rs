@@ -6,10 +6,10 @@ use std::time::Duration;
 use jobs::Timestamp;
 use jobs::history::{RunOutcome, RunRecord};
 use jobs::schedule::{Missed, Overlap};
-use jobs::store::decide;
 use jobs::store::{
     Change, Claim, ClaimPurpose, Ending, FenceChange, JobRecords, Lease, Record, Swap, SwapReply, TickClaim,
 };
+use jobs::store::{PauseOrder, RunDetails, decide};
 
 /// An ordinary instant of the store's clock.
 const NOW: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
@@ -40,8 +40,14 @@ fn claims(now: Timestamp, tick: Timestamp) -> Vec<Claim> {
         ClaimPurpose::Slot(0),
         ClaimPurpose::Slot(3),
     ];
-    let claim =
-        |what| Claim { token: "token".into(), server: "host-9".into(), ttl: MINUTE, what, remember: 3 };
+    let claim = |what| Claim {
+        token: "token".into(),
+        server: "host-9".into(),
+        ttl: MINUTE,
+        what,
+        remember: 3,
+        details: RunDetails::default(),
+    };
     purposes.map(claim).into()
 }
 
@@ -88,11 +94,18 @@ fn check_at(record: &Record, now: Timestamp) -> Result<(), String> {
             ttl: lease.ttl,
             what: ClaimPurpose::Now,
             remember: 3,
+            details: RunDetails { pause_after: 1, ..RunDetails::default() },
         };
         apply(record, now, decide::claim(&look, &again).change)?;
     }
-    let by = Arc::from("host-9");
-    apply(record, now, decide::set_paused(&look, !state.paused).change)?;
+    let by = Arc::<str>::from("host-9");
+    for all in [true, false] {
+        let order = PauseOrder { by: by.clone(), reason: None, lasts: Some(Duration::MAX), all };
+        apply(record, now, decide::pause(&look, &order, 3).change)?;
+        apply(record, now, decide::resume(&look, &by, all, 3).change)?;
+        apply(record, now, decide::pause_fleet(&look, &order).change)?;
+    }
+    apply(record, now, decide::resume_fleet(&look).change)?;
     apply(record, now, decide::reset(&look).change)?;
     apply(record, now, decide::forget(&look, MINUTE).change)?;
     apply(record, now, decide::request(&look, "id", "host-9", Duration::MAX).change)?;

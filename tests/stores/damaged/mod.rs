@@ -15,7 +15,7 @@ const TARGET: Target<'_> = Target {
         { } [ ] " : , null true false "format" "version" "fence" "state" "claimant" "released" "mark" "tick" "skip" "held"
         "until" "ttl" "since" "server" "token" "kind" "slot" {"slot":{"of":4294967295}} "of" "attempt" "takeovers"
         4294967295 18446744073709551615 9223372036854775807 -9223372036854775808 9007199254740993 1e3 1.5 -0 007
-        "stats" "runs" "slots" "expires" "paused" "started" "finished" "missed" "registered" "request" "done" "until"
+        "stats" "runs" "slots" "expires" "pause" "by" "since" "started" "finished" "missed" "registered" "request" "done" "until"
         \u0000 \ud800 "\"" "7-7" "-1-0123456789abcdef" 3 4
     "#,
     cases: 2_000,

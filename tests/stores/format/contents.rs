@@ -118,7 +118,7 @@ async fn check_runs(client: &Client, fences: &BTreeMap<String, i64>) {
 async fn check_operators(client: &Client) {
     let history = async |key: &str| client.history(key).await.expect("a history").reply;
     let paused = history("paused").await;
-    assert_eq!((paused.paused, paused.skips[0].reason), (true, Skip::Paused));
+    assert_eq!((paused.pause.is_some(), paused.skips[0].reason), (true, Skip::Paused));
     let request = history("requested").await.request.expect("a request");
     assert_eq!((request.id.as_str(), request.by.as_str(), request.answer), ("request-1", "host-3", None));
     let answered = history("answered").await;
@@ -196,7 +196,7 @@ pub(super) async fn check_that_the_fleet_continues(data: &Data) {
     let takeover = ClaimPurpose::Tick(TickClaim { takeovers: 1, only_takes_over: true, ..ask(1) });
     let ClaimDecision::Won(won) = decide("crashed", takeover).await else { panic!("nothing to take over") };
     assert_eq!(won.lease.attempt, 2);
-    assert!(matches!(decide("paused", tick_claim(11)).await, ClaimDecision::Paused));
+    assert!(matches!(decide("paused", tick_claim(11)).await, ClaimDecision::Paused(_)));
     let requested = decide("requested", ClaimPurpose::Requested("request-1".into())).await;
     assert!(matches!(requested, ClaimDecision::Won(_)), "{requested:?}");
     let answered = decide("answered", ClaimPurpose::Requested("request-2".into())).await;

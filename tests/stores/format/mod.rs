@@ -91,7 +91,7 @@ async fn field_that_is_lost_from_the_frozen_data_is_noticed() {
     for (field, lost) in [
         ("\"mark\":", "\"mbrk\":"),
         ("\"released\":", "\"relebsed\":"),
-        ("\"paused\":", "\"pbused\":"),
+        ("\"pause\":", "\"pbuse\":"),
         ("\"done\":{", "\"dpne\":{"),
         ("\"slots\":", "\"slpts\":"),
         ("\"broken_by\":", "\"brpken_by\":"),

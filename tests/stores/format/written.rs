@@ -7,9 +7,9 @@ use jobs::Timestamp;
 use jobs::history::{FailedTry, Progress, RunOutcome, Skip, SkipRecord, Stats};
 use jobs::schedule::{Missed, Overlap};
 use jobs::store::{
-    Change, Claim, ClaimDecision, ClaimPurpose, DoneMark, Ending, FORMAT, Gap, JobRecord, KeyState, Lease,
-    REMEMBERED, RegisteredSchedule, RequestAnswer, RunRequest, StartedTick, Swap, SwapReply, TickClaim,
-    TickMark,
+    Action, ActionKind, Change, Claim, ClaimDecision, ClaimPurpose, DoneMark, Ending, FORMAT, FleetState,
+    Gap, JobRecord, KeyState, Lease, Pause, REMEMBERED, RegisteredSchedule, RequestAnswer, RunDetails,
+    RunRequest, StartedTick, Swap, SwapReply, TickClaim, TickMark, Trigger,
 };
 use jobs::testing::store::Client;
 
@@ -39,7 +39,7 @@ pub(super) fn ask(number: i64) -> TickClaim {
 
 pub(super) fn claim(server: &str, key: &str, ttl: Duration, what: ClaimPurpose) -> Claim {
     let token = format!("token-of-{server}-for-{key}").into();
-    Claim { token, server: server.into(), ttl, what, remember: REMEMBERED }
+    Claim { token, server: server.into(), ttl, what, remember: REMEMBERED, details: RunDetails::default() }
 }
 
 async fn win(client: &Client, key: &str, claim: &Claim) -> Lease {
@@ -127,7 +127,7 @@ async fn operators(client: &Client) {
     end(client, "paused", &lease, RunOutcome::Succeeded).await;
     client.set_paused("paused", true).await.expect("a pause");
     let reply = client.claim("paused", &claim("host-2", "paused", DECADES, tick_of(ask(2)))).await;
-    assert!(matches!(reply.expect("an answer").reply.decision, ClaimDecision::Paused));
+    assert!(matches!(reply.expect("an answer").reply.decision, ClaimDecision::Paused(_)));
 
     client.request("requested", "request-1", "host-3", DECADES).await.expect("a request");
     client.request("answered", "request-2", "host-3", DECADES).await.expect("a request");
@@ -166,12 +166,28 @@ async fn notes(client: &Client) {
 pub(super) fn full_state() -> KeyState {
     let lease = |server: &str, fence| Lease {
         request: Some("request-3".into()),
+        trigger: Trigger::Takeover,
+        details: RunDetails { by: Some("anna".into()), app_version: Some("1.2.3".into()), pause_after: 5 },
         progress: Some(Progress { done: 1, total: 2, status: "\"quoted\" 🎉".to_owned() }),
         attempt: 2,
         takeovers: 3,
         fence,
         reported: Some(tick(3)),
         ..Lease::claimed(&claim(server, "everything", DECADES, ClaimPurpose::Slot(3)), tick(1), tick(2))
+    };
+    let pause = Pause {
+        by: "anna".into(),
+        reason: Some("the supplier is down".into()),
+        since: tick(1),
+        until: Some(tick(2)),
+        all: true,
+    };
+    let action = Action {
+        at: tick(1),
+        by: "anna".into(),
+        what: ActionKind::Pause,
+        key: Some("everything".into()),
+        note: Some("the supplier is down".into()),
     };
     KeyState {
         format: FORMAT,
@@ -182,7 +198,7 @@ pub(super) fn full_state() -> KeyState {
         started: Some(StartedTick { tick: tick(1), attempt: 2, finished: true, takeovers: 3 }),
         mark: Some(TickMark { tick: tick(2), skip: Some(Skip::Held), server: "host-2".into(), at: tick(2) }),
         claimable_until: Some(tick(4)),
-        paused: true,
+        pause: Some(pause.clone()),
         registered: Some(RegisteredSchedule {
             schedule: "0 3 * * * Europe/Berlin".into(),
             at: tick(1),
@@ -206,17 +222,19 @@ pub(super) fn full_state() -> KeyState {
             total_micros: 700,
             longest_micros: 200,
             last_success: Some(tick(2)),
+            failures_in_row: 1,
         },
         done: Some(DoneMark { at: tick(1), until: tick(8) }),
         broken_until: Some(tick(7)),
         slots: vec![lease("host-1", 5), lease("host-2", 0)],
         slots_since: tick(0),
+        fleet: Some(Arc::new(FleetState { pause: Some(pause), actions: vec![action] })),
         expires: None,
     }
 }
 
 async fn everything(client: &Client) {
-    let skip = SkipRecord { tick: tick(2), reason: Skip::Paused, server: "host-1".to_owned(), at: tick(3) };
+    let skip = SkipRecord::new(tick(2), Skip::Paused, "host-1", tick(3));
     let change = Change {
         state: Some(Arc::new(full_state())),
         records: vec![JobRecord::Skip(skip)],

@@ -8,8 +8,8 @@ use jobs::Timestamp;
 use jobs::history::{Progress, RunOutcome, RunRecord, Skip, SkipRecord};
 use jobs::store::postgres::PostgresStore;
 use jobs::store::{
-    Change, Claim, ClaimPurpose, FenceChange, JobRecord, KeyState, Lease, Record, Store, StoreErrorKind,
-    Swap, SwapReply, Swapped, Version,
+    Change, Claim, ClaimPurpose, FenceChange, JobRecord, KeyState, Lease, Record, RunDetails, Store,
+    StoreErrorKind, Swap, SwapReply, Swapped, Trigger, Version,
 };
 
 use super::{ISOLATION_LEVELS, store_at, unused_name};
@@ -27,7 +27,8 @@ fn urls() -> Vec<String> {
 fn state(server: &str) -> KeyState {
     let at = Timestamp::from_micros(1_800_000_000_000_000);
     let (token, ttl, what) = ("token".into(), Duration::from_micros(5), ClaimPurpose::Now);
-    let claim = Claim { token, server: server.into(), ttl, what, remember: 3 };
+    let claim =
+        Claim { token, server: server.into(), ttl, what, remember: 3, details: RunDetails::default() };
     let claimant = Lease {
         progress: Some(Progress { done: 1, total: 2, status: "Grüße, 世界 🎉 \0 ' \\ \"".to_owned() }),
         ..Lease::claimed(&claim, at, at)
@@ -55,12 +56,16 @@ fn run(number: i64) -> JobRecord {
         failed_tries: Vec::new(),
         progress: None,
         request: None,
+        trigger: Trigger::Schedule,
+        by: None,
+        stopped_by: None,
+        app_version: None,
     })
 }
 
 fn skip(number: i64) -> JobRecord {
     let at = Timestamp::from_micros(number);
-    JobRecord::Skip(SkipRecord { tick: at, reason: Skip::Paused, server: "s".to_owned(), at })
+    JobRecord::Skip(SkipRecord::new(at, Skip::Paused, "s", at))
 }
 
 async fn swapped(store: &PostgresStore, key: &str, swap: &Swap) -> Swapped {

@@ -63,7 +63,7 @@ async fn keys_made_from_data_do_not_pile_up_and_needed_rows_stay() {
     assert_eq!(records, 1, "a manual lock leaves none");
 
     assert_eq!(store.history("job").await.unwrap().reply.runs.len(), 1);
-    assert!(store.history("paused").await.unwrap().reply.paused);
+    assert!(store.history("paused").await.unwrap().reply.pause.is_some());
     holder(claim_on(&store, "lock", &claim_now("b", LONG)).await);
     holder(claim_on(&store, "slots", &claim_what("b", LONG, ClaimPurpose::Slot(1))).await);
     let again = claim_on(&store, "done", &claim_what("b", LONG, ClaimPurpose::Once)).await;
@@ -102,7 +102,7 @@ async fn heartbeat_removes_what_has_expired_with_its_records() {
     for url in [server.url(), Pooler::shared().url()] {
         let (store, client) = (open_url(&format!("{url}?schema={schema}"), "own"), server.client().await);
         let at = store.ping().await.unwrap().at;
-        let skip = SkipRecord { tick: at, reason: Skip::Held, server: "a".to_owned(), at };
+        let skip = SkipRecord::new(at, Skip::Held, "a", at);
         for (key, expires) in
             [("expires", Some(at + BRIEF)), ("expires-later", Some(at + DAY)), ("job", None)]
         {

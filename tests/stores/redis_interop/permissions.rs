@@ -71,7 +71,7 @@ async fn whole_life(
 /// As when a skip finds a run that has crashed; of two records, one is kept.
 async fn append_two_records(client: &Client) -> Result<(), StoreError> {
     let look = client.store().look("k").await?;
-    let skip = SkipRecord { tick: look.now, reason: Skip::Held, server: "a".to_owned(), at: look.now };
+    let skip = SkipRecord::new(look.now, Skip::Held, "a", look.now);
     let records = vec![JobRecord::Skip(skip.clone()), JobRecord::Skip(skip)];
     let change = Change { state: Some(Arc::default()), records, keep: 1, ..Change::default() };
     let expected_lock = look.lock.map(|lock| lock.token);

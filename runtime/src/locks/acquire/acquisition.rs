@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use singleton_jobs_policy::timing::{request_timeout, slack};
 use tokio::sync::MutexGuard;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::poll_interval::PollInterval;
-use super::wait_queue::{ReleaseSubscription, WaitQueue};
+use super::wait_queue::WaitQueue;
 use super::{AcquireError, AcquireOutcome, LockRequest, WaitLimit};
 use crate::fleet::Holder;
 use crate::lease::{ClaimResult, HeldLease, PendingClaim};
 use crate::locks::{LockError, LockOperation};
 use crate::server::Server;
-use crate::store::{ClaimDecision, ClaimReply, StoreError, StoreErrorKind, record_key};
+use crate::store::{ClaimDecision, ClaimReply, KeySubscription, StoreError, StoreErrorKind, record_key};
 use crate::util::backoff::Backoff;
 
 /// An acquisition in progress.
@@ -25,7 +25,7 @@ pub(crate) struct Acquisition<'a> {
     limit: WaitLimit,
     queue: &'a WaitQueue,
     /// The first place in the queue; `None` for a caller that does not wait, and asks the store only once.
-    first_place: Option<MutexGuard<'a, ReleaseSubscription>>,
+    first_place: Option<MutexGuard<'a, KeySubscription>>,
     pending: PendingClaim,
     backoff: Backoff,
     poll: PollInterval,
@@ -53,7 +53,7 @@ impl<'a> Acquisition<'a> {
         request: &'a LockRequest,
         limit: WaitLimit,
         queue: &'a WaitQueue,
-        first_place: Option<MutexGuard<'a, ReleaseSubscription>>,
+        first_place: Option<MutexGuard<'a, KeySubscription>>,
     ) -> Self {
         Self {
             request,
@@ -144,8 +144,7 @@ impl<'a> Acquisition<'a> {
             // The key may have been released just before.
             return NextStep::RetryNow;
         }
-        let is_notified =
-            self.first_place.as_ref().is_some_and(|subscription| subscription.listener.is_some());
+        let is_notified = self.first_place.as_ref().is_some_and(|subscription| subscription.is_active());
         let pause =
             if is_notified { self.poll.with_notifications() } else { self.poll.without_notifications() };
         let lease_ends = holder.remaining.map(|remaining| remaining + slack(self.request.ttl));
@@ -167,29 +166,16 @@ impl<'a> Acquisition<'a> {
 
     /// Subscribes to releases of the key, or renews the subscription. Returns whether the store confirmed it just now.
     async fn subscribe(&mut self) -> bool {
-        let Some(subscription) = self.first_place.as_deref_mut().filter(|it| it.needs_renewal()) else {
-            return false;
-        };
+        let Some(subscription) = self.first_place.as_deref_mut() else { return false };
         let key = record_key(&self.request.key, self.request.what.kind());
-        let listening = self.server.store.listen(&key);
         // Nothing else is noticed meanwhile, so the time is short: without notifications it polls more often.
         let timeout = request_timeout(self.request.ttl).min(SUBSCRIBE_TIMEOUT);
-        match timeout_at(self.limit.deadline.min(Instant::now() + timeout), listening).await {
-            Ok(Ok(Some(listener))) => {
-                subscription.listener = Some(listener);
-                subscription.since = Instant::now();
-                true
-            }
-            Ok(Ok(None)) => {
-                subscription.is_unsupported = true;
-                false
-            }
-            Ok(Err(_)) | Err(_) => false, // it polls until it can subscribe
-        }
+        let until = self.limit.deadline.min(Instant::now() + timeout);
+        subscription.renew(&*self.server.store, &key, until).await
     }
 }
 
-async fn notified(subscription: Option<&mut ReleaseSubscription>) {
+async fn notified(subscription: Option<&mut KeySubscription>) {
     match subscription {
         Some(subscription) => subscription.notified().await,
         None => std::future::pending().await,

@@ -17,7 +17,7 @@ use crate::Timestamp;
 use crate::fleet::Holder;
 use crate::lease::{HeldLease, PendingClaim};
 use crate::server::{FailOnPanic, Server};
-use crate::store::{Claim, ClaimPurpose, StoreError, StoreErrorKind};
+use crate::store::{Claim, ClaimPurpose, RunDetails, StoreError, StoreErrorKind};
 use crate::util::token::token;
 use acquisition::Acquisition;
 use wait_queue::WaitQueue;
@@ -166,6 +166,7 @@ impl LockRequest {
             ttl: *ttl,
             what: what.clone(),
             remember: server.history_limit,
+            details: RunDetails::default(),
         };
         PendingClaim::new(server, key.as_str(), *keep_alive, claim)
     }

@@ -3,13 +3,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::sync::Mutex as FairMutex;
-use tokio::time::Instant;
 
 use crate::fleet::{Holder, LeaseKind};
-use crate::store::Subscription;
+use crate::store::KeySubscription;
 use crate::util::lock;
 use crate::util::watched::WatchedNumber;
 
@@ -28,46 +26,10 @@ struct QueueId {
 #[derive(Default)]
 pub(crate) struct WaitQueue {
     /// The first caller holds it, and passes it on. Tokio's mutex serves its waiters in order.
-    pub(crate) first: FairMutex<ReleaseSubscription>,
+    pub(crate) first: FairMutex<KeySubscription>,
     /// Counts releases on this server.
     pub(crate) releases: WatchedNumber,
     holder: Mutex<Option<Holder>>,
-}
-
-/// The store's notifications that the key was released.
-pub(crate) struct ReleaseSubscription {
-    pub(crate) listener: Option<Subscription>,
-    /// When the store was last asked to notify.
-    pub(crate) since: Instant,
-    /// The store cannot notify, and is not asked again.
-    pub(crate) is_unsupported: bool,
-}
-
-/// A store notifies for a minute after it was asked to.
-const RENEW_AFTER: Duration = Duration::from_secs(30);
-
-impl Default for ReleaseSubscription {
-    fn default() -> Self {
-        Self { listener: None, since: Instant::now(), is_unsupported: false }
-    }
-}
-
-impl ReleaseSubscription {
-    pub(crate) fn needs_renewal(&self) -> bool {
-        !self.is_unsupported && (self.listener.is_none() || self.since.elapsed() >= RENEW_AFTER)
-    }
-
-    /// Resolves when the store reports that the key may be free.
-    pub(crate) async fn notified(&mut self) {
-        if let Some(listener) = &mut self.listener
-            && listener.notified().await
-        {
-            return;
-        }
-        // The store stopped to notify, or never did. It is asked again after the next pause.
-        self.listener = None;
-        std::future::pending::<()>().await;
-    }
 }
 
 impl WaitQueue {

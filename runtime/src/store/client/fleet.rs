@@ -1,16 +1,21 @@
 //! Reads the history of jobs, the held locks, and the servers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{SLOTS, StoreClient};
+use super::{FLEET, SLOTS, StoreClient};
 use crate::Timestamp;
 use crate::fleet::{HeldLock, ServerInfo};
 use crate::history::History;
-use crate::store::{Note, StoreError, Topic, decide};
+use crate::store::{Look, Note, StoreError, Topic, decide};
+
+/// Whether the record of a key is a job's: it does not expire.
+pub(crate) fn is_job(key: &str, look: &Look) -> bool {
+    look.version.is_some() && look.state.expires.is_none() && key != FLEET && !key.ends_with(SLOTS)
+}
 
 impl StoreClient<'_> {
     /// Returns the history of a job, and the store's time.
@@ -21,23 +26,34 @@ impl StoreClient<'_> {
         Ok((decide::history(&look, records), look.now))
     }
 
-    /// Returns the locks and slots that are held.
-    pub(crate) async fn locks(&self) -> Result<Vec<HeldLock>, StoreError> {
+    /// Returns every key of the store, with its look.
+    pub(crate) async fn list(&self, step: &'static str) -> Result<BTreeMap<String, Look>, StoreError> {
         // A key may be on more than one page.
-        let (mut held, mut next) = (BTreeMap::new(), None);
+        let (mut keys, mut next) = (BTreeMap::new(), None);
         loop {
-            let page = self.ask("locks", self.store.list(next.as_deref())).await?;
-            for (key, look) in page.keys {
-                let locks = decide::held(&look, key.strip_suffix(SLOTS).unwrap_or(&key));
-                held.insert(key, locks);
-            }
+            let page = self.ask(step, self.store.list(next.as_deref())).await?;
+            keys.extend(page.keys);
             next = page.next;
             if next.is_none() {
                 break;
             }
         }
-        self.observer.answered("locks");
-        let mut held: Vec<_> = held.into_values().flatten().collect();
+        self.observer.answered(step);
+        Ok(keys)
+    }
+
+    /// Returns the keys of the jobs that have a record.
+    pub(crate) async fn jobs(&self) -> Result<BTreeSet<String>, StoreError> {
+        let keys = self.list("jobs").await?;
+        Ok(keys.into_iter().filter(|(key, look)| is_job(key, look)).map(|(key, _)| key).collect())
+    }
+
+    /// Returns the locks and slots that are held.
+    pub(crate) async fn locks(&self) -> Result<Vec<HeldLock>, StoreError> {
+        let keys = self.list("locks").await?;
+        let of_key =
+            |(key, look): (&String, &Look)| decide::held(look, key.strip_suffix(SLOTS).unwrap_or(key));
+        let mut held: Vec<_> = keys.iter().flat_map(of_key).collect();
         held.sort_by(|one, other| (&one.key, one.fence).cmp(&(&other.key, other.fence)));
         Ok(held)
     }
@@ -53,9 +69,14 @@ impl StoreClient<'_> {
         let sent = Instant::now();
         let now = self.ask("announce", self.store.put_note(Topic::Servers, &note, ttl)).await?;
         self.time.learn(sent, now);
-        let requests = self.ask("announce", self.store.notes(Topic::Requests)).await?.notes;
+        let requests = self.requested_runs().await?;
         self.observer.answered("announce");
         Ok(requests)
+    }
+
+    /// Returns the manual runs that were requested: the job's key, and the request's id.
+    pub(crate) async fn requested_runs(&self) -> Result<Vec<Note>, StoreError> {
+        Ok(self.ask("announce", self.store.notes(Topic::Requests)).await?.notes)
     }
 
     /// Removes the heartbeat of a server that shuts down.

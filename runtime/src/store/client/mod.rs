@@ -16,6 +16,7 @@ use crate::util::random;
 
 mod fleet;
 mod key_mutexes;
+mod key_subscription;
 mod lease;
 mod operate;
 mod probe;
@@ -25,6 +26,7 @@ mod tests;
 mod unanswered;
 
 pub(crate) use key_mutexes::KeyMutexes;
+pub(crate) use key_subscription::KeySubscription;
 pub(crate) use lease::CachedRecord;
 use swap_backoff::SwapBackoff;
 pub(crate) use unanswered::UnansweredSwaps;
@@ -86,6 +88,9 @@ fn slots_key(key: &str) -> String {
 }
 
 const SLOTS: &str = "#slots";
+
+/// The key of the record that all servers share.
+pub(crate) const FLEET: &str = "#fleet";
 
 /// Returns the key of the record that holds leases of this kind.
 pub(crate) fn record_key(key: &str, kind: LeaseKind) -> Cow<'_, str> {

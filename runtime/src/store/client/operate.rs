@@ -3,15 +3,52 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::{StoreClient, slots_key};
+use super::{FLEET, StoreClient, slots_key};
 use crate::fleet::{Forgotten, HeldLock};
 use crate::history::CurrentRun;
-use crate::store::{Look, Note, RunRequest, StoreError, Topic, decide};
+use crate::store::{
+    Action, FleetState, Look, Note, Pause, PauseOrder, RunRequest, StoreError, Topic, decide,
+};
 
 impl StoreClient<'_> {
-    pub(crate) async fn set_paused(&self, key: &str, paused: bool) -> Result<(), StoreError> {
-        let step = if paused { "pause" } else { "resume" };
-        self.change(step, key, |look| decide::set_paused(look, paused)).await
+    pub(crate) async fn pause(
+        &self,
+        key: &str,
+        order: &PauseOrder,
+        remember: usize,
+    ) -> Result<Pause, StoreError> {
+        self.change("pause", key, |look| decide::pause(look, order, remember)).await
+    }
+
+    pub(crate) async fn resume(
+        &self,
+        key: &str,
+        by: &str,
+        all: bool,
+        remember: usize,
+    ) -> Result<Option<Pause>, StoreError> {
+        self.change("resume", key, |look| decide::resume(look, by, all, remember)).await
+    }
+
+    /// Pauses jobs that are registered from now on.
+    pub(crate) async fn pause_fleet(&self, order: &PauseOrder) -> Result<Pause, StoreError> {
+        self.change("pause", FLEET, |look| decide::pause_fleet(look, order)).await
+    }
+
+    pub(crate) async fn resume_fleet(&self) -> Result<Option<Pause>, StoreError> {
+        self.change("resume", FLEET, decide::resume_fleet).await
+    }
+
+    /// Adds an action to the list of the fleet, which notifies the servers.
+    pub(crate) async fn note_action(&self, action: &Action) -> Result<(), StoreError> {
+        self.change("audit", FLEET, |look| decide::note_action(look, action)).await
+    }
+
+    /// Returns what all servers share.
+    pub(crate) async fn fleet_state(&self) -> Result<FleetState, StoreError> {
+        let (look, _) = self.look("audit", FLEET).await?;
+        self.observer.answered("audit");
+        Ok(look.state.fleet.as_deref().cloned().unwrap_or_default())
     }
 
     pub(crate) async fn reset(&self, key: &str) -> Result<(), StoreError> {

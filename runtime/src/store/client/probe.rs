@@ -66,7 +66,7 @@ fn decision(decision: &ClaimDecision) -> &'static str {
         ClaimDecision::Superseded(_) => "superseded",
         ClaimDecision::Ahead(_) => "ahead",
         ClaimDecision::Unregistered => "unregistered",
-        ClaimDecision::Paused => "paused",
+        ClaimDecision::Paused(_) => "paused",
         ClaimDecision::Late(_) => "late",
         ClaimDecision::Held(holder) if holder.server.is_none() => "held by another program",
         ClaimDecision::Held(_) => "held",

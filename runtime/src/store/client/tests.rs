@@ -8,7 +8,7 @@ use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::lease::store_clock::StoreClock;
 use crate::store::memory::MemoryStore;
-use crate::store::{Claim, ClaimDecision, ClaimPurpose, Ending, ReleaseReply, StoreError};
+use crate::store::{Claim, ClaimDecision, ClaimPurpose, Ending, ReleaseReply, RunDetails, StoreError};
 use crate::testing::TestClock;
 
 struct Unobserved;
@@ -36,7 +36,14 @@ async fn turn_at_a_semaphore_is_waited_for_no_longer_than_a_request_may_take() {
     let patience = Instant::now() + 10 * WITHIN;
 
     let (token, server, ttl) = ("token".into(), "server".into(), 6 * WITHIN);
-    let claim = Claim { token, server, ttl, what: ClaimPurpose::Slot(1), remember: 0 };
+    let claim = Claim {
+        token,
+        server,
+        ttl,
+        what: ClaimPurpose::Slot(1),
+        remember: 0,
+        details: RunDetails::default(),
+    };
     let outstanding = &mut UnansweredSwaps::of(claim.token.clone());
     let claiming = requests.claim("semaphore", &claim, true, outstanding);
     let answer = tokio::time::timeout_at(patience, claiming).await.expect("a claim is answered").unwrap();

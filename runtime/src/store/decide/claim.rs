@@ -6,16 +6,13 @@ use std::time::Duration;
 use singleton_jobs_policy::{Missed, Overlap, Schedule, Timestamp};
 
 use super::super::{
-    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, FenceChange, JobRecord, Lease, LockChange, Look,
-    RegisteredSchedule, RequestAnswer, RunOutcome, RunRequest, Skip, SkipRecord, StartedTick, Taken,
-    TickClaim, TickMark, UnfinishedTick, WonClaim,
+    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, FenceChange, Gap, JobRecord, Lease, LockChange,
+    Look, RegisteredSchedule, RequestAnswer, RunDetails, RunOutcome, RunRequest, Skip, SkipHolder,
+    SkipRecord, StartedTick, Taken, TickClaim, TickMark, Trigger, UnfinishedTick, WonClaim,
 };
 use super::transition::Transition;
 use super::{Decision, expiry, slots};
 use crate::util::planted::{PlantedBug, is_planted};
-
-/// A schedule with which no tick was won for this time is no longer followed by any server.
-const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// Number of successful runs from which a usual duration is derived.
 const ENOUGH_RUNS: u64 = 3;
@@ -25,6 +22,7 @@ const ENOUGH_RUNS: u64 = 3;
 /// The store computes the fence of a lease that is won: the caller takes it from the answer to the swap.
 pub fn claim(look: &Look, claim: &Claim) -> Decision<ClaimReply> {
     let mut transition = Transition::new(look);
+    transition.change.keep = claim.remember;
     if let ClaimPurpose::Slot(of) = claim.what {
         return slots::claim(transition, claim, of);
     }
@@ -67,6 +65,7 @@ impl Transition<'_> {
         if let Some(decided) = self.decided(ask.tick) {
             return decided;
         }
+        self.end_expired_pause(claim);
         if ask.only_takes_over {
             // The store has lost the tick: it must not be started again.
             return ClaimDecision::Late(self.now.since(ask.tick + ask.delay));
@@ -82,9 +81,15 @@ impl Transition<'_> {
         if registered.is_none() && !seen_coming {
             return ClaimDecision::Unregistered;
         }
-        if self.paused {
-            self.skip(claim, ask, Skip::Paused);
-            return ClaimDecision::Paused;
+        self.record_crash_that_pauses(claim);
+        let skipped = |reason, at| SkipRecord::new(ask.tick, reason, &*claim.server, at);
+        if let Some(pause) = self.pause.clone() {
+            self.skip(
+                claim,
+                ask,
+                SkipRecord { pause: Some(pause.clone()), ..skipped(Skip::Paused, self.now) },
+            );
+            return ClaimDecision::Paused(pause);
         }
         let due = ask.tick + ask.delay;
         let in_time = due + ask.grace;
@@ -96,7 +101,16 @@ impl Transition<'_> {
         if let Some(holder) = self.key_holder() {
             // A missed tick is not skipped: it is run once, later.
             if ask.overlap == Overlap::Skip && !late {
-                self.skip(claim, ask, Skip::Held);
+                let in_the_way = SkipHolder {
+                    server: holder.server.clone(),
+                    since: holder.since,
+                    tick: self.holder(self.now).and_then(|lease| lease.tick),
+                };
+                self.skip(
+                    claim,
+                    ask,
+                    SkipRecord { holder: Some(in_the_way), ..skipped(Skip::Held, self.now) },
+                );
             }
             return ClaimDecision::Held(holder);
         }
@@ -105,10 +119,11 @@ impl Transition<'_> {
 
     /// Decides the claim of a requested run. The first claim answers the request, in the same swap.
     fn claim_requested(&mut self, claim: &Claim, id: &str) -> ClaimDecision {
-        if self.open_request().is_none_or(|request| request.id != id) {
+        let Some(request) = self.open_request().filter(|request| request.id == id) else {
             return ClaimDecision::NotRequested;
-        }
-        let reply = self.claim_now(claim);
+        };
+        let details = RunDetails { by: Some(request.by.as_str().into()), ..claim.details.clone() };
+        let reply = self.claim_now(&Claim { details, ..claim.clone() });
         let answer = match &reply {
             ClaimDecision::Held(holder) => RequestAnswer::Held { server: holder.server.clone() },
             _ => RequestAnswer::Started { server: claim.server.to_string() },
@@ -168,6 +183,11 @@ impl Transition<'_> {
         }
         let until = expiry(self.now, claim.ttl);
         let mut lease = Lease { attempt, ..Lease::claimed(claim, self.now, until) };
+        if ask.is_some() && attempt > 1 {
+            lease.trigger = Trigger::Takeover;
+        } else if ask.is_some() && in_time.is_none() {
+            lease.trigger = Trigger::Missed;
+        }
         self.outlive(lease.kind, claim.ttl);
         if let Some(ask) = ask {
             let started = self.started_at(ask.tick);
@@ -186,7 +206,7 @@ impl Transition<'_> {
     fn start_tick(&mut self, claim: &Claim, ask: &TickClaim, &Lease { attempt, takeovers, .. }: &Lease) {
         let (now, tick) = (self.now, ask.tick);
         if attempt == 1 {
-            self.decide_up_to(ask);
+            self.decide_up_to(claim, ask);
         }
         let raises = self.mark.as_ref().is_none_or(|mark| mark.tick <= tick);
         let state = self.edit();
@@ -202,20 +222,39 @@ impl Transition<'_> {
     }
 
     /// The tick is skipped for all servers.
-    fn skip(&mut self, claim: &Claim, ask: &TickClaim, reason: Skip) {
+    fn skip(&mut self, claim: &Claim, ask: &TickClaim, record: SkipRecord) {
         let (at, tick) = (self.now, ask.tick);
-        self.decide_up_to(ask);
+        self.decide_up_to(claim, ask);
         let state = self.edit();
-        state.mark = Some(TickMark { tick, skip: Some(reason), server: claim.server.clone(), at });
+        state.mark = Some(TickMark { tick, skip: Some(record.reason), server: claim.server.clone(), at });
         state.expires = None;
-        let server = claim.server.to_string();
-        self.change.records.push(JobRecord::Skip(SkipRecord { tick, reason, server, at }));
-        self.change.keep = claim.remember;
+        self.change.records.push(JobRecord::Skip(record));
         self.limit_to(claim.ttl, None);
     }
 
+    /// Ends a pause that is over, at the instant at which it ended.
+    fn end_expired_pause(&mut self, claim: &Claim) {
+        let ended = self.pause.as_ref().and_then(|pause| pause.until).filter(|until| *until <= self.now);
+        if let Some(until) = ended {
+            self.end_pause(until, &claim.server);
+        }
+    }
+
+    /// Records the crash of the last run now, rather than with the next win, if it is a failure that pauses the job.
+    fn record_crash_that_pauses(&mut self, claim: &Claim) {
+        let crashed = self.newest().filter(|lease| !self.released && lease.until <= self.now);
+        let pauses = |lease: &Lease| {
+            let failures = self.stats.failures_in_row.saturating_add(1);
+            (1..=failures).contains(&lease.details.pause_after)
+        };
+        if let Some(crashed) = crashed.filter(pauses) {
+            self.record_run(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, claim.remember));
+            self.edit().released = true;
+        }
+    }
+
     /// Records that the tick is decided, and that the ticks between the mark and this one were missed.
-    fn decide_up_to(&mut self, ask: &TickClaim) {
+    fn decide_up_to(&mut self, claim: &Claim, ask: &TickClaim) {
         let claimable_until = Some((ask.tick + ask.delay) + ask.grace).max(self.claimable_until);
         self.edit().claimable_until = claimable_until;
         let registered = self.registered.as_ref().map(|registered| registered.at);
@@ -223,7 +262,7 @@ impl Transition<'_> {
         let own = ask.previous.filter(|previous| *previous > after).map(|_| ask.schedule.clone());
         // With its schedule: a server that has another one may report it.
         if let Some(schedule) = self.missed_by_others(ask, after).or(own) {
-            self.add_gap(after, ask.tick, schedule);
+            self.add_gap(Gap { after, before: ask.tick, schedule: Some(schedule) }, &claim.server);
         }
     }
 
@@ -252,7 +291,7 @@ impl Transition<'_> {
         };
         let started = self.started.filter(may_be_taken_over)?;
         let remaining = self.key_holder().map_or(Some(Duration::ZERO), |holder| holder.remaining);
-        let remaining = remaining.filter(|_| !self.paused);
+        let remaining = remaining.filter(|_| self.active_pause(self.now).is_none());
         (started.tick <= self.now).then_some(UnfinishedTick { tick: started.tick, remaining })
     }
 
@@ -267,51 +306,13 @@ impl Transition<'_> {
         }
         let server = mark.server.to_string();
         Some(ClaimDecision::Taken(match mark.skip {
-            Some(reason) => Taken::Skipped(SkipRecord { tick, reason, server, at: mark.at }),
+            Some(reason) => Taken::Skipped(SkipRecord::new(tick, reason, server, mark.at)),
             None => Taken::Started {
                 server,
                 since: mark.at,
                 finished: self.started_at(tick).is_some_and(|started| started.finished),
             },
         }))
-    }
-
-    /// Remembers the schedule of the newest server, and returns one that differs from the asking server's.
-    ///
-    /// While old and new servers run side by side the old ones change nothing.
-    fn register(&mut self, claim: &Claim, ask: &TickClaim) -> Option<RegisteredSchedule> {
-        let now = self.now;
-        let begun = now - ask.known_for;
-        let runs_missed_since = (ask.missed == Missed::RunOnce).then_some(now);
-        // A clock that has gone back must not make ticks unknown, or servers old.
-        let known = self.registered.as_ref().map(|known| RegisteredSchedule {
-            at: known.at.min(now),
-            begun: known.begun.min(now),
-            used: known.used.min(now),
-            ..known.clone()
-        });
-        let is_newer = |known: &RegisteredSchedule| begun > known.begun || known.used + ABANDONED < now;
-        let (registered, other) = match known {
-            Some(mut known) if known.schedule == ask.schedule => {
-                if is_newer(&known) && runs_missed_since.is_some() != known.runs_missed_since.is_some() {
-                    (known.runs_missed_since, known.begun) = (runs_missed_since, begun);
-                }
-                (known, None)
-            }
-            Some(known) if !is_newer(&known) => return Some(known),
-            other => {
-                self.close_registration();
-                let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
-                (RegisteredSchedule { schedule, at: now, server, begun, used: now, runs_missed_since }, other)
-            }
-        };
-        if self.registered.as_ref() != Some(&registered) {
-            let state = self.edit();
-            state.registered = Some(registered);
-            state.expires = None;
-            self.limit_to(claim.ttl, None);
-        }
-        other
     }
 
     /// The request for a manual run that no server has answered yet.

@@ -15,11 +15,14 @@ pub fn history(look: &Look, records: JobRecords) -> History {
         runs.insert(0, transition.count(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, 0)));
     }
     History {
-        current: current.map(CurrentRun::of),
+        current: current.map(|run| CurrentRun {
+            cancelled_by: transition.cancelled_by.as_deref().map(str::to_owned),
+            ..CurrentRun::of(run)
+        }),
         runs,
         skips,
         stats: transition.stats,
-        paused: transition.paused,
+        pause: transition.active_pause(transition.now).cloned(),
         registered: transition.registered.clone(),
         request: transition.request.clone(),
     }

@@ -11,19 +11,22 @@ use singleton_jobs_policy::Timestamp;
 use super::Change;
 
 mod claim;
+mod fleet;
 mod history;
 mod lease;
 pub(crate) mod messages;
 mod operate;
+mod registration;
 mod slots;
 #[cfg(test)]
 mod tests;
 mod transition;
 
 pub use claim::claim;
+pub use fleet::{note_action, pause_fleet, resume_fleet};
 pub use history::{held, history};
 pub use lease::{extend, release};
-pub use operate::{break_lock, cancel, forget, request, reset, set_paused};
+pub use operate::{break_lock, cancel, forget, pause, request, reset, resume};
 
 /// The fence of a lease before the store has computed it. Also in the release of a claim that was never answered: that
 /// releases what the claim won, if anything.

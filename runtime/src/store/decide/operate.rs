@@ -7,30 +7,49 @@ use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
 
 use super::super::{
-    CurrentRun, Ending, Forgotten, HeldLock, Lease, LeaseKind, LockChange, Look, RunOutcome, RunRequest,
-    SharedLock,
+    CurrentRun, Ending, Forgotten, HeldLock, Lease, LeaseKind, LockChange, Look, Pause, PauseOrder,
+    RunOutcome, RunRequest, SharedLock,
 };
 use super::transition::Transition;
-use super::{Decision, history::held};
+use super::{Decision, expiry, history::held};
 
-/// Pauses or resumes a job. Claims skip the ticks of a pause. Ticks that no server claimed are missed, and the next winner
-/// reports them. None of them runs after the resumption.
-pub fn set_paused(look: &Look, paused: bool) -> Decision<()> {
+/// Pauses a job, or changes a pause. Claims skip the ticks of a pause. Returns the pause that counts.
+pub fn pause(look: &Look, order: &PauseOrder, remember: usize) -> Decision<Pause> {
     let mut transition = Transition::new(look);
-    if transition.paused != paused {
-        let now = transition.now;
-        if !paused {
-            transition.close_registration();
-        }
-        let state = transition.edit();
-        state.paused = paused;
-        if paused {
-            state.expires = None;
-        } else if let Some(registered) = &mut state.registered {
-            registered.at = now;
-        }
+    transition.change.keep = remember;
+    let now = transition.now;
+    let current = transition.pause.clone();
+    if let Some(ended) = current.as_ref().and_then(|pause| pause.until).filter(|until| *until <= now) {
+        transition.end_pause(ended, &order.by);
     }
-    transition.finish(())
+    let current = current.filter(|pause| pause.is_active(now));
+    if let Some(own) = current.as_ref().filter(|pause| order.all && !pause.all) {
+        return transition.finish(own.clone());
+    }
+    let pause = Pause {
+        by: order.by.clone(),
+        reason: order.reason.clone(),
+        since: current.map_or(now, |pause| pause.since),
+        until: order.lasts.map(|lasts| expiry(now, lasts)),
+        all: order.all,
+    };
+    let state = transition.edit();
+    (state.pause, state.expires) = (Some(pause.clone()), None);
+    transition.finish(pause)
+}
+
+/// Resumes a job, or leaves it as it is if all jobs are resumed and it was paused alone. Returns the pause that ends. Ticks that
+/// no server claimed meanwhile are missed, and the next winner reports them. No tick of the pause runs after it.
+pub fn resume(look: &Look, by: &str, all: bool, remember: usize) -> Decision<Option<Pause>> {
+    let mut transition = Transition::new(look);
+    transition.change.keep = remember;
+    let now = transition.now;
+    let Some(pause) = transition.pause.clone().filter(|pause| pause.all || !all) else {
+        return transition.finish(None);
+    };
+    let ended = pause.until.filter(|until| *until <= now);
+    transition.end_pause(ended.unwrap_or(now), by);
+    transition.finish(Some(pause).filter(|_| ended.is_none()))
 }
 
 /// Lowers a mark that is in the future to now: later ticks become free.
@@ -58,7 +77,7 @@ pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
     if let Some(holder) = transition.key_holder().or_else(slot) {
         return transition.finish(Forgotten::Held(holder));
     }
-    if transition.paused {
+    if transition.active_pause(transition.now).is_some() {
         return transition.finish(Forgotten::Paused);
     }
     let mark = transition.mark.as_ref().map(|mark| mark.tick).unwrap_or_default();
@@ -125,11 +144,11 @@ pub fn break_lock(
         transition.keep_broken(last.since(now), last);
     }
     if let Some(lease) = holder.filter(|_| fence <= seen.fence) {
+        let state = transition.edit();
+        (state.released, state.broken_by) = (true, Some(by.clone()));
         transition.record_run(&lease, now, &Ending::of(RunOutcome::Broken, remember));
         transition.keep_broken(lease.ttl, lease.until);
         transition.finish_tick(lease.tick);
-        let state = transition.edit();
-        (state.released, state.broken_by) = (true, Some(by.clone()));
     }
     transition.finish(broken)
 }
@@ -144,7 +163,8 @@ pub fn cancel(look: &Look, seen: &Look, by: &Arc<str>) -> Decision<Option<Curren
         transition.finish_tick(run.tick);
         transition.edit().cancelled_by = Some(by.clone());
     }
-    transition.finish(run.map(CurrentRun::of))
+    let cancelled_by = transition.cancelled_by.as_deref().map(str::to_owned);
+    transition.finish(run.map(|run| CurrentRun { cancelled_by, ..CurrentRun::of(run) }))
 }
 
 impl Transition<'_> {

@@ -5,12 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singleton_jobs_policy::Timestamp;
 use singleton_jobs_policy::timing::request_timeout;
+use singleton_jobs_policy::{Schedule, Timestamp};
 
 use super::super::{
-    Change, DoneMark, Ending, Gap, Holder, JobRecord, KeyState, Lease, LeaseKind, LockChange, Look,
-    RunOutcome, RunRecord, SharedLock, StartedTick, TickMark,
+    Change, DoneMark, Ending, Gap, Holder, JobRecord, KeyState, Lease, LeaseKind, LockChange, Look, Pause,
+    RunOutcome, RunRecord, SharedLock, Skip, SkipRecord, StartedTick, TickMark,
 };
 use super::{Decision, UNKNOWN_FENCE, expiry};
 use crate::store::record::key_state::as_micros;
@@ -168,10 +168,16 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// Records that the ticks after `after` and before `before` were missed.
-    pub(super) fn add_gap(&mut self, after: Timestamp, before: Timestamp, schedule: Arc<str>) {
+    /// Records that the ticks after `after` and before `before` were missed, on behalf of a server or an operator.
+    pub(super) fn add_gap(&mut self, gap: Gap, by: &str) {
+        let first =
+            gap.schedule.as_deref().and_then(Schedule::from_text).and_then(|it| it.next_after(gap.after));
+        if let Some(tick) = first.filter(|tick| *tick < gap.before) {
+            let record = SkipRecord::new(tick, Skip::Missed, by, self.now);
+            self.change.records.push(JobRecord::Skip(SkipRecord { missed: Some(gap.clone()), ..record }));
+        }
         let missed = &mut self.edit().missed;
-        missed.push(Gap { after, before, schedule: Some(schedule) });
+        missed.push(gap);
         if missed.len() > KEPT_GAPS {
             // Reports too many ticks rather than too few.
             let oldest = missed.remove(0);
@@ -179,20 +185,46 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// Records the ticks that were missed under the current registration, before it is replaced.
-    pub(super) fn close_registration(&mut self) {
+    /// Records the ticks that were missed under the current registration until this instant, before it is replaced.
+    pub(super) fn close_registration(&mut self, before: Timestamp, by: &str) {
         let Some(registered) = self.registered.clone() else { return };
         let after = registered.at.max(self.mark.as_ref().map_or(registered.at, |mark| mark.tick));
-        self.add_gap(after, self.now, registered.schedule);
+        self.add_gap(Gap { after, before, schedule: Some(registered.schedule) }, by);
+    }
+
+    /// Ends a pause at this instant. No earlier tick runs late.
+    pub(super) fn end_pause(&mut self, at: Timestamp, by: &str) {
+        self.close_registration(at, by);
+        let state = self.edit();
+        state.pause = None;
+        state.stats.failures_in_row = 0;
+        if let Some(registered) = &mut state.registered {
+            registered.at = at;
+        }
     }
 
     /// Appends the record of a run, and counts it. Manual locks have no run records.
     pub(super) fn record_run(&mut self, run: &Lease, ended: Timestamp, end: &Ending) {
         if run.kind == LeaseKind::Run {
             let record = self.count(run, ended, end);
+            self.pause_after_failures(run, end);
             self.change.keep = end.remember;
             self.change.records.push(JobRecord::Run(record));
         }
+    }
+
+    /// Pauses a job that failed too often in a row.
+    fn pause_after_failures(&mut self, run: &Lease, end: &Ending) {
+        let (now, failures) = (self.now, self.stats.failures_in_row);
+        let is_enough = (1..=failures).contains(&run.details.pause_after);
+        if !is_enough || !end.outcome.is_failure() || self.active_pause(now).is_some() {
+            return;
+        }
+        let last = end.error.as_deref().unwrap_or(end.outcome.as_str());
+        let reason = format!("{failures} failures in a row, the last: {last}");
+        let by = run.server.clone();
+        self.edit().pause =
+            Some(Pause { by, reason: Some(reason.into()), since: now, until: None, all: false });
     }
 
     /// Counts a run, and returns its record.
@@ -202,13 +234,18 @@ impl<'a> Transition<'a> {
         // A damaged record may hold any number.
         stats.runs = stats.runs.saturating_add(u64::from(outcome != RunOutcome::NotStarted));
         stats.failures = stats.failures.saturating_add(u64::from(outcome.is_failure()));
+        if outcome.is_failure() {
+            stats.failures_in_row = stats.failures_in_row.saturating_add(1);
+        }
         if outcome == RunOutcome::Succeeded {
+            stats.failures_in_row = 0;
             let took = as_micros::of(ended.since(run.since));
             stats.successes = stats.successes.saturating_add(1);
             stats.total_micros = stats.total_micros.saturating_add(took);
             stats.longest_micros = stats.longest_micros.max(took);
             stats.last_success = Some(ended);
         }
-        RunRecord::of(run, ended, end)
+        let stopped_by = self.broken_by.as_ref().or(self.cancelled_by.as_ref()).map(ToString::to_string);
+        RunRecord { stopped_by, ..RunRecord::of(run, ended, end) }
     }
 }

@@ -25,7 +25,7 @@ impl TestStore {
 
     /// Puts a record where none was.
     async fn create(&self, key: &str, expires: Option<Timestamp>) -> Version {
-        let state = KeyState { paused: true, expires, ..KeyState::default() };
+        let state = KeyState { released: true, expires, ..KeyState::default() };
         let change = Change { state: Some(state.into()), fence: FenceChange::Next, ..Change::default() };
         let SwapReply::Swapped(swapped) = self.swap(key, None, change).await else { panic!("not swapped") };
         swapped.version

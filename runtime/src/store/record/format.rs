@@ -186,7 +186,7 @@ impl Error for UnreadableRecord {}
 mod tests {
     use super::*;
     use crate::Timestamp;
-    use crate::history::{Progress, RunOutcome, RunRecord, Skip, SkipRecord};
+    use crate::history::{Progress, RunOutcome, RunRecord, Skip, SkipRecord, Trigger};
     use crate::store::KeyState;
 
     #[test]
@@ -224,8 +224,12 @@ mod tests {
             failed_tries: Vec::new(),
             progress: None,
             request: None,
+            trigger: Trigger::Schedule,
+            by: None,
+            stopped_by: None,
+            app_version: None,
         };
-        let skip = SkipRecord { tick, reason: Skip::Held, server: "a".to_owned(), at };
+        let skip = SkipRecord::new(tick, Skip::Held, "a", at);
         let [run_json, skip_json] =
             [JobRecord::Run(run.clone()), JobRecord::Skip(skip.clone())].map(|record| record.to_json());
         assert_eq!(

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
 use super::format::{FORMAT, UnreadableRecord, from_object, this_format, to_ascii_json};
-use crate::store::decide::messages::{Gap, Lease, RegisteredSchedule, RunRequest, Skip, Stats};
+use crate::store::decide::messages::{
+    FleetState, Gap, Lease, Pause, RegisteredSchedule, RunRequest, Skip, Stats,
+};
 
 /// The state of one key. Claims are decided on it; a store keeps it unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,9 +37,9 @@ pub struct KeyState {
     /// Instant until which a late server may still claim a tick up to the mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimable_until: Option<Timestamp>,
-    /// Whether ticks are skipped until the job is resumed.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub paused: bool,
+    /// The pause: ticks are skipped while it lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
     /// The schedule of the newest server that claimed a tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered: Option<RegisteredSchedule>,
@@ -66,6 +68,9 @@ pub struct KeyState {
     /// Instant at which the store began to keep the slots: it has lost older ones.
     #[serde(default, skip_serializing_if = "is_default")]
     pub slots_since: Timestamp,
+    /// Of the record that all servers share: what is not about a single job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<Arc<FleetState>>,
     /// Instant at which the record expires; `None` if a job has the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
@@ -119,7 +124,7 @@ impl Default for KeyState {
             cancelled_by: None,
             started: None,
             mark: None,
-            paused: false,
+            pause: None,
             registered: None,
             request: None,
             missed: Vec::new(),
@@ -130,6 +135,7 @@ impl Default for KeyState {
             claimable_until: None,
             slots: Vec::new(),
             slots_since: Timestamp::from_micros(0),
+            fleet: None,
             // A record that does not exist counts as expired.
             expires: Some(Timestamp::from_micros(0)),
         }
@@ -140,6 +146,11 @@ impl KeyState {
     /// Returns the lease that holds the key at this instant, except for slots.
     pub fn holder(&self, now: Timestamp) -> Option<&Lease> {
         self.claimant.as_ref().filter(|lease| !self.released && lease.until > now)
+    }
+
+    /// Returns the pause that counts at this instant.
+    pub fn active_pause(&self, now: Timestamp) -> Option<&Pause> {
+        self.pause.as_ref().filter(|pause| pause.is_active(now))
     }
 
     /// Returns the slots that are held at this instant.

@@ -11,7 +11,7 @@ use crate::history::{CurrentRun, History, RunOutcome, RunRecord};
 use crate::schedule::{Missed, Overlap};
 use crate::store::{
     Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, ExtendReply, Lease, Look, REMEMBERED,
-    ReleaseReply, RunRequest, Store, StoreErrorKind, Subscription, TickClaim, WonClaim,
+    ReleaseReply, RunDetails, RunRequest, Store, StoreErrorKind, Subscription, TickClaim, WonClaim,
 };
 
 use super::{Capability, Client, Subject, Timestamped};
@@ -285,7 +285,14 @@ pub fn claim_requested(server: &str, id: &str) -> Claim {
 
 /// A claim for whatever there is.
 pub fn claim_what(server: &str, ttl: Duration, what: ClaimPurpose) -> Claim {
-    Claim { token: token(server), server: server.into(), ttl, what, remember: REMEMBERED }
+    Claim {
+        token: token(server),
+        server: server.into(),
+        ttl,
+        what,
+        remember: REMEMBERED,
+        details: RunDetails::default(),
+    }
 }
 
 fn token(server: &str) -> Arc<str> {

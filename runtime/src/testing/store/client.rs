@@ -8,8 +8,9 @@ use crate::fleet::{Forgotten, HeldLock, ServerInfo};
 use crate::history::{CurrentRun, History};
 use crate::lease::store_clock::StoreClock;
 use crate::store::{
-    CachedRecord, Claim, ClaimDecision, ClaimReply, Ending, ExtendReply, KeyMutexes, Lease, Note,
-    ReleaseReply, RequestObserver, RunRequest, Store, StoreClient, StoreError, UnansweredSwaps,
+    CachedRecord, Claim, ClaimDecision, ClaimReply, Ending, ExtendReply, KeyMutexes, Lease, Note, Pause,
+    PauseOrder, REMEMBERED, ReleaseReply, RequestObserver, RunRequest, Store, StoreClient, StoreError,
+    UnansweredSwaps,
 };
 use crate::util::clock::SystemClock;
 
@@ -133,9 +134,27 @@ impl Client {
         Ok(self.stamped(reply))
     }
 
+    /// Pauses a job.
+    pub async fn pause(&self, key: &str, order: &PauseOrder) -> ClientResult<Pause> {
+        let reply = self.requests().pause(key, order, REMEMBERED).await?;
+        Ok(self.stamped(reply))
+    }
+
+    /// Resumes a job.
+    pub async fn resume(&self, key: &str, all: bool) -> ClientResult<Option<Pause>> {
+        let reply = self.requests().resume(key, "operator", all, REMEMBERED).await?;
+        Ok(self.stamped(reply))
+    }
+
     /// Pauses or resumes a job.
     pub async fn set_paused(&self, key: &str, paused: bool) -> ClientResult<()> {
-        self.requests().set_paused(key, paused).await?;
+        let by = Arc::<str>::from("operator");
+        if paused {
+            let order = PauseOrder { by, reason: None, lasts: None, all: false };
+            self.requests().pause(key, &order, REMEMBERED).await?;
+        } else {
+            self.requests().resume(key, &by, false, REMEMBERED).await?;
+        }
         Ok(self.stamped(()))
     }
 

@@ -7,7 +7,7 @@ use crate::Timestamp;
 use crate::history::{RunOutcome, RunRecord, Stats};
 use crate::store::{
     Change, FenceChange, JobRecord, JobRecords, KeyState, Look, Page, Store, StoreErrorKind, Swap, SwapReply,
-    Swapped,
+    Swapped, Trigger,
 };
 use crate::util::random;
 
@@ -149,6 +149,10 @@ pub(super) fn run(fence: i64) -> JobRecord {
         failed_tries: Vec::new(),
         progress: None,
         request: None,
+        trigger: Trigger::Schedule,
+        by: None,
+        stopped_by: None,
+        app_version: None,
     })
 }
 

@@ -7,7 +7,8 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::schedule::{Missed, Overlap};
 use jobs::store::{
-    Claim, ClaimDecision, ClaimPurpose, Ending, Lease, REMEMBERED, StoreError, TickClaim, WonClaim,
+    Claim, ClaimDecision, ClaimPurpose, Ending, Lease, REMEMBERED, RunDetails, StoreError, TickClaim,
+    WonClaim,
 };
 use jobs::testing::store::Client;
 
@@ -36,6 +37,7 @@ pub fn claim_of(tick: Timestamp, ttl: Duration) -> Claim {
         ttl,
         what: ClaimPurpose::Tick(ask),
         remember: REMEMBERED,
+        details: RunDetails::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::{Missed, Overlap, Timestamp};
 
-use super::{Lease, LeaseKind, SkipRecord};
+use super::{Lease, LeaseKind, Pause, RunDetails, SkipRecord};
 
 /// A request to become the holder of a key.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct Claim {
     pub what: ClaimPurpose,
     /// Number of run records, and of skip records, that the store keeps.
     pub remember: usize,
+    /// What the lease and the run's record say about the run.
+    pub details: RunDetails,
 }
 
 /// The purpose of a claim.
@@ -154,7 +156,7 @@ pub enum ClaimDecision {
     /// The tick lies before the job was known, to the asking server and to the store.
     Unregistered,
     /// The job is paused; the tick is skipped for all servers.
-    Paused,
+    Paused(Pause),
     /// The tick is older than its grace.
     Late(Duration),
     /// The key is held. With [`Overlap::Skip`], and within its grace, the tick is skipped for all servers. Of slots: all are

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{Claim, ClaimPurpose, Holder, RunOutcome};
+use super::{Claim, ClaimPurpose, Holder, RunOutcome, Trigger};
 use crate::store::decide::UNKNOWN_FENCE;
 use crate::store::record::key_state::{as_micros, first, is_default, is_first};
 
@@ -30,6 +30,12 @@ pub struct Lease {
     /// The id of the request that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
+    /// What caused the run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub trigger: Trigger,
+    /// What the run's record says about it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub details: RunDetails,
     /// Greater than the fence of every earlier lease of the key. 0 for the newest lease in a record: its fence is the record's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fence: i64,
@@ -56,6 +62,10 @@ impl Lease {
             ClaimPurpose::Requested(id) => (None, 0, Some(id.clone())),
             _ => (None, 0, None),
         };
+        let trigger = match claim.what {
+            ClaimPurpose::Now | ClaimPurpose::Requested(_) => Trigger::Manual,
+            _ => Trigger::Schedule,
+        };
         Self {
             token: claim.token.clone(),
             server: claim.server.clone(),
@@ -64,6 +74,8 @@ impl Lease {
             attempt: 1,
             takeovers,
             request,
+            trigger,
+            details: claim.details.clone(),
             fence: UNKNOWN_FENCE,
             since,
             until,
@@ -79,6 +91,21 @@ impl Lease {
         let remaining = Some(self.until.since(now));
         Holder { server: Some(self.server.to_string()), since: Some(self.since), remaining }
     }
+}
+
+/// What a server states about a run when it claims it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunDetails {
+    /// Who asked for a manual run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The version of the application.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_version: Option<Arc<str>>,
+    /// Number of failures in a row after which the job is paused; 0 for never.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pause_after: u32,
 }
 
 /// The kind of a lease.

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
@@ -8,7 +10,7 @@ use super::{Holder, LeaseKind};
 pub struct RunRequest {
     /// Identifies the request.
     pub id: String,
-    /// The server that asked.
+    /// Who asked.
     pub by: String,
     /// Instant at which it expires, by the store's clock.
     pub until: Timestamp,
@@ -74,6 +76,12 @@ pub struct ServerInfo {
     pub announced: Timestamp,
     /// The version of this crate that it runs.
     pub version: String,
+    /// The version of its application.
+    #[serde(default)]
+    pub app_version: Option<String>,
+    /// What its application says about it.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
     /// The jobs that it schedules.
     pub jobs: Vec<JobInfo>,
     /// Offset of its clock to the store's, in microseconds; positive if it is ahead.

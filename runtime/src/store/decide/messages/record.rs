@@ -4,7 +4,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::{Ending, FailedTry, Lease, Progress, RegisteredSchedule, RunRequest};
+use super::{Ending, FailedTry, Gap, Lease, Pause, Progress, RegisteredSchedule, RunRequest};
+use crate::store::record::key_state::is_default;
 
 /// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +65,40 @@ impl fmt::Display for RunOutcome {
     }
 }
 
+/// What caused a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Trigger {
+    /// Its tick.
+    #[default]
+    Schedule,
+    /// A [manual run](crate::Jobs::run_now).
+    Manual,
+    /// Another server left its tick unfinished.
+    Takeover,
+    /// Its tick was missed, and the job [runs once](singleton_jobs_policy::Missed::RunOnce) for missed ticks.
+    Missed,
+}
+
+impl Trigger {
+    /// Returns the trigger in lower case, as it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Manual => "manual",
+            Self::Takeover => "takeover",
+            Self::Missed => "missed",
+        }
+    }
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// The record of a run that ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
@@ -93,6 +128,18 @@ pub struct RunRecord {
     /// The id of the request for this manual run, if another server asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
+    /// What caused it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub trigger: Trigger,
+    /// Who asked for this manual run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Who cancelled it or broke its lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
+    /// The version of the application that ran it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_version: Option<String>,
 }
 
 impl RunRecord {
@@ -110,6 +157,10 @@ impl RunRecord {
             failed_tries: end.failed_tries.clone(),
             progress: lease.progress.clone(),
             request: lease.request.as_deref().map(str::to_owned),
+            trigger: lease.trigger,
+            by: lease.details.by.as_deref().map(str::to_owned),
+            stopped_by: None,
+            app_version: lease.details.app_version.as_deref().map(str::to_owned),
         }
     }
 
@@ -138,6 +189,14 @@ pub struct CurrentRun {
     pub progress: Option<Progress>,
     /// The id of the request for this manual run, if another server asked for it.
     pub request: Option<String>,
+    /// What caused it.
+    pub trigger: Trigger,
+    /// Who asked for this manual run.
+    pub by: Option<String>,
+    /// The version of the application that runs it.
+    pub app_version: Option<String>,
+    /// Who asked for it to be cancelled.
+    pub cancelled_by: Option<String>,
 }
 
 impl CurrentRun {
@@ -151,14 +210,18 @@ impl CurrentRun {
             until: lease.until,
             progress: lease.progress,
             request: lease.request.as_deref().map(str::to_owned),
+            trigger: lease.trigger,
+            by: lease.details.by.as_deref().map(str::to_owned),
+            app_version: lease.details.app_version.as_deref().map(str::to_owned),
+            cancelled_by: None,
         }
     }
 }
 
-/// The record of a tick that was skipped for all servers.
+/// The record of a tick that was skipped for all servers, or of ticks that no server claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipRecord {
-    /// The tick.
+    /// The tick; of missed ticks the first one.
     pub tick: Timestamp,
     /// The reason.
     pub reason: Skip,
@@ -166,6 +229,36 @@ pub struct SkipRecord {
     pub server: String,
     /// Instant of the decision, by the store's clock.
     pub at: Timestamp,
+    /// The lease that was in the way, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<SkipHolder>,
+    /// The pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
+    /// The missed ticks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Gap>,
+}
+
+impl SkipRecord {
+    /// Creates a record without details.
+    pub fn new(tick: Timestamp, reason: Skip, server: impl Into<String>, at: Timestamp) -> Self {
+        Self { tick, reason, server: server.into(), at, holder: None, pause: None, missed: None }
+    }
+}
+
+/// The lease for which a tick was skipped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkipHolder {
+    /// The id of its server; `None` if another program held the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// Instant since which it was held, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The tick that it ran for; `None` for a manual run, or if another program held the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Timestamp>,
 }
 
 /// The reason for which a tick was skipped for all servers.
@@ -177,6 +270,8 @@ pub enum Skip {
     Held,
     /// The job was paused.
     Paused,
+    /// No server claimed them: none was running, the store was unreachable, or all were too late.
+    Missed,
 }
 
 /// Counts over all runs of a job.
@@ -194,6 +289,9 @@ pub struct Stats {
     pub longest_micros: u64,
     /// Instant at which a run last succeeded, by the store's clock.
     pub last_success: Option<Timestamp>,
+    /// Failures since the last success, or since the job was last resumed.
+    #[serde(default)]
+    pub failures_in_row: u32,
 }
 
 impl Stats {
@@ -219,8 +317,8 @@ pub struct History {
     pub skips: Vec<SkipRecord>,
     /// Counts over all runs, not only those that are listed.
     pub stats: Stats,
-    /// Whether ticks are skipped until the job is resumed.
-    pub paused: bool,
+    /// The pause, while ticks are skipped.
+    pub pause: Option<Pause>,
     /// The schedule that servers follow; `None` if no tick was ever claimed.
     pub registered: Option<RegisteredSchedule>,
     /// The last request for a manual run.

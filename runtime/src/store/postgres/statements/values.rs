@@ -116,11 +116,11 @@ mod tests {
 
     use super::*;
     use crate::history::{RunOutcome, RunRecord, Skip, SkipRecord};
-    use crate::store::{Claim, ClaimPurpose};
+    use crate::store::{Claim, ClaimPurpose, RunDetails, Trigger};
 
     fn lease(what: ClaimPurpose, server: &str, since: i64, until: i64) -> Lease {
         let (token, server, ttl) = ("t".into(), server.into(), Duration::from_micros(4));
-        let claim = Claim { token, server, ttl, what, remember: 0 };
+        let claim = Claim { token, server, ttl, what, remember: 0, details: RunDetails::default() };
         Lease::claimed(&claim, Timestamp::from_micros(since), Timestamp::from_micros(until))
     }
 
@@ -137,12 +137,16 @@ mod tests {
             failed_tries: Vec::new(),
             progress: None,
             request: None,
+            trigger: Trigger::Schedule,
+            by: None,
+            stopped_by: None,
+            app_version: None,
         })
     }
 
     fn skip() -> JobRecord {
         let at = Timestamp::from_micros(3);
-        JobRecord::Skip(SkipRecord { tick: at, reason: Skip::Held, server: "a".to_owned(), at })
+        JobRecord::Skip(SkipRecord::new(at, Skip::Held, "a", at))
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn claim(number: i64) -> Change {
 
 fn skip(tick: i64) -> JobRecord {
     let tick = Timestamp::from_micros(tick);
-    JobRecord::Skip(SkipRecord { tick, at: tick, reason: Skip::Paused, server: "ä\0".into() })
+    JobRecord::Skip(SkipRecord::new(tick, Skip::Paused, "ä\0", tick))
 }
 
 async fn swapped(store: &RedisStore, key: &str, swap: &Swap) -> super::super::Swapped {

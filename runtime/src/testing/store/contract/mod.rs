@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{AccessFuture, Capability, Subject};
 
 mod fences;
+mod full_state;
 mod lists;
 mod locks;
 mod looks;

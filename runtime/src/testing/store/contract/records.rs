@@ -4,19 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::history::{FailedTry, Progress, RunOutcome, RunRecord, Skip, SkipRecord};
-use crate::store::{Change, JobRecord, JobRecords, KeyState};
+use crate::history::{FailedTry, Progress, RunOutcome, RunRecord, Skip, SkipHolder, SkipRecord, Trigger};
+use crate::store::{Change, Gap, JobRecord, JobRecords, KeyState, Pause};
 
 use super::super::Subject;
 use super::super::test_key::{TEXTS, TestKey, fences, numbered, run, state};
 
 fn skip(tick: i64) -> JobRecord {
-    JobRecord::Skip(SkipRecord {
-        tick: Timestamp::from_micros(tick),
-        reason: Skip::Held,
-        server: "a".to_owned(),
-        at: Timestamp::from_micros(tick + 1),
-    })
+    let [tick, at] = [tick, tick + 1].map(Timestamp::from_micros);
+    JobRecord::Skip(SkipRecord::new(tick, Skip::Held, "a", at))
 }
 
 fn ticks(records: &JobRecords) -> Vec<i64> {
@@ -77,8 +73,27 @@ pub(super) async fn records_come_back_with_every_field(subject: &Subject) {
             failed_tries: vec![FailedTry { number: u32::MAX, at: late, error: text() }; 3],
             progress: Some(Progress { done: u64::MAX, total: u64::MAX, status: text() }),
             request: Some(text()),
+            trigger: Trigger::Missed,
+            by: Some(text()),
+            stopped_by: Some(text()),
+            app_version: Some(text()),
         };
-        let skip = SkipRecord { tick: late, reason: Skip::Paused, server: text(), at: early };
+        let pause = Pause {
+            by: text().into(),
+            reason: Some(text().into()),
+            since: early,
+            until: Some(late),
+            all: true,
+        };
+        let skip = SkipRecord {
+            tick: late,
+            reason: Skip::Paused,
+            server: text(),
+            at: early,
+            holder: Some(SkipHolder { server: Some(text()), since: Some(late), tick: Some(early) }),
+            pause: Some(pause),
+            missed: Some(Gap { after: early, before: late, schedule: Some(text().into()) }),
+        };
         let records = vec![JobRecord::Run(run.clone()), JobRecord::Skip(skip.clone())];
         key.write(Change { records, ..numbered(1) }).await;
         let kept = key.records().await;

@@ -5,16 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::fleet::LeaseKind;
-use crate::history::{Progress, Skip, Stats};
-use crate::store::{
-    Change, DoneMark, FORMAT, FenceChange, Gap, KeyState, Lease, LockChange, Look, RegisteredSchedule,
-    RequestAnswer, RunRequest, StartedTick, Swap, SwapReply, TickMark, Version,
-};
+use crate::store::{Change, FenceChange, KeyState, LockChange, Look, Swap, SwapReply, Version};
 use crate::util::random;
 
 use super::super::Subject;
 use super::super::test_key::{TEXTS, TestKey, deletion, fences, from, numbered, run, state, with_fence};
+use super::full_state::full_state;
 
 const RACERS: u64 = 16;
 const ROUNDS: u64 = 5;
@@ -235,67 +231,6 @@ pub(super) async fn state_comes_back_with_every_field(subject: &Subject) {
         let change = Change { state: Some(Arc::clone(&state)), ..Change::default() };
         key.write(change).await;
         assert_eq!(key.look().await.state, state);
-    }
-}
-
-/// A state in which nothing is empty, with numbers at the ends of their ranges.
-fn full_state(text: &str) -> KeyState {
-    let (early, late) = (Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX));
-    let text = || text.to_owned();
-    let lease = |fence| Lease {
-        token: text().into(),
-        server: text().into(),
-        kind: LeaseKind::Slot { of: u32::MAX },
-        tick: Some(late),
-        attempt: u32::MAX,
-        takeovers: u32::MAX,
-        request: Some(text().into()),
-        fence,
-        since: early,
-        until: late,
-        ttl: Duration::from_micros(u64::MAX),
-        progress: Some(Progress { done: u64::MAX, total: u64::MAX - 1, status: text() }),
-        reported: Some(early),
-    };
-    KeyState {
-        format: FORMAT,
-        claimant: Some(lease(i64::MIN)),
-        released: true,
-        broken_by: Some(text().into()),
-        cancelled_by: Some(text().into()),
-        started: Some(StartedTick { tick: early, attempt: u32::MAX, finished: true, takeovers: u32::MAX }),
-        mark: Some(TickMark { tick: late, skip: Some(Skip::Paused), server: text().into(), at: early }),
-        paused: true,
-        registered: Some(RegisteredSchedule {
-            schedule: text().into(),
-            at: early,
-            server: text().into(),
-            begun: early,
-            used: late,
-            runs_missed_since: Some(late),
-        }),
-        request: Some(RunRequest {
-            id: text(),
-            by: text(),
-            until: late,
-            answer: Some(RequestAnswer::Held { server: Some(text()) }),
-        }),
-        missed: vec![Gap { after: early, before: late, schedule: Some(text().into()) }; 16],
-        reset_fence: Some(i64::MIN),
-        stats: Stats {
-            runs: u64::MAX,
-            failures: u64::MAX - 1,
-            successes: u64::MAX - 2,
-            total_micros: u64::MAX - 3,
-            longest_micros: u64::MAX - 4,
-            last_success: Some(late),
-        },
-        done: Some(DoneMark { at: early, until: late }),
-        broken_until: Some(late),
-        claimable_until: Some(late),
-        slots: vec![lease(i64::MAX), lease(0)],
-        slots_since: early,
-        expires: None,
     }
 }
 

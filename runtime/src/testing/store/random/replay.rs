@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::store::{
-    Change, Claim, ClaimDecision, ExtendReply, JobRecords, Lease, Look, Record, SharedLock, StoreError,
-    StoreErrorKind, Swap, SwapReply,
+    Change, Claim, ClaimDecision, ExtendReply, JobRecords, Lease, Look, Record, RunDetails, SharedLock,
+    StoreError, StoreErrorKind, Swap, SwapReply,
 };
 use crate::testing::{Hook, Intercept};
 
@@ -128,6 +128,7 @@ impl Replay<'_> {
                     },
                     what: sequence::what(self.start, wants),
                     remember: *remember,
+                    details: RunDetails { pause_after: 3, ..RunDetails::default() },
                 });
                 let verdict = client.claim(key, &claim).await?.reply;
                 if let (ClaimDecision::Won(won), false) = (&verdict.decision, lost) {

@@ -16,6 +16,7 @@ use crate::testing::TestClock;
 pub(crate) mod fleet;
 pub(crate) mod forgetting;
 pub(crate) mod keys;
+pub(crate) mod pauses;
 pub(crate) mod records;
 pub(crate) mod requests;
 

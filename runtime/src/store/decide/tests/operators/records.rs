@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::history::{CurrentRun, FailedTry, History, Progress, RunOutcome, RunRecord};
+use crate::history::{CurrentRun, FailedTry, History, Progress, RunOutcome, RunRecord, Trigger};
 use crate::store::{Claim, Ending, Lease, ReleaseReply};
 
 use crate::store::decide::tests::{bench, subject};
@@ -17,7 +17,7 @@ async fn release_records_its_run_in_the_same_step() {
     let answer = bench.client.release(&bench.key, &lease, &end).await.expect("release");
     let history = bench.history().await;
     assert_eq!(history.runs, [record(&lease, RunOutcome::Succeeded, answer.at)]);
-    assert_eq!((history.current, history.skips, history.paused), (None, Vec::new(), false));
+    assert_eq!((history.current, history.skips, history.pause), (None, Vec::new(), None));
 }
 
 fn record(lease: &Lease, outcome: RunOutcome, ended: crate::Timestamp) -> RunRecord {
@@ -33,6 +33,10 @@ fn record(lease: &Lease, outcome: RunOutcome, ended: crate::Timestamp) -> RunRec
         failed_tries: Vec::new(),
         progress: lease.progress.clone(),
         request: None,
+        trigger: lease.trigger,
+        by: None,
+        stopped_by: None,
+        app_version: None,
     }
 }
 
@@ -80,6 +84,10 @@ async fn current_run_is_shown_with_its_progress() {
             until: lease.until,
             progress: lease.progress.clone(),
             request: None,
+            trigger: Trigger::Schedule,
+            by: None,
+            app_version: None,
+            cancelled_by: None,
         };
         let history = bench.history().await;
         assert_eq!((history.current, history.runs), (Some(current), Vec::new()));

@@ -52,7 +52,7 @@ async fn crash_is_counted_once() {
     assert_eq!(stats(&bench).await, Stats::default());
     bench.shorten(&mut crashed).await;
     bench.outlive(&crashed).await;
-    let expected = Stats { runs: 1, failures: 1, ..Stats::default() };
+    let expected = Stats { runs: 1, failures: 1, failures_in_row: 1, ..Stats::default() };
     assert_eq!(stats(&bench).await, expected, "before it is recorded");
     let next = bench.win(&claim_now("b", LONG)).await;
     assert_eq!(stats(&bench).await, expected);
@@ -92,6 +92,7 @@ async fn durations_of_successful_runs_are_counted() {
         total_micros: micros.iter().sum(),
         longest_micros: micros.into_iter().max().unwrap(),
         last_success: Some(last.ended),
+        failures_in_row: 0,
     };
     assert_eq!(history.stats, expected);
     assert_eq!(expected.mean(), Some(Duration::from_micros(expected.total_micros / 2)));

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::Server;
-use super::error::OperateError;
-use crate::fleet::Holder;
+use crate::fleet::{Action, ActionKind, Holder};
 use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::lease::{ClaimResult, PendingClaim};
 use crate::observe::event::SkipReason;
+use crate::server::Server;
+use crate::server::error::OperateError;
 use crate::store::{
-    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, Note, RequestAnswer, StoreError, StoreErrorKind,
+    Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, Note, RequestAnswer, RunDetails, StoreError,
+    StoreErrorKind,
 };
 use crate::tick::{TickOutcome, run_under_lease};
 use crate::util::backoff::Backoff;
@@ -45,16 +46,29 @@ const REQUEST_FOR: Duration = Duration::from_secs(45);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs the job on this server, now.
-pub(crate) async fn run_here(server: &Arc<Server>, job: &Arc<Job>) -> Result<RunNow, OperateError> {
-    Ok(claim_and_run(server, job, ClaimPurpose::Now).await?.unwrap_or(RunNow::NoServer))
+pub(crate) async fn run_here(
+    server: &Arc<Server>,
+    job: &Arc<Job>,
+    by: Arc<str>,
+) -> Result<RunNow, OperateError> {
+    let (noting, key, noted_by) = (server.clone(), job.policy.key.clone(), by.clone());
+    // The run does not wait for it.
+    server.spawn(async move { note_run(&noting, &key, &noted_by).await });
+    Ok(claim_and_run(server, job, ClaimPurpose::Now, Some(by)).await?.unwrap_or(RunNow::NoServer))
 }
 
-/// Starts a run that another server has requested, if this one has the job.
-pub(crate) fn take_up(server: &Arc<Server>, Note { name: key, text: id }: Note) {
+/// Starts the runs that other servers have requested, if this one has the jobs.
+pub(crate) fn take_up_all(server: &Arc<Server>, requested: Vec<Note>) {
+    for request in requested.into_iter().take_while(|_| !server.no_new_runs.is_raised()) {
+        take_up(server, request);
+    }
+}
+
+fn take_up(server: &Arc<Server>, Note { name: key, text: id }: Note) {
     let Some(job) = server.jobs.get(&key).cloned() else { return };
     let server = server.clone();
     server.clone().spawn(async move {
-        match claim_and_run(&server, &job, ClaimPurpose::Requested(id)).await {
+        match claim_and_run(&server, &job, ClaimPurpose::Requested(id), None).await {
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(target: "jobs", key, %error, "[{key}] failed to start a requested run");
@@ -68,6 +82,7 @@ async fn claim_and_run(
     server: &Arc<Server>,
     job: &Arc<Job>,
     what: ClaimPurpose,
+    by: Option<Arc<str>>,
 ) -> Result<Option<RunNow>, OperateError> {
     let permit = tokio::select! {
         biased;
@@ -86,6 +101,7 @@ async fn claim_and_run(
         ttl: job.policy.ttl,
         what,
         remember: server.history_limit,
+        details: RunDetails { by, ..server.details_of(job) },
     };
     let mut pending = PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim);
     let give_up = Instant::now() + TRY_FOR;
@@ -134,16 +150,29 @@ async fn claim_and_run(
     }
 }
 
+/// Adds the manual run to the list of operators' actions, which notifies the servers of a request.
+async fn note_run(server: &Server, key: &str, by: &Arc<str>) {
+    let (at, what) = (server.time.now(), ActionKind::Run);
+    let action = Action { at, by: by.clone(), what, key: Some(key.into()), note: None };
+    // Without it the servers see the request at their next heartbeat.
+    let _is_logged = server.requests(TRY_FOR).note_action(&action).await;
+}
+
 fn held_here(server: &Server) -> RunNow {
     RunNow::Held(Holder { server: Some(server.id.to_string()), since: None, remaining: None })
 }
 
 /// Requests a run from the servers that have the job, and waits for its record.
-pub(crate) async fn run_elsewhere(server: &Arc<Server>, key: &str) -> Result<RunNow, OperateError> {
+pub(crate) async fn run_elsewhere(
+    server: &Arc<Server>,
+    key: &str,
+    by: &Arc<str>,
+) -> Result<RunNow, OperateError> {
     let within = Duration::from_secs(5);
     let id = random::uuid().simple().to_string();
     let requests = server.requests(within);
-    let counts = requests.request(key, &id, &server.id, REQUEST_FOR).await?;
+    let counts = requests.request(key, &id, by, REQUEST_FOR).await?;
+    note_run(server, key, by).await;
     loop {
         tokio::select! {
             biased;

@@ -5,18 +5,23 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use manual_run::RunNow;
+
 use super::Server;
 use super::error::OperateError;
 use super::handle::Jobs;
-use super::manual_run::{self, RunNow};
 use crate::diagnosis::Finding;
-use crate::fleet::{Forgotten, ServerInfo};
-use crate::history::{CurrentRun, History};
+use crate::fleet::{Action, ActionKind, Forgotten, ServerInfo};
+use crate::history::History;
 use crate::observe::diagnosis;
 use crate::store::StoreError;
 
-/// How often a caller looks whether a cancelled run has ended.
-const CANCEL_POLL: Duration = Duration::from_millis(250);
+mod cancel;
+pub(crate) mod manual_run;
+mod pause;
+
+pub use cancel::{CancelOutcome, Cancelling};
+pub use pause::{Pausing, PausingAll};
 
 /// How long a request to the store may take.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
@@ -48,7 +53,7 @@ impl Jobs {
         Ok(history)
     }
 
-    async fn look(&self, key: &str) -> Result<History, OperateError> {
+    pub(super) async fn look(&self, key: &str) -> Result<History, OperateError> {
         let key = key.to_owned();
         let (history, _now) =
             self.ask(|server| async move { server.requests(ASK_WITHIN).history(&key).await }).await?;
@@ -62,16 +67,16 @@ impl Jobs {
         self.ask(|server| async move { server.requests(ASK_WITHIN).servers().await }).await
     }
 
-    /// Makes every server skip the job's ticks until the job is [resumed](Jobs::resume). The current run continues, and
-    /// [manual runs](Jobs::run_now) can still start.
-    pub async fn pause(&self, key: &str) -> Result<(), OperateError> {
-        self.set_paused(key, true).await
+    /// A handle whose actions are recorded in this name: `jobs.by("anna").pause("import-products")`. Without it they are recorded
+    /// with the id of this server.
+    pub fn by(&self, who: impl Into<String>) -> Self {
+        self.acting_as(who.into().into())
     }
 
-    /// Lets the job's ticks run again. Ticks that passed meanwhile were skipped, and do not run now; if no server was there to
-    /// skip them, the next run reports them as [missed](crate::events::EventKind::Missed).
-    pub async fn resume(&self, key: &str) -> Result<(), OperateError> {
-        self.set_paused(key, false).await
+    /// The newest actions of operators, newest first: pauses, manual runs and so on, with who and when.
+    pub async fn audit(&self) -> Result<Vec<Action>, OperateError> {
+        let fleet = self.ask(|server| async move { server.requests(ASK_WITHIN).fleet_state().await });
+        Ok(fleet.await?.actions)
     }
 
     /// Starts a manual run: it runs now, under the job's lock, beside no other run of it, and consumes no tick. Returns when
@@ -82,41 +87,26 @@ impl Jobs {
     /// is [`NoServer`](RunNow::NoServer).
     pub async fn run_now(&self, key: &str) -> Result<RunNow, OperateError> {
         self.must_be_known(key).await?;
-        let (server, key) = (self.server().clone(), key.to_owned());
+        let (server, key, by) = (self.server().clone(), key.to_owned(), self.actor());
         let (done, outcome) = oneshot::channel();
         self.server().spawn(async move {
             let outcome = match server.jobs.get(&key).cloned() {
-                Some(job) => manual_run::run_here(&server, &job).await,
-                None => manual_run::run_elsewhere(&server, &key).await,
+                Some(job) => manual_run::run_here(&server, &job, by).await,
+                None => manual_run::run_elsewhere(&server, &key, &by).await,
             };
             let _caller_is_gone = done.send(outcome);
         });
         outcome.await.unwrap_or(Err(OperateError::ShuttingDown))
     }
 
-    /// Asks the server that runs the job to cancel the run, and waits until it has ended. Returns whether a run was in
-    /// progress.
-    ///
-    /// The server sees the request at its next extension, after a third of the job's ttl at most. A run that blocks continues
-    /// until its next `await`. If the server does not respond, [break](Jobs::break_lock) its lock.
-    pub async fn cancel(&self, key: &str) -> Result<bool, OperateError> {
-        self.must_be_known(key).await?;
-        let name = key.to_owned();
-        let asked =
-            self.ask(|server| async move { server.requests(ASK_WITHIN).cancel(&name, &server.id).await });
-        let Some(CurrentRun { fence, .. }) = asked.await? else { return Ok(false) };
-        while self.look(key).await?.current.is_some_and(|run| run.fence == fence) {
-            tokio::time::sleep(CANCEL_POLL).await;
-        }
-        Ok(true)
-    }
-
     /// Makes a job run again whose mark lies in the future of the store's clock; the log reports that when it skips a tick.
     /// Ticks between now and that mark may then run a second time.
     pub async fn reset(&self, key: &str) -> Result<(), OperateError> {
         self.must_be_known(key).await?;
-        let key = key.to_owned();
-        self.ask(|server| async move { server.requests(ASK_WITHIN).reset(&key).await }).await
+        let name = key.to_owned();
+        self.ask(|server| async move { server.requests(ASK_WITHIN).reset(&name).await }).await?;
+        self.note_action(ActionKind::Reset, Some(key), None).await;
+        Ok(())
     }
 
     /// Removes everything that the store has about a job that no server has any more.
@@ -129,18 +119,37 @@ impl Jobs {
         if let Some(server) = self.servers().await?.into_iter().find(has_job) {
             return Ok(Forgotten::Scheduled(server.id));
         }
-        let key = key.to_owned();
-        self.ask(|server| async move { server.requests(ASK_WITHIN).forget(&key, QUIET).await }).await
+        let name = key.to_owned();
+        let forgotten =
+            self.ask(|server| async move { server.requests(ASK_WITHIN).forget(&name, QUIET).await }).await?;
+        if forgotten == Forgotten::Yes {
+            self.note_action(ActionKind::Forget, Some(key), None).await;
+        }
+        Ok(forgotten)
     }
 
-    async fn set_paused(&self, key: &str, paused: bool) -> Result<(), OperateError> {
-        self.must_be_known(key).await?;
-        let key = key.to_owned();
-        self.ask(|server| async move { server.requests(ASK_WITHIN).set_paused(&key, paused).await }).await
+    /// The keys of all jobs that the store or a server knows.
+    pub(super) async fn known_jobs(&self) -> Result<Vec<String>, OperateError> {
+        let mut keys = self.ask(|server| async move { server.requests(ASK_WITHIN).jobs().await }).await?;
+        keys.extend(self.servers().await?.into_iter().flat_map(|server| server.jobs).map(|job| job.key));
+        keys.extend(self.server().jobs.keys().cloned());
+        Ok(keys.into_iter().collect())
+    }
+
+    /// Adds an action to the list of the fleet, which notifies the servers. The action itself is done by now, so a failure is
+    /// only logged.
+    pub(crate) async fn note_action(&self, what: ActionKind, key: Option<&str>, note: Option<Arc<str>>) {
+        let now = self.server().time.now();
+        let action = Action { at: now, by: self.actor(), what, key: key.map(Into::into), note };
+        let noted =
+            self.ask(|server| async move { server.requests(ASK_WITHIN).note_action(&action).await }).await;
+        if let Err(error) = noted {
+            tracing::warn!(target: "jobs", %what, key, %error, "an operator's action is not in the audit list");
+        }
     }
 
     /// A misspelled key must not look like success.
-    async fn must_be_known(&self, key: &str) -> Result<(), OperateError> {
+    pub(super) async fn must_be_known(&self, key: &str) -> Result<(), OperateError> {
         if self.server().jobs.contains_key(key) || self.look(key).await? != History::default() {
             return Ok(());
         }
