@@ -6,3 +6,4 @@ pub(crate) mod finding;
 pub(crate) mod health;
 pub(crate) mod hook;
 pub(crate) mod log;
+pub(crate) mod run_span;

@@ -19,7 +19,7 @@ use crate::job::{Job, UnleasedRun};
 use crate::lease::HeldLease;
 use crate::lease::validity::Validity;
 use crate::observe::event::EventKind;
-use crate::observe::log;
+use crate::observe::run_span::RunSpan;
 use crate::server::Server;
 use crate::store::Ending;
 use crate::util::planted::{PlantedBug, is_planted};
@@ -42,7 +42,7 @@ pub(crate) struct Execution<'a> {
     cancel_requested: Arc<Flag>,
     /// The mean duration of the job's successful runs, if it is known.
     usual_duration: Option<Duration>,
-    span: tracing::Span,
+    span: RunSpan,
 }
 
 impl<'a> Execution<'a> {
@@ -54,7 +54,7 @@ impl<'a> Execution<'a> {
             validity: lease.validity().clone(),
             cancel_requested: lease.cancel_requested().clone(),
             usual_duration: lease.usual_duration(),
-            span: log::run_span(run),
+            span: RunSpan::open(run),
         }
     }
 
@@ -71,7 +71,7 @@ impl<'a> Execution<'a> {
             states: self.server.states.clone(),
             validity: self.validity.clone(),
             polls: polls.clone(),
-            span: self.span.clone(),
+            span: self.span.get().clone(),
         };
         TryTask { handle: self.server.app.spawn(call.poll_under_lease()), polls }
     }
@@ -87,9 +87,13 @@ impl<'a> Execution<'a> {
         self.watch_tries(first_try).await
     }
 
+    /// Closes the span of the run, whose future is gone.
+    pub(crate) fn close_span(&mut self, record: &RunRecord) {
+        self.span.close(record);
+    }
+
     /// Reports the end of the run.
     pub(crate) fn report_end(&self, record: &RunRecord) {
-        log::close_run_span(&self.span, record);
         report::ended(self.server, self.job, self.run.id(), record);
     }
 
@@ -252,8 +256,9 @@ impl<'a> Execution<'a> {
         std::future::pending().await
     }
 
+    /// Reports an event in the span of the run, so that its trace shows retries and warnings, too.
     fn emit(&self, kind: EventKind) {
-        self.server.emit(Some(self.job), kind);
+        self.span.get().in_scope(|| self.server.emit(Some(self.job), kind));
     }
 
     fn ending(&self, outcome: RunOutcome, error: Option<String>, failed_tries: Vec<FailedTry>) -> Ending {
