@@ -94,6 +94,8 @@ pub use job::run::Run;
 pub use job::{Job, JobBuilder};
 pub use locks::functions::{leader, lock, once, semaphore};
 pub use observe::health::Health;
+#[cfg(feature = "log-tail")]
+pub use observe::log_tail::LogTail;
 pub use server::builder::{Builder, builder};
 pub use server::error::{JobProblem, OperateError, StartError};
 pub use server::handle::{Closed, Jobs};

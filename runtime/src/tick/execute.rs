@@ -262,7 +262,14 @@ impl<'a> Execution<'a> {
     }
 
     fn ending(&self, outcome: RunOutcome, error: Option<String>, failed_tries: Vec<FailedTry>) -> Ending {
-        Ending { outcome, error, failed_tries, log: None, remember: self.server.history_limit, done_for: None }
+        Ending {
+            outcome,
+            error,
+            failed_tries,
+            log: self.span.log_tail(),
+            remember: self.server.history_limit,
+            done_for: None,
+        }
     }
 }
 
