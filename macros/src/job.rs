@@ -36,6 +36,9 @@ const KNOWN: Known = &[
     ("jitter", Kind::Text("30s")),
     ("keep_alive", Kind::Flag),
     ("on_lost", Kind::Text("continue")),
+    ("on_success", Kind::Path("ping_monitor")),
+    ("on_failure", Kind::Path("alert_on_call")),
+    ("on_overdue", Kind::Path("alert_on_call")),
     ("crate", Kind::Path("my::jobs")),
 ];
 

@@ -106,8 +106,9 @@ pub use tokio_util::sync::CancellationToken;
 pub use util::clock;
 pub use util::duration::IntoDuration;
 
-/// What happens on a server, as values: see [`Jobs::events`] and [`Builder::on_event`].
+/// What happens on a server, as values: see [`Jobs::events`], [`Builder::on_event`], and the hooks of a [`JobBuilder`].
 pub mod events {
+    pub use crate::job::hooks::{EndedRun, OverdueTick};
     pub use crate::observe::event::{Event, EventKind, Events, RunRef, SkipReason};
     pub use crate::store::decide::messages::Taken;
 }

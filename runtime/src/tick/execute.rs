@@ -34,7 +34,7 @@ const KEPT_TRIES: usize = 10;
 
 /// A run in progress.
 pub(crate) struct Execution<'a> {
-    server: &'a Server,
+    server: &'a Arc<Server>,
     job: &'a Arc<Job>,
     run: Run,
     validity: Arc<Validity>,
@@ -46,7 +46,7 @@ pub(crate) struct Execution<'a> {
 }
 
 impl<'a> Execution<'a> {
-    pub(crate) fn new(server: &'a Server, job: &'a Arc<Job>, run: &Run, lease: &HeldLease) -> Self {
+    pub(crate) fn new(server: &'a Arc<Server>, job: &'a Arc<Job>, run: &Run, lease: &HeldLease) -> Self {
         Self {
             server,
             job,
