@@ -144,6 +144,7 @@ pub mod schedule {
 pub mod guide {
     /// [Failures]: crate::guide::failures
     /// [deploying]: crate::guide::deploying#environment-variables
+    /// [hooks]: crate::guide::operating#hooks
     /// [`Job`]: crate::Job
     /// [`Run`]: crate::Run
     #[doc = include_str!("docs/arguments.md")]

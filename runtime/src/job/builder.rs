@@ -188,7 +188,7 @@ impl<F> JobBuilder<F> {
         H: Fn(EndedRun) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: IntoOutcome> + Send + 'static,
     {
-        self.hooks.on_success = Some(Arc::new(move |run, _: &States| call(hook(run))));
+        self.hooks.success = Some(Arc::new(move |run, _: &States| call(hook(run))));
         self
     }
 
@@ -199,7 +199,7 @@ impl<F> JobBuilder<F> {
         H: Fn(EndedRun) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: IntoOutcome> + Send + 'static,
     {
-        self.hooks.on_failure = Some(Arc::new(move |run, _: &States| call(hook(run))));
+        self.hooks.failure = Some(Arc::new(move |run, _: &States| call(hook(run))));
         self
     }
 
@@ -210,7 +210,7 @@ impl<F> JobBuilder<F> {
         H: Fn(OverdueTick) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: IntoOutcome> + Send + 'static,
     {
-        self.hooks.on_overdue = Some(Arc::new(move |tick, _: &States| call(hook(tick))));
+        self.hooks.overdue = Some(Arc::new(move |tick, _: &States| call(hook(tick))));
         self
     }
 

@@ -39,9 +39,9 @@ pub(crate) type HookFunction<E> = Arc<dyn Fn(E, &States) -> HookFuture + Send + 
 /// The hooks of a job, at most one of each kind.
 #[derive(Clone, Default)]
 pub(crate) struct JobHooks {
-    pub(crate) on_success: Option<HookFunction<EndedRun>>,
-    pub(crate) on_failure: Option<HookFunction<EndedRun>>,
-    pub(crate) on_overdue: Option<HookFunction<OverdueTick>>,
+    pub(crate) success: Option<HookFunction<EndedRun>>,
+    pub(crate) failure: Option<HookFunction<EndedRun>>,
+    pub(crate) overdue: Option<HookFunction<OverdueTick>>,
 }
 
 /// A function that an annotated job can name as its hook: an `async fn` that takes an [`EndedRun`], or an [`OverdueTick`], and
@@ -98,17 +98,17 @@ pub struct RegisteredHooks {
 impl RegisteredHooks {
     #[doc(hidden)]
     pub fn on_success<P, H: JobHook<EndedRun, P>>(&mut self, hook: H) {
-        self.hooks.on_success = Some(self.function(hook));
+        self.hooks.success = Some(self.function(hook));
     }
 
     #[doc(hidden)]
     pub fn on_failure<P, H: JobHook<EndedRun, P>>(&mut self, hook: H) {
-        self.hooks.on_failure = Some(self.function(hook));
+        self.hooks.failure = Some(self.function(hook));
     }
 
     #[doc(hidden)]
     pub fn on_overdue<P, H: JobHook<OverdueTick, P>>(&mut self, hook: H) {
-        self.hooks.on_overdue = Some(self.function(hook));
+        self.hooks.overdue = Some(self.function(hook));
     }
 
     fn function<E, P, H: JobHook<E, P>>(&mut self, hook: H) -> HookFunction<E> {

@@ -40,8 +40,8 @@ const FINISH_WITHIN: Duration = Duration::from_secs(1);
 /// Calls the hook for a run that has ended, if its job has one.
 pub(crate) fn run_ended(server: &Arc<Server>, job: &Job, record: &RunRecord) {
     let (name, hook) = match record.outcome {
-        RunOutcome::Succeeded => ("on_success", &job.hooks.on_success),
-        _ => ("on_failure", &job.hooks.on_failure),
+        RunOutcome::Succeeded => ("on_success", &job.hooks.success),
+        _ => ("on_failure", &job.hooks.failure),
     };
     if let Some(hook) = hook {
         let run = EndedRun { key: job.policy.key.clone(), record: record.clone() };
@@ -51,7 +51,7 @@ pub(crate) fn run_ended(server: &Arc<Server>, job: &Job, record: &RunRecord) {
 
 /// Calls the hook for a tick that is overdue, if its job has one.
 pub(crate) fn tick_overdue(server: &Arc<Server>, job: &Job, tick: Timestamp) {
-    if let Some(hook) = &job.hooks.on_overdue {
+    if let Some(hook) = &job.hooks.overdue {
         let tick = OverdueTick { key: job.policy.key.clone(), tick, server: server.id.to_string() };
         call(server, job, "on_overdue", hook, tick);
     }

@@ -13,9 +13,10 @@ use crate::job::Job;
 use crate::server::Server;
 use crate::tick::report::COUNTED;
 
-/// Durations are logged as numbers, so that they can be graphed.
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// Durations are logged as numbers, so that they can be graphed. Signed, as all numbers here: `tracing-opentelemetry` exports
+/// an unsigned one as text.
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Logs a line with the fields of every line about a job.
@@ -122,7 +123,7 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
             key,
             run,
             "taken_over",
-            attempt = run.attempt,
+            attempt = i64::from(run.attempt),
             "[{key}] took over an unfinished tick: attempt {}",
             run.attempt
         ),
@@ -150,7 +151,7 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
             key,
             run,
             "retrying",
-            retry,
+            retry = i64::from(*retry),
             pause_ms = millis(*pause),
             error,
             "[{key}] failed, retrying in {:.1} s: {error}",

@@ -72,7 +72,7 @@ fn open(run: &Run) -> Span {
         job = run.key(),
         tick = run.tick().map(field::display),
         fence = run.fence(),
-        attempt = run.attempt(),
+        attempt = i64::from(run.attempt()),
         server = run.server(),
         outcome = field::Empty,
         took_ms = field::Empty,
