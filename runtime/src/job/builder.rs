@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use singleton_jobs_policy::{Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule};
 
-use super::hooks::{EndedRun, HookFuture, JobHooks, OverdueTick};
+use super::hooks::{EndedRun, HookCall, JobHooks, OverdueTick};
 use super::outcome::IntoOutcome;
 use super::parameters::States;
 use super::registry::JobFuture;
@@ -230,7 +230,7 @@ impl<F> JobBuilder<F> {
     }
 }
 
-fn call(hook: impl Future<Output: IntoOutcome> + Send + 'static) -> HookFuture {
+fn call(hook: impl Future<Output: IntoOutcome> + Send + 'static) -> HookCall {
     Box::pin(async move { hook.await.into_outcome() })
 }
 

@@ -31,10 +31,10 @@ pub struct OverdueTick {
 }
 
 /// A call of a hook.
-pub type HookFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+pub type HookCall = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
 
 /// A hook, with its parameters taken from what it is called for and from the state.
-pub(crate) type HookFunction<E> = Arc<dyn Fn(E, &States) -> HookFuture + Send + Sync>;
+pub(crate) type HookFunction<E> = Arc<dyn Fn(E, &States) -> HookCall + Send + Sync>;
 
 /// The hooks of a job, at most one of each kind.
 #[derive(Clone, Default)]
@@ -58,7 +58,7 @@ pub trait JobHook<E, P>: Send + Sync + 'static {
     fn needs(needs: &mut Needs);
 
     #[doc(hidden)]
-    fn call(&self, event: E, states: &States) -> HookFuture;
+    fn call(&self, event: E, states: &States) -> HookCall;
 }
 
 macro_rules! hook_with {
@@ -74,7 +74,7 @@ macro_rules! hook_with {
                 $(<State<$state> as FromRun>::needs(needs);)*
             }
 
-            fn call(&self, event: E, states: &States) -> HookFuture {
+            fn call(&self, event: E, states: &States) -> HookCall {
                 let _ = &states;
                 let future = self(event, $(State::<$state>::from_states(states)),*);
                 Box::pin(async move { future.await.into_outcome() })
