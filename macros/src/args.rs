@@ -133,9 +133,13 @@ impl Args {
 
     /// The path of the runtime: that of `crate = …`, or `::jobs`.
     pub(crate) fn krate(&self) -> Path {
-        match self.get("crate").map(|argument| &argument.value) {
-            Some(Value::Path(path)) => path.clone(),
-            _ => parse_quote!(::jobs),
+        self.path("crate").cloned().unwrap_or_else(|| parse_quote!(::jobs))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> Option<&Path> {
+        match &self.get(name)?.value {
+            Value::Path(path) => Some(path),
+            _ => None,
         }
     }
 

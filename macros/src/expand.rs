@@ -39,6 +39,7 @@ use crate::job::Job;
 //                     let future = function(arg0, arg1);
 //                     boxed(future, <anyhow::Result<()> as IntoOutcome>::into_outcome)
 //                 },
+//                 hooks: |hooks| { hooks.on_failure(alert_on_call); },
 //             }
 //         }
 //     };
@@ -57,6 +58,7 @@ pub(crate) fn registration(job: &Job) -> TokenStream {
     let function = job.function.signature.ident.unraw().to_string();
     let needs = needs(job, &private);
     let call = call(job, &private);
+    let hooks = hooks(job);
     quote! {
         #conditions
         const _: () = {
@@ -70,6 +72,7 @@ pub(crate) fn registration(job: &Job) -> TokenStream {
                     line: ::core::line!(),
                     needs: #needs,
                     call: #call,
+                    hooks: #hooks,
                 }
             }
         };
@@ -139,6 +142,16 @@ fn call(job: &Job, private: &TokenStream) -> TokenStream {
             #private::boxed(#future, #into_outcome)
         }
     }
+}
+
+fn hooks(job: &Job) -> TokenStream {
+    let calls = ["on_success", "on_failure", "on_overdue"].into_iter().filter_map(|name| {
+        let path = job.args.path(name)?;
+        // With the span of the path, because rustc points here if the function cannot be a hook.
+        let method = Ident::new(name, path.span());
+        Some(quote_spanned!(path.span()=> __hooks.#method(#path);))
+    });
+    quote!(|__hooks| { let _ = &__hooks; #(#calls)* })
 }
 
 /// Names the return type, if it can be named, so that rustc underlines all of it.

@@ -37,6 +37,9 @@ const KNOWN: Known = &[
     ("keep_alive", Kind::Flag),
     ("on_lost", Kind::Text("continue")),
     ("pause_after", Kind::Number(5)),
+    ("on_success", Kind::Path("ping_monitor")),
+    ("on_failure", Kind::Path("alert_on_call")),
+    ("on_overdue", Kind::Path("alert_on_call")),
     ("crate", Kind::Path("my::jobs")),
 ];
 

@@ -48,6 +48,9 @@ use proc_macro::TokenStream;
 /// | `keep_alive` | `true` | `false` never extends the lease |
 /// | `pause_after` | never | after so many failures in a row the job is paused, until an operator resumes it |
 /// | `on_lost` | `"cancel"` | a run whose lease is lost is dropped at its next `await`; with `"continue"` it is only notified |
+/// | `on_success` | none | names a function that is called after each run that succeeded: `async fn(EndedRun)`, and up to three `State<T>` |
+/// | `on_failure` | none | the same after each run that did not succeed, when no retry is left |
+/// | `on_overdue` | none | the same for each tick that was not started within its grace: `async fn(OverdueTick)` |
 /// | `crate` | `::jobs` | where this crate is, if it is renamed or re-exported: `crate = my::jobs` |
 ///
 /// `jobs::guide::failures` describes for each of them what happens in each failure, and how long it takes.

@@ -94,6 +94,8 @@ pub use job::run::Run;
 pub use job::{Job, JobBuilder};
 pub use locks::functions::{leader, lock, once, semaphore};
 pub use observe::health::Health;
+#[cfg(feature = "log-tail")]
+pub use observe::log_tail::LogTail;
 pub use server::builder::{Builder, builder};
 pub use server::error::{JobProblem, OperateError, StartError};
 pub use server::handle::{Closed, Jobs};
@@ -105,8 +107,9 @@ pub use tokio_util::sync::CancellationToken;
 pub use util::clock;
 pub use util::duration::IntoDuration;
 
-/// What happens on a server, as values: see [`Jobs::events`] and [`Builder::on_event`].
+/// What happens on a server, as values: see [`Jobs::events`], [`Builder::on_event`], and the hooks of a [`JobBuilder`].
 pub mod events {
+    pub use crate::job::hooks::{EndedRun, OverdueTick};
     pub use crate::observe::event::{Event, EventKind, Events, RunRef, SkipReason};
     pub use crate::store::decide::messages::Taken;
 }
@@ -143,6 +146,7 @@ pub mod schedule {
 pub mod guide {
     /// [Failures]: crate::guide::failures
     /// [deploying]: crate::guide::deploying#environment-variables
+    /// [hooks]: crate::guide::operating#hooks
     /// [`Job`]: crate::Job
     /// [`Run`]: crate::Run
     #[doc = include_str!("docs/arguments.md")]

@@ -1,6 +1,11 @@
 //! What an annotated function leaves behind in the program, and that it stays a function.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use jobs::__private::{Registration, inventory};
+use jobs::events::OverdueTick;
+use jobs::testing::Fleet;
 use jobs::{Run, State, singleton_job};
 
 /// Pulls new products
@@ -24,6 +29,28 @@ use jobs::{Run, State, singleton_job};
 )]
 async fn import_products(run: Run, State(limit): State<i64>) -> Result<i64, String> {
     if limit == 0 { Err("nothing to import".to_owned()) } else { Ok(run.fence() + limit) }
+}
+
+/// Says who was notified of the end of a run.
+type Notified = Arc<Mutex<Vec<String>>>;
+
+#[singleton_job(key = "send-reports", every = "1h", on_failure = alerts::on_call, on_overdue = late)]
+async fn send_reports() -> Result<(), String> {
+    Err("no paper".to_owned())
+}
+
+mod alerts {
+    use jobs::State;
+    use jobs::events::EndedRun;
+
+    pub async fn on_call(run: EndedRun, State(notified): State<super::Notified>, State(_): State<i64>) {
+        let (outcome, error) = (run.record.outcome, run.record.error.unwrap_or_default());
+        notified.lock().unwrap().push(format!("{} {outcome}: {error}", run.key));
+    }
+}
+
+async fn late(tick: OverdueTick) -> Result<(), String> {
+    Err(format!("{} is late: {}", tick.key, tick.tick))
 }
 
 mod nightly {
@@ -93,4 +120,20 @@ async fn the_function_can_be_called_like_any_other() {
     assert_eq!(import_products(run.clone(), State(4)).await, Ok(5));
     assert_eq!(import_products(run, State(0)).await, Err("nothing to import".to_owned()));
     nightly::close_books().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn function_that_the_attribute_names_as_a_hook_is_called_with_its_state() {
+    let notified = Notified::default();
+    let fleet = Fleet::of(3).annotated_job("send-reports").state(notified.clone()).state(7_i64);
+    let fleet = fleet.start().await.unwrap();
+    fleet.run_for(Duration::from_secs(3700)).await;
+    assert_eq!(*notified.lock().unwrap(), ["send-reports failed: no paper"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn state_that_only_a_hook_takes_is_missed_at_start() {
+    let fleet = Fleet::of(1).annotated_job("send-reports").state(7_i64);
+    let error = fleet.start().await.err().expect("a start without the state of a hook").to_string();
+    assert!(error.contains("[send-reports]") && error.contains("Mutex"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Jobs that write down what happens to them, and listeners that write down what they hear.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use jobs::events::{Event, EventKind, SkipReason};
@@ -9,6 +9,7 @@ use jobs::history::RunOutcome;
 use jobs::testing::{Fleet, TestServer};
 use jobs::{IntoOutcome, Job, JobBuilder, Run, Timestamp};
 use tokio::time::Instant;
+use tracing::{Dispatch, Subscriber};
 
 pub const HOUR: u64 = 3600;
 
@@ -176,4 +177,13 @@ pub async fn outcomes(fleet: &Fleet) -> Vec<RunOutcome> {
 pub async fn runner(fleet: &Fleet) -> usize {
     let running = fleet.running("job").await.expect("a run goes on").server_id().to_owned();
     fleet.servers().iter().position(|server| server.server_id() == running).expect("one of the fleet")
+}
+
+/// Makes this the subscriber of this thread, on which a fleet runs, until the guard is dropped.
+pub fn subscribe(subscriber: impl Subscriber + Send + Sync) -> tracing::subscriber::DefaultGuard {
+    // While there is one subscriber in the process, tracing asks that of the thread which reaches an event first, and
+    // another test without one would disable the event for all threads.
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
+    LazyLock::force(&SECOND);
+    tracing::subscriber::set_default(subscriber)
 }

@@ -8,6 +8,8 @@ mod odd_jobs;
 mod observing {
     mod events;
     mod hooks;
+    mod job_hooks;
+    mod log_tail;
     mod progress;
     mod statistics;
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use singleton_jobs_policy::{Missed, OnCrash, OnLost, Overlap, Policy, Problem, Schedule};
 
+use super::hooks::{EndedRun, HookCall, JobHooks, OverdueTick};
 use super::outcome::IntoOutcome;
 use super::parameters::States;
 use super::registry::JobFuture;
@@ -27,6 +28,7 @@ pub struct JobBuilder<F = NoFunction> {
     description: String,
     place: String,
     problems: Vec<Problem>,
+    hooks: JobHooks,
     function: F,
 }
 
@@ -45,6 +47,7 @@ impl JobBuilder {
             description: String::new(),
             place: place.to_string(),
             problems: Vec::new(),
+            hooks: JobHooks::default(),
             function: NoFunction,
         }
     }
@@ -59,8 +62,9 @@ impl JobBuilder {
             let future = function(run.clone());
             Box::pin(async move { future.await.into_outcome() })
         };
-        let Self { policy, description, place, problems, .. } = self;
-        JobBuilder { policy, description, place, problems, function: WithFunction(Arc::new(call)) }
+        let Self { policy, description, place, problems, hooks, function: NoFunction } = self;
+        let function = WithFunction(Arc::new(call));
+        JobBuilder { policy, description, place, problems, hooks, function }
     }
 }
 
@@ -84,6 +88,7 @@ impl JobBuilder<WithFunction> {
             place: self.place,
             needs: Vec::new(),
             call: self.function.0,
+            hooks: self.hooks,
             activity: JobActivity::default(),
         }
     }
@@ -183,6 +188,39 @@ impl<F> JobBuilder<F> {
         self
     }
 
+    /// Calls a function after each run that succeeded: to ping a monitor, for example. See
+    /// [hooks](crate::guide::operating#hooks) for what is promised of it.
+    pub fn on_success<H, Fut>(mut self, hook: H) -> Self
+    where
+        H: Fn(EndedRun) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        self.hooks.success = Some(Arc::new(move |run, _: &States| call(hook(run))));
+        self
+    }
+
+    /// Calls a function after each run that did not succeed, when no retry is left: it failed, panicked, timed out, lost its
+    /// lease or was cancelled. See [hooks](crate::guide::operating#hooks) for what is promised of it.
+    pub fn on_failure<H, Fut>(mut self, hook: H) -> Self
+    where
+        H: Fn(EndedRun) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        self.hooks.failure = Some(Arc::new(move |run, _: &States| call(hook(run))));
+        self
+    }
+
+    /// Calls a function for each tick that is [overdue](crate::events::EventKind::Overdue), on every server that notices it.
+    /// See [hooks](crate::guide::operating#hooks) for what is promised of it.
+    pub fn on_overdue<H, Fut>(mut self, hook: H) -> Self
+    where
+        H: Fn(OverdueTick) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        self.hooks.overdue = Some(Arc::new(move |tick, _: &States| call(hook(tick))));
+        self
+    }
+
     fn duration(
         mut self,
         argument: &'static str,
@@ -197,6 +235,10 @@ impl<F> JobBuilder<F> {
         }
         self
     }
+}
+
+fn call(hook: impl Future<Output: IntoOutcome> + Send + 'static) -> HookCall {
+    Box::pin(async move { hook.await.into_outcome() })
 }
 
 impl<F> std::fmt::Debug for JobBuilder<F> {

@@ -3,6 +3,7 @@
 pub use inventory;
 pub use singleton_jobs_policy::Settings;
 
+pub use super::hooks::{JobHook, RegisteredHooks};
 pub use super::outcome::{BoxError, IntoOutcome};
 pub use super::parameters::{FromRun, Needs};
 pub use super::registry::{JobFuture, Registration};

@@ -12,6 +12,7 @@ use crate::tick::takeover::TakeoverWaiter;
 use crate::util::watched::WatchedNumber;
 use crate::{Run, Timestamp};
 pub use builder::JobBuilder;
+use hooks::JobHooks;
 use parameters::{Need, States};
 use registry::JobFuture;
 use run::RunContext;
@@ -19,6 +20,7 @@ use run::RunContext;
 pub(crate) mod builder;
 pub(crate) mod current;
 pub mod generated;
+pub(crate) mod hooks;
 pub(crate) mod outcome;
 pub(crate) mod parameters;
 pub(crate) mod registry;
@@ -51,6 +53,7 @@ pub struct Job {
     pub(crate) place: String,
     pub(crate) needs: Vec<Need>,
     pub(crate) call: JobFunction,
+    pub(crate) hooks: JobHooks,
     pub(crate) activity: JobActivity,
 }
 

@@ -70,6 +70,12 @@ impl States {
     }
 }
 
+impl<T: Clone + 'static> State<T> {
+    pub(crate) fn from_states(states: &States) -> Self {
+        Self(states.get().expect("start_all() refuses to start while a job's state is missing"))
+    }
+}
+
 impl FromRun for Run {
     fn needs(_: &mut Needs) {}
 
@@ -84,7 +90,7 @@ impl<T: Clone + Send + Sync + 'static> FromRun for State<T> {
     }
 
     fn from_run(_: &Run, states: &States) -> Self {
-        Self(states.get().expect("start_all() refuses to start while a job's state is missing"))
+        Self::from_states(states)
     }
 }
 

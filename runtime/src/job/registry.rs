@@ -5,6 +5,7 @@ use std::pin::Pin;
 use singleton_jobs_policy::{Problem, Settings};
 
 use super::Job;
+use super::hooks::RegisteredHooks;
 use super::outcome::BoxError;
 use super::parameters::{Needs, States};
 use super::run::Run;
@@ -30,6 +31,8 @@ pub struct Registration {
     pub needs: fn(&mut Needs),
     /// Calls the function with its parameters.
     pub call: fn(&Run, &States) -> JobFuture,
+    /// Adds the functions that are named as hooks.
+    pub hooks: fn(&mut RegisteredHooks),
 }
 
 inventory::collect!(Registration);
@@ -43,7 +46,9 @@ impl Registration {
     fn job(&self) -> Result<Job, (String, Vec<Problem>)> {
         let place = format!("{}:{}", self.file, self.line);
         let policy = self.settings.policy().map_err(|problems| (place.clone(), problems))?;
-        let mut needs = Needs::default();
+        let mut registered = RegisteredHooks::default();
+        (self.hooks)(&mut registered);
+        let RegisteredHooks { hooks, mut needs } = registered;
         (self.needs)(&mut needs);
         Ok(Job {
             policy,
@@ -51,6 +56,7 @@ impl Registration {
             place,
             needs: needs.0,
             call: std::sync::Arc::new(self.call),
+            hooks,
             activity: super::JobActivity::default(),
         })
     }

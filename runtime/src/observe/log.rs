@@ -2,42 +2,21 @@
 
 use std::time::Duration;
 
-use tracing::{Span, debug, error, field, info, info_span, warn};
+use tracing::{debug, error, field, info, warn};
 
 use super::event::{EventKind, SkipReason};
+use crate::Timestamp;
 use crate::events::Taken;
 use crate::fleet::Holder;
-use crate::history::{RunRecord, Skip};
+use crate::history::Skip;
 use crate::job::Job;
 use crate::server::Server;
 use crate::tick::report::COUNTED;
-use crate::{Run, Timestamp};
 
-/// The span of a run. The job's function executes in it; `outcome` and `took_ms` are recorded at its end.
-pub(crate) fn run_span(run: &Run) -> Span {
-    info_span!(
-        target: "jobs",
-        parent: None,
-        "run",
-        key = run.key(),
-        tick = run.tick().map(field::display),
-        fence = run.fence(),
-        attempt = run.attempt(),
-        server = run.server(),
-        outcome = field::Empty,
-        took_ms = field::Empty,
-    )
-}
-
-/// Records the end of a run in its span.
-pub(crate) fn close_run_span(span: &Span, record: &RunRecord) {
-    span.record("outcome", record.outcome.as_str());
-    span.record("took_ms", millis(record.duration()));
-}
-
-/// Durations are logged as numbers, so that they can be graphed.
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// Durations are logged as numbers, so that they can be graphed. Signed, as all numbers here: `tracing-opentelemetry` exports
+/// an unsigned one as text.
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Logs a line with the fields of every line about a job.
@@ -144,7 +123,7 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
             key,
             run,
             "taken_over",
-            attempt = run.attempt,
+            attempt = i64::from(run.attempt),
             "[{key}] took over an unfinished tick: attempt {}",
             run.attempt
         ),
@@ -172,7 +151,7 @@ fn run(server: &Server, key: &str, kind: &EventKind) {
             key,
             run,
             "retrying",
-            retry,
+            retry = i64::from(*retry),
             pause_ms = millis(*pause),
             error,
             "[{key}] failed, retrying in {:.1} s: {error}",

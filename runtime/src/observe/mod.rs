@@ -6,3 +6,6 @@ pub(crate) mod finding;
 pub(crate) mod health;
 pub(crate) mod hook;
 pub(crate) mod log;
+#[cfg(feature = "log-tail")]
+pub(crate) mod log_tail;
+pub(crate) mod run_span;

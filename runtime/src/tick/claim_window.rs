@@ -1,5 +1,6 @@
 //! For how long a tick is claimed, and what the claim waits for meanwhile.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::timing::slack;
@@ -129,7 +130,7 @@ impl<'a> ClaimWindow<'a> {
     }
 
     /// The pause before the store is asked again; `None` if that would be too late.
-    pub(crate) fn pause_after(&mut self, server: &Server, error: &StoreError) -> Option<Duration> {
+    pub(crate) fn pause_after(&mut self, server: &Arc<Server>, error: &StoreError) -> Option<Duration> {
         let soon = error.kind().is_retryable();
         let pause = if soon { self.backoff.next() } else { self.backoff.next().max(AFTER_A_REFUSAL) };
         let now = server.time.now();

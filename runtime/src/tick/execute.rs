@@ -19,7 +19,7 @@ use crate::job::{Job, UnleasedRun};
 use crate::lease::HeldLease;
 use crate::lease::validity::Validity;
 use crate::observe::event::EventKind;
-use crate::observe::log;
+use crate::observe::run_span::RunSpan;
 use crate::server::Server;
 use crate::store::Ending;
 use crate::util::planted::{PlantedBug, is_planted};
@@ -34,7 +34,7 @@ const KEPT_TRIES: usize = 10;
 
 /// A run in progress.
 pub(crate) struct Execution<'a> {
-    server: &'a Server,
+    server: &'a Arc<Server>,
     job: &'a Arc<Job>,
     run: Run,
     validity: Arc<Validity>,
@@ -42,11 +42,11 @@ pub(crate) struct Execution<'a> {
     cancel_requested: Arc<Flag>,
     /// The mean duration of the job's successful runs, if it is known.
     usual_duration: Option<Duration>,
-    span: tracing::Span,
+    span: RunSpan,
 }
 
 impl<'a> Execution<'a> {
-    pub(crate) fn new(server: &'a Server, job: &'a Arc<Job>, run: &Run, lease: &HeldLease) -> Self {
+    pub(crate) fn new(server: &'a Arc<Server>, job: &'a Arc<Job>, run: &Run, lease: &HeldLease) -> Self {
         Self {
             server,
             job,
@@ -54,7 +54,7 @@ impl<'a> Execution<'a> {
             validity: lease.validity().clone(),
             cancel_requested: lease.cancel_requested().clone(),
             usual_duration: lease.usual_duration(),
-            span: log::run_span(run),
+            span: RunSpan::open(run),
         }
     }
 
@@ -71,7 +71,7 @@ impl<'a> Execution<'a> {
             states: self.server.states.clone(),
             validity: self.validity.clone(),
             polls: polls.clone(),
-            span: self.span.clone(),
+            span: self.span.get().clone(),
         };
         TryTask { handle: self.server.app.spawn(call.poll_under_lease()), polls }
     }
@@ -87,9 +87,13 @@ impl<'a> Execution<'a> {
         self.watch_tries(first_try).await
     }
 
+    /// Closes the span of the run, whose future is gone.
+    pub(crate) fn close_span(&mut self, record: &RunRecord) {
+        self.span.close(record);
+    }
+
     /// Reports the end of the run.
     pub(crate) fn report_end(&self, record: &RunRecord) {
-        log::close_run_span(&self.span, record);
         report::ended(self.server, self.job, self.run.id(), record);
     }
 
@@ -252,12 +256,20 @@ impl<'a> Execution<'a> {
         std::future::pending().await
     }
 
+    /// Reports an event in the span of the run, so that its trace shows retries and warnings, too.
     fn emit(&self, kind: EventKind) {
-        self.server.emit(Some(self.job), kind);
+        self.span.get().in_scope(|| self.server.emit(Some(self.job), kind));
     }
 
     fn ending(&self, outcome: RunOutcome, error: Option<String>, failed_tries: Vec<FailedTry>) -> Ending {
-        Ending { outcome, error, failed_tries, remember: self.server.history_limit, done_for: None }
+        Ending {
+            outcome,
+            error,
+            failed_tries,
+            log: self.span.log_tail(),
+            remember: self.server.history_limit,
+            done_for: None,
+        }
     }
 }
 

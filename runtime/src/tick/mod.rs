@@ -62,7 +62,7 @@ pub(crate) async fn run_under_lease(
     permit: RunPermit,
 ) -> TickOutcome {
     let run = Run::new(job.run_context(server).clone(), lease.run_ref());
-    let execution = Execution::new(server, job, &run, &lease);
+    let mut execution = Execution::new(server, job, &run, &lease);
     let first_try = execution.start();
     let in_progress = server.running.enter(job, run.fence(), lease.check().clone());
     report::missed(server, job, &lease.take_missed());
@@ -79,6 +79,8 @@ pub(crate) async fn run_under_lease(
     let is_stopping = server.no_new_runs.is_raised();
     drop(permit);
     let record = lease.record(&run, server.time.now(), &ending);
+    // Before the release, which may wait long for the store.
+    execution.close_span(&record);
     let lease_lost = record.outcome == RunOutcome::LeaseLost;
     if lease_lost {
         // Reported before the release: the store is probably unreachable, and the release waits for it.

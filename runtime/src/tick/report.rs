@@ -1,5 +1,6 @@
 //! The events that report a tick.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use singleton_jobs_policy::{Overlap, Schedule};
@@ -8,12 +9,13 @@ use crate::Timestamp;
 use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::observe::event::{EventKind, RunRef, SkipReason};
+use crate::observe::hook;
 use crate::server::Server;
 use crate::store::{Gap, RegisteredSchedule};
 use crate::util::lock;
 
 /// Reports the end of a run.
-pub(crate) fn ended(server: &Server, job: &Job, run: RunRef, record: &RunRecord) {
+pub(crate) fn ended(server: &Arc<Server>, job: &Job, run: RunRef, record: &RunRecord) {
     let took = record.duration();
     let error = || record.error.clone().unwrap_or_default();
     let kind = match record.outcome {
@@ -25,10 +27,11 @@ pub(crate) fn ended(server: &Server, job: &Job, run: RunRef, record: &RunRecord)
         _ => EventKind::Cancelled { run, took },
     };
     server.emit(Some(job), kind);
+    hook::run_ended(server, job, record);
 }
 
 /// Reports that a tick did not run here.
-pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipReason) {
+pub(crate) fn skipped(server: &Arc<Server>, job: &Job, tick: Timestamp, reason: SkipReason) {
     let overdue = match &reason {
         // If another server had started it, the store would have answered so.
         SkipReason::Late(_)
@@ -46,9 +49,10 @@ pub(crate) fn skipped(server: &Server, job: &Job, tick: Timestamp, reason: SkipR
 }
 
 /// Reports, once per tick, that it was not started within its grace.
-pub(crate) fn overdue(server: &Server, job: &Job, tick: Timestamp) {
+pub(crate) fn overdue(server: &Arc<Server>, job: &Job, tick: Timestamp) {
     if job.activity.overdue.swap(tick.as_micros(), Ordering::SeqCst) != tick.as_micros() {
         server.emit(Some(job), EventKind::Overdue { tick });
+        hook::tick_overdue(server, job, tick);
     }
 }
 

@@ -113,7 +113,7 @@ impl Call {
     }
 }
 
-fn panic_message(panic: Box<dyn Any + Send>) -> String {
+pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = cut(text.unwrap_or("a panic without a message"));

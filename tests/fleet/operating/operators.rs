@@ -9,7 +9,7 @@ use jobs::history::RunOutcome;
 use jobs::testing::Fleet;
 use jobs::{CancelOutcome, Job, JobBuilder};
 
-use crate::common::{HOUR, Notes, job, outcomes, runner, secs};
+use crate::common::{HOUR, Notes, job, outcomes, runner, secs, subscribe};
 
 fn hourly() -> JobBuilder {
     job("1h", 30).retry_on_crash(3)
@@ -68,7 +68,7 @@ async fn log_of_the_holder_names_the_server_that_broke_its_lock() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _here = tracing::subscriber::set_default(subscriber);
+    let _here = subscribe(subscriber);
     let fleet = running(&Notes::new()).await;
     let by = operator(&fleet).await;
     by.break_lock("job").await.unwrap();

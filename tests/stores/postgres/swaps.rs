@@ -54,6 +54,7 @@ fn run(number: i64) -> JobRecord {
         outcome: RunOutcome::Failed,
         error: Some("äöü 世 \0 boom".to_owned()),
         failed_tries: Vec::new(),
+        log: None,
         progress: None,
         request: None,
         trigger: Trigger::Schedule,

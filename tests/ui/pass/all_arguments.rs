@@ -16,9 +16,16 @@ use jobs::singleton_job;
     jitter = "30s",
     keep_alive = true,
     on_lost = "cancel",
+    on_success = ended,
+    on_failure = ended,
+    on_overdue = overdue,
     crate = ::jobs,
 )]
 async fn import_products() {}
+
+async fn ended(_: jobs::events::EndedRun) {}
+
+async fn overdue(_: jobs::events::OverdueTick) {}
 
 #[singleton_job(key = "import-stock", every = "@daily", overlap = "skip", missed = "skip", on_crash = "skip")]
 async fn import_stock() {}

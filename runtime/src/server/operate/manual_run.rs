@@ -24,6 +24,7 @@ use crate::util::token::token;
 /// The result of a manual run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "it is returned once, and a box is harder to match")]
 pub enum RunNow {
     /// It ran, here or on another server. The record shows whether it succeeded.
     Ran(RunRecord),

@@ -222,6 +222,7 @@ mod tests {
             outcome: RunOutcome::TimedOut,
             error: Some("Größe".to_owned()),
             failed_tries: Vec::new(),
+            log: None,
             progress: None,
             request: None,
             trigger: Trigger::Schedule,

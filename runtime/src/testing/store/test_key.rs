@@ -147,6 +147,7 @@ pub(super) fn run(fence: i64) -> JobRecord {
         outcome: RunOutcome::Succeeded,
         error: None,
         failed_tries: Vec::new(),
+        log: None,
         progress: None,
         request: None,
         trigger: Trigger::Schedule,

@@ -182,6 +182,8 @@ pub struct Ending {
     pub error: Option<String>,
     /// The failed tries before the last one, oldest first.
     pub failed_tries: Vec<FailedTry>,
+    /// The end of its log, if one was collected.
+    pub log: Option<String>,
     /// Number of run records that the store keeps.
     pub remember: usize,
     /// Marks the key's work as done for this long, in the same step.
@@ -191,7 +193,7 @@ pub struct Ending {
 impl Ending {
     /// Creates an ending without an error.
     pub const fn of(outcome: RunOutcome, remember: usize) -> Self {
-        Self { outcome, error: None, failed_tries: Vec::new(), remember, done_for: None }
+        Self { outcome, error: None, failed_tries: Vec::new(), log: None, remember, done_for: None }
     }
 }
 

@@ -122,6 +122,9 @@ pub struct RunRecord {
     /// The failed tries before the last one, oldest first; only the newest are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_tries: Vec<FailedTry>,
+    /// The last lines of its log, at most 4 KiB, if its server collects them (feature `log-tail`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
     /// The last progress that it reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
@@ -155,6 +158,7 @@ impl RunRecord {
             outcome: end.outcome,
             error: end.error.clone(),
             failed_tries: end.failed_tries.clone(),
+            log: end.log.clone(),
             progress: lease.progress.clone(),
             request: lease.request.as_deref().map(str::to_owned),
             trigger: lease.trigger,

@@ -135,6 +135,7 @@ mod tests {
             outcome: RunOutcome::Failed,
             error: Some("Größe\0".to_owned()),
             failed_tries: Vec::new(),
+            log: None,
             progress: None,
             request: None,
             trigger: Trigger::Schedule,

@@ -71,6 +71,7 @@ pub(super) async fn records_come_back_with_every_field(subject: &Subject) {
             outcome: RunOutcome::NotStarted,
             error: Some(text()),
             failed_tries: vec![FailedTry { number: u32::MAX, at: late, error: text() }; 3],
+            log: Some(text()),
             progress: Some(Progress { done: u64::MAX, total: u64::MAX, status: text() }),
             request: Some(text()),
             trigger: Trigger::Missed,

@@ -168,6 +168,7 @@ pub(super) fn ending(start: Timestamp, end: &EndPlan) -> Ending {
         outcome: end.outcome,
         error: end.error.map(str::to_owned),
         failed_tries: (1..=end.failed_tries).map(failed_try).collect(),
+        log: end.error.map(str::to_owned),
         remember: end.remember,
         done_for: end.done_for.map(Duration::from_millis),
     }

@@ -31,6 +31,7 @@ fn record(lease: &Lease, outcome: RunOutcome, ended: crate::Timestamp) -> RunRec
         outcome,
         error: None,
         failed_tries: Vec::new(),
+        log: None,
         progress: lease.progress.clone(),
         request: None,
         trigger: lease.trigger,
@@ -116,7 +117,7 @@ fn progress(done: u64) -> Progress {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_and_failed_tries_are_recorded_word_for_word() {
+async fn errors_failed_tries_and_logs_are_recorded_word_for_word() {
     let bench = bench();
     let text = "no route to \"db\"\n\tat C:\\jobs/import\u{0} 100 % ☃ {\"a\":[1e99]}";
     let lease = bench.win(&claim_now("a", LONG)).await;
@@ -124,11 +125,13 @@ async fn errors_and_failed_tries_are_recorded_word_for_word() {
     let end = Ending {
         error: Some(text.to_owned()),
         failed_tries: vec![failed(1), failed(2)],
+        log: Some(format!("log: {text}")),
         ..ending(RunOutcome::Failed)
     };
     bench.release_with(&lease, &end).await;
     let run = bench.newest_run().await;
     assert_eq!((run.error.as_deref(), &run.failed_tries), (Some(text), &end.failed_tries));
+    assert_eq!(run.log, end.log);
 }
 
 #[tokio::test(start_paused = true)]
