@@ -1,4 +1,4 @@
-//! Observability: events, the log, health and diagnosis.
+//! Observability: events, the log, metrics, health and diagnosis.
 
 pub(crate) mod diagnosis;
 pub(crate) mod event;
@@ -6,3 +6,5 @@ pub(crate) mod finding;
 pub(crate) mod health;
 pub(crate) mod hook;
 pub(crate) mod log;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;

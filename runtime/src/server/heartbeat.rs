@@ -41,6 +41,8 @@ pub(crate) async fn announce(server: Arc<Server>) {
                 manual_run::take_up(&server, request);
             }
             report_clock(&server, &mut differs);
+            #[cfg(feature = "metrics")]
+            server.metrics.clock_ahead(clock_ahead(&server));
         }
         tokio::time::sleep(EVERY).await;
     }
