@@ -2,6 +2,7 @@
 //! What the compiler says about each mistake is in `tests/ui`.
 
 mod attribute;
+mod dependencies;
 mod layout;
 mod programs;
 mod promises;

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// Their names, and the files that they begin with.
-pub const PROGRAMS: [(&str, &str); 12] = [
+pub const PROGRAMS: [(&str, &str); 13] = [
     ("chaos", "chaos/main.rs"),
     ("compile", "compile/main.rs"),
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),
     ("locks_under_load", "processes/locks_under_load/main.rs"),
     ("model", "model/main.rs"),
+    ("monitoring", "monitoring/main.rs"),
     ("naive_control", "processes/naive_control/main.rs"),
     ("processes", "processes/main.rs"),
     ("schedule", "schedule/main.rs"),

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use singleton_jobs_policy::Policy;
 
+#[cfg(feature = "metrics")]
+use crate::observe::metrics::JobMetrics;
 use crate::server::Server;
 use crate::tick::takeover::TakeoverWaiter;
 use crate::util::watched::WatchedNumber;
@@ -74,6 +76,8 @@ pub(crate) struct JobActivity {
     pub(crate) overdue: AtomicI64,
     /// The last schedule of another server that was reported.
     pub(crate) other_schedule: Mutex<String>,
+    #[cfg(feature = "metrics")]
+    metrics: OnceLock<JobMetrics>,
 }
 
 impl JobActivity {
@@ -116,6 +120,12 @@ impl Job {
         let run_context = self.activity.run_context.get_or_init(|| RunContext::new(&self.policy.key, server));
         debug_assert!(run_context.is_on(server));
         run_context
+    }
+
+    /// The job's metrics on this server.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn metrics(&self) -> &JobMetrics {
+        self.activity.metrics.get_or_init(|| JobMetrics::new(&self.policy.key))
     }
 
     /// Resolves when a newer tick was fired on this server: a claim of an older one need not wait any longer.

@@ -1,4 +1,4 @@
-//! Observability: events, the log, health and diagnosis.
+//! Observability: events, the log, metrics, health and diagnosis.
 
 pub(crate) mod diagnosis;
 pub(crate) mod event;
@@ -8,4 +8,6 @@ pub(crate) mod hook;
 pub(crate) mod log;
 #[cfg(feature = "log-tail")]
 pub(crate) mod log_tail;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
 pub(crate) mod run_span;

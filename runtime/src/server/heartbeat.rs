@@ -71,6 +71,8 @@ pub(crate) async fn announce(server: Arc<Server>) {
         if let Ok(requested) = requested {
             manual_run::take_up_all(&server, requested);
             report_clock(&server, &mut differs);
+            #[cfg(feature = "metrics")]
+            server.metrics.clock_ahead(clock_ahead(&server));
         }
         orders.follow_until(&server, next).await;
     }

@@ -16,6 +16,8 @@ use crate::locks::{HeldKeys, WaitQueues};
 use crate::observe::event::{Event, EventKind, EventSender};
 use crate::observe::health::HealthCell;
 use crate::observe::log;
+#[cfg(feature = "metrics")]
+use crate::observe::metrics::ServerMetrics;
 use crate::store::{KeyMutexes, RequestObserver, RunDetails, Store, StoreClient, StoreError, StoreErrorKind};
 use crate::util::clock::Clock;
 use crate::util::random;
@@ -79,6 +81,8 @@ pub(crate) struct Server {
     pub(crate) failed: Flag,
     /// The tasks that a shutdown waits for: ticks from claim to release, lock requests, held locks, unanswered claims.
     pub(crate) tracked: TaskTracker,
+    #[cfg(feature = "metrics")]
+    pub(crate) metrics: ServerMetrics,
 }
 
 /// The checked configuration of a server.
@@ -101,6 +105,9 @@ impl Server {
     pub(crate) fn new(mut config: ServerConfig) -> Self {
         // In the order in which they fire, so that they are adjacent in memory: cache misses dominate with thousands of jobs.
         config.jobs.sort_by(|one, other| one.policy.key.cmp(&other.policy.key));
+        // A job without a schedule, or without a run yet, has its metrics, too.
+        #[cfg(feature = "metrics")]
+        config.jobs.iter().for_each(|job| job.metrics().next_tick(None));
         let jobs = config.jobs.into_iter().map(|job| (job.policy.key.clone(), Arc::new(job)));
         Self {
             id: config.id.into(),
@@ -127,6 +134,8 @@ impl Server {
             cancel_runs: Flag::default(),
             failed: Flag::default(),
             tracked: TaskTracker::new(),
+            #[cfg(feature = "metrics")]
+            metrics: ServerMetrics::new(),
         }
     }
 
@@ -135,12 +144,16 @@ impl Server {
         drop(self.host.spawn(self.tracked.track_future(future)));
     }
 
-    /// Logs an event and sends it to the subscribers.
+    /// Logs an event, counts it, and sends it to the subscribers.
     pub(crate) fn emit(&self, job: Option<&Job>, kind: EventKind) {
+        #[cfg(feature = "metrics")]
+        if let Some(job) = job {
+            job.metrics().event(job, &self.time, &kind);
+        }
         self.emit_for_key(job.map(|job| job.policy.key.as_str()).unwrap_or_default(), kind);
     }
 
-    /// The same, for a key that need not be a job's.
+    /// The same, for a key that need not be a job's. It is not counted: such keys are no labels of metrics.
     pub(crate) fn emit_for_key(&self, key: &str, kind: EventKind) {
         log::event(self, key, &kind);
         self.events.send(|| Event { at: self.time.now(), key: key.to_owned(), kind });
@@ -201,7 +214,7 @@ impl Server {
     }
 }
 
-/// Derives the store's health from the results of requests.
+/// Derives the store's health from the results of requests, and measures their time.
 impl RequestObserver for Server {
     fn answered(&self, step: &'static str) {
         if self.health.store_answered(step) {
@@ -214,6 +227,11 @@ impl RequestObserver for Server {
         if error.kind() != StoreErrorKind::Unreadable && self.health.store_failed(step, error) {
             self.emit(None, EventKind::StoreUnavailable { error: error.to_string() });
         }
+    }
+
+    #[cfg(feature = "metrics")]
+    fn took(&self, step: &'static str, time: Duration) {
+        self.metrics.store_request(step, time);
     }
 }
 

@@ -34,7 +34,14 @@ impl RunsInProgress {
         let number = runs.next;
         runs.next += 1;
         runs.jobs.insert(number, RunInProgress { job: job.clone(), fence, check });
-        CountedRun { running: self, number }
+        #[cfg(feature = "metrics")]
+        job.metrics().run_begins();
+        CountedRun {
+            running: self,
+            number,
+            #[cfg(feature = "metrics")]
+            job: job.clone(),
+        }
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
@@ -64,10 +71,14 @@ impl RunsInProgress {
 pub(crate) struct CountedRun<'a> {
     running: &'a RunsInProgress,
     number: u64,
+    #[cfg(feature = "metrics")]
+    job: Arc<Job>,
 }
 
 impl Drop for CountedRun<'_> {
     fn drop(&mut self) {
         self.running.runs().jobs.remove(&self.number);
+        #[cfg(feature = "metrics")]
+        self.job.metrics().run_ends();
     }
 }

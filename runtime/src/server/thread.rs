@@ -158,6 +158,8 @@ pub(crate) async fn serve(server: &Arc<Server>) -> Closed {
         () = server.no_new_runs.raised() => {}
     }
     scheduling.abort();
+    #[cfg(feature = "metrics")]
+    crate::observe::metrics::no_further_ticks(server);
     tokio::select! {
         biased;
         () = server.failed.raised() => server.shut_down(),

@@ -110,6 +110,8 @@ impl Timetable {
         }
         let schedule = entry.job.policy.schedule.as_ref();
         entry.planned = tick.zip(schedule).map(|(tick, schedule)| PlannedTick::at(tick, previous, schedule));
+        #[cfg(feature = "metrics")]
+        entry.job.metrics().next_tick(entry.planned.map(|planned| planned.tick));
         if let Some(due) = entry.due() {
             self.queue.insert((due, index));
         }

@@ -41,12 +41,15 @@ pub(crate) mod step {
     pub(crate) const REACH: &str = "reach";
 }
 
-/// Observes the results of requests, for the health of the server.
+/// Observes the results of requests, for the health and the metrics of the server.
 pub(crate) trait RequestObserver: Send + Sync {
     /// The store has answered a request of this step.
     fn answered(&self, step: &'static str);
     /// A request of this step has failed.
     fn failed(&self, step: &'static str, error: &StoreError);
+    /// One request of this step took this long, whether it was answered or has failed.
+    #[cfg(feature = "metrics")]
+    fn took(&self, _step: &'static str, _time: Duration) {}
 }
 
 /// Sends messages to one store.
@@ -209,6 +212,8 @@ impl StoreClient<'_> {
         step: &'static str,
         mut request: StoreFuture<'_, T>,
     ) -> Result<T, StoreError> {
+        #[cfg(feature = "metrics")]
+        let sent = tokio::time::Instant::now();
         // A store in memory has answered by now, and needs no timer.
         let result = match poll_fn(|polling| Poll::Ready(request.as_mut().poll(polling))).await {
             Poll::Ready(result) => result,
@@ -217,6 +222,8 @@ impl StoreClient<'_> {
                 .await
                 .unwrap_or_else(|_| Err(self.timed_out(step, format!("no answer within {:?}", self.within)))),
         };
+        #[cfg(feature = "metrics")]
+        self.observer.took(step, sent.elapsed());
         match &result {
             Ok(_) => self.observer.answered(step::REACH),
             Err(error) => self.observer.failed(step, error),

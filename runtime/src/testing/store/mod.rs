@@ -83,6 +83,8 @@
 pub mod bench;
 mod client;
 mod contract;
+#[doc(hidden)]
+pub mod losing_server;
 mod promises;
 #[cfg(feature = "store-testing")]
 mod random;

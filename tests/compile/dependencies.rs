@@ -1,0 +1,29 @@
+//! The crates of the default build. `tests/run` limits their number.
+
+use std::process::Command;
+
+/// The crates that the runtime is built with, for these arguments of `cargo tree`.
+fn crates(arguments: &[&str]) -> Vec<String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut tree = Command::new(cargo);
+    tree.current_dir(env!("CARGO_MANIFEST_DIR")).args([
+        "tree",
+        "--locked",
+        "--offline",
+        "-p",
+        "singleton-jobs",
+    ]);
+    let output = tree.args(["-e", "normal", "--prefix", "none"]).args(arguments).output().expect("cargo");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+fn has_metrics(arguments: &[&str]) -> bool {
+    crates(arguments).iter().any(|name| name.starts_with("metrics"))
+}
+
+#[test]
+fn only_the_feature_metrics_brings_a_crate_for_metrics() {
+    assert!(!has_metrics(&[]));
+    assert!(has_metrics(&["--features", "metrics"]), "the control");
+}
