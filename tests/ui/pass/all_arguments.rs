@@ -16,6 +16,7 @@ use jobs::singleton_job;
     jitter = "30s",
     keep_alive = true,
     on_lost = "cancel",
+    pause_after = 5,
     on_success = ended,
     on_failure = ended,
     on_overdue = overdue,

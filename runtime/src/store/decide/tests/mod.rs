@@ -12,6 +12,7 @@ use crate::testing::TestClock;
 use crate::testing::store::Subject;
 use crate::testing::store::bench::Bench;
 
+mod boundaries;
 mod claims;
 mod leases;
 mod manual_locks;
