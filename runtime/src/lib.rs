@@ -124,6 +124,7 @@ pub mod history {
 
 /// The servers, and what they hold: see [`Jobs::servers`](crate::Jobs::servers) and [`Jobs::locks`](crate::Jobs::locks).
 pub mod fleet {
+    pub use crate::observe::overview::{JobAlert, JobOverview, Overview};
     pub use crate::store::decide::messages::{
         Action, ActionKind, Forgotten, HeldLock, Holder, JobInfo, LeaseKind, Pause, RunningInfo, ServerInfo,
     };

@@ -16,6 +16,7 @@ mod observing {
 mod operating {
     mod manual_runs;
     mod operators;
+    mod overview;
 }
 mod runs {
     mod missed;

@@ -150,6 +150,14 @@ impl Schedule {
         }
     }
 
+    /// The schedule in English: `at 03:00 (Europe/Berlin)`, or `every 10m`.
+    pub fn in_words(&self) -> String {
+        match &self.kind {
+            Kind::Interval(_) => self.text.to_string(),
+            Kind::Cron(cron) => format!("{} ({})", cron.in_words(), self.tz.as_deref().unwrap_or("UTC")),
+        }
+    }
+
     /// Parses another text in the same time zone, for a schedule that configuration overrides.
     pub fn overridden(&self, text: &str) -> Result<Self, ScheduleError> {
         Self::parse(text, self.tz.as_deref().filter(|_| is_cron(text)))

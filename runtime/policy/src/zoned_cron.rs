@@ -44,6 +44,13 @@ impl ZonedCron {
         Ok(Self { pattern, zone, fixed: fields.is_fixed() })
     }
 
+    /// The pattern in English, without its zone.
+    pub(crate) fn in_words(&self) -> String {
+        let words = self.pattern.describe();
+        let mut rest = words.trim_end_matches('.').chars();
+        rest.next().map(|first| first.to_lowercase().chain(rest).collect()).unwrap_or_default()
+    }
+
     pub(crate) fn local_time(&self, tick: Timestamp) -> Option<String> {
         let tick = jiff::Timestamp::try_from(tick).ok()?;
         Some(tick.to_zoned(self.zone.clone()).to_string())

@@ -10,4 +10,5 @@ pub(crate) mod log;
 pub(crate) mod log_tail;
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
+pub(crate) mod overview;
 pub(crate) mod run_span;

@@ -216,6 +216,16 @@ pub struct JobRecords {
     pub skips: Vec<SkipRecord>,
 }
 
+impl JobRecords {
+    /// Keeps the newest ones, at most so many of each kind.
+    #[must_use]
+    pub fn newest(mut self, newest: usize) -> Self {
+        self.runs.truncate(newest);
+        self.skips.truncate(newest);
+        self
+    }
+}
+
 /// A page of the keys that have a record or a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {

@@ -22,7 +22,7 @@ pub(crate) use crate::observe::finding::Finding;
 pub(crate) use crate::observe::finding::names;
 pub(crate) use client::{
     CachedRecord, FLEET, KeyMutexes, KeySubscription, RequestObserver, StoreClient, TimedReply,
-    UnansweredSwaps, record_key, step,
+    UnansweredSwaps, is_job, lock_key, record_key, step,
 };
 pub use decide::messages::{
     Action, ActionKind, Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, ExtendReply, FleetState, Gap,
@@ -80,6 +80,18 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns the run and skip records of a key.
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords>;
+
+    /// Returns the newest records of several keys, in the order of the keys: at most `newest` of each kind. A store that is asked
+    /// over a network answers in one round trip, or in one per node.
+    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        Box::pin(async move {
+            let mut found = Vec::with_capacity(keys.len());
+            for key in keys {
+                found.push(self.records(key).await?.newest(newest));
+            }
+            Ok(found)
+        })
+    }
 
     /// Writes a note that expires after `ttl`, and replaces one of the same name; removes it if `ttl` is zero. Returns the
     /// store's time.

@@ -11,7 +11,7 @@ use super::Server;
 use super::error::OperateError;
 use super::handle::Jobs;
 use crate::diagnosis::Finding;
-use crate::fleet::{Action, ActionKind, Forgotten, ServerInfo};
+use crate::fleet::{Action, ActionKind, Forgotten, Overview, ServerInfo};
 use crate::history::History;
 use crate::observe::diagnosis;
 use crate::store::StoreError;
@@ -25,6 +25,9 @@ pub use pause::{Pausing, PausingAll};
 
 /// How long a request to the store may take.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
+
+/// Number of the newest runs, and of skips, that an overview shows of each job.
+const OVERVIEW_RUNS: usize = 20;
 
 /// A job must have been unused for this long before it can be forgotten.
 const QUIET: Duration = Duration::from_secs(3600);
@@ -58,6 +61,12 @@ impl Jobs {
         let (history, _now) =
             self.ask(|server| async move { server.requests(ASK_WITHIN).history(&key).await }).await?;
         Ok(history)
+    }
+
+    /// Everything at once: all jobs with their schedules, next ticks, newest runs, pauses and problems, the servers, the locks,
+    /// and the actions of operators. The number of round trips does not depend on the number of jobs.
+    pub async fn overview(&self) -> Result<Overview, OperateError> {
+        self.ask(|server| async move { server.requests(ASK_WITHIN).overview(OVERVIEW_RUNS).await }).await
     }
 
     /// The servers that share this store and namespace, the jobs that they have, and the runs in progress there.

@@ -10,7 +10,16 @@ use super::{FLEET, SLOTS, StoreClient};
 use crate::Timestamp;
 use crate::fleet::{HeldLock, ServerInfo};
 use crate::history::History;
+use crate::observe::overview::{Overview, OverviewParts};
 use crate::store::{Look, Note, StoreError, Topic, decide};
+
+/// Number of jobs whose records are read in one request.
+const PAGE: usize = 1000;
+
+/// Returns the key of a lock or semaphore, from that of its record.
+pub(crate) fn lock_key(record: &str) -> &str {
+    record.strip_suffix(SLOTS).unwrap_or(record)
+}
 
 /// Whether the record of a key is a job's: it does not expire.
 pub(crate) fn is_job(key: &str, look: &Look) -> bool {
@@ -48,11 +57,26 @@ impl StoreClient<'_> {
         Ok(keys.into_iter().filter(|(key, look)| is_job(key, look)).map(|(key, _)| key).collect())
     }
 
+    /// Returns everything about the fleet, with the newest records of each job.
+    pub(crate) async fn overview(&self, newest: usize) -> Result<Overview, StoreError> {
+        let keys = self.list("overview").await?;
+        let jobs = keys.iter().filter(|(key, look)| is_job(key, look)).map(|(key, _)| key.clone());
+        let jobs: Vec<_> = jobs.collect();
+        let mut records = BTreeMap::new();
+        for page in jobs.chunks(PAGE) {
+            let found = self.ask("overview", self.store.newest_records(page, newest)).await?;
+            records.extend(page.iter().cloned().zip(found));
+        }
+        let servers = self.servers().await?;
+        let now = self.time.now();
+        Ok(Overview::of(OverviewParts { now, keys, records, servers }))
+    }
+
     /// Returns the locks and slots that are held.
     pub(crate) async fn locks(&self) -> Result<Vec<HeldLock>, StoreError> {
         let keys = self.list("locks").await?;
         let of_key =
-            |(key, look): (&String, &Look)| decide::held(look, key.strip_suffix(SLOTS).unwrap_or(key));
+            |(key, look): (&String, &Look)| decide::held(look, lock_key(key));
         let mut held: Vec<_> = keys.iter().flat_map(of_key).collect();
         held.sort_by(|one, other| (&one.key, one.fence).cmp(&(&other.key, other.fence)));
         Ok(held)

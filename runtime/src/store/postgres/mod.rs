@@ -236,6 +236,17 @@ impl Store for PostgresStore {
         })
     }
 
+    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        self.step("records", async move {
+            let (named, newest) = (to_ascii_json(&keys), i64::try_from(newest).unwrap_or(i64::MAX));
+            let [namespace, named] = self.named(&named);
+            let parameters = [namespace, named, Parameter::Number(newest)];
+            let statement = self.statements.newest_records.with(&parameters);
+            let mut found = self.tables.ask(statement, reply::records_by_key).await?;
+            Ok(keys.iter().map(|key| found.remove(key).unwrap_or_default()).collect())
+        })
+    }
+
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
         self.step("put_note", self.write_note(topic, note, ttl))
     }

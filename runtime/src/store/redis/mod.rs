@@ -122,16 +122,6 @@ impl RedisStore {
         }
     }
 
-    async fn read_records(&self, key: &str) -> RedisResult<JobRecords> {
-        let [.., runs, skips] = self.keys.of_job(key);
-        let mut commands = Pipeline::with_capacity(2);
-        for list in [&runs, &skips] {
-            commands.cmd("LRANGE").arg(list).arg(0).arg(-1);
-        }
-        let mut answers = self.send_reads(key, &commands).await?.into_iter();
-        let mut next = || answers.next().unwrap_or(Value::Nil);
-        Ok(JobRecords { runs: read_entries(&runs, next())?, skips: read_entries(&skips, next())? })
-    }
 
     /// Runs a method of the trait, and names the method in its error.
     fn step<'a, T>(
@@ -155,13 +145,6 @@ impl RedisStore {
     }
 }
 
-/// Reads a list of run or skip records.
-fn read_entries<T: DeserializeOwned>(list: &str, answer: Value) -> RedisResult<Vec<T>> {
-    let entries: Vec<Vec<u8>> = from_redis_value(answer.extract_error()?)?;
-    let read: Result<_, _> = entries.iter().map(JobRecord::from_json).collect();
-    read.map_err(|error| errors::unreadable(format!("an entry of {list} {error}")))
-}
-
 impl Store for RedisStore {
     fn location(&self) -> String {
         self.location.clone()
@@ -181,7 +164,11 @@ impl Store for RedisStore {
     }
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        self.step("records", self.read_records(key))
+        self.step("records", self.read_records(key, usize::MAX))
+    }
+
+    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        self.step("records", self.read_records_of(keys, newest))
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {

@@ -47,6 +47,7 @@ macro_rules! __every_promise {
                 records_are_kept_newest_first;
                 newest_records_of_each_kind_are_kept;
                 swap_without_records_keeps_those_that_are_there;
+                newest_records_of_several_keys_are_returned_in_their_order;
                 records_come_back_with_every_field;
                 expired_record_is_shown_or_gone;
                 record_of_a_job_does_not_expire;

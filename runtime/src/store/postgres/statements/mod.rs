@@ -89,6 +89,14 @@ statements! {
 
     records: plain("SELECT kind, record FROM $schema.job_record WHERE namespace = $1 AND job_name = $2 ORDER BY id DESC");
 
+    /// $2: an array of keys in JSON. $3: as many of each kind for each key.
+    newest_records: plain("SELECT k.job_name, k.kind, newest.record
+        FROM (SELECT job_name, kind FROM json_array_elements_text($2::json) AS of_keys (job_name)
+          CROSS JOIN (VALUES ('run'), ('skip')) AS kinds (kind)) AS k
+        CROSS JOIN LATERAL (SELECT r.id, r.record FROM $schema.job_record r
+          WHERE r.namespace = $1 AND r.job_name = k.job_name AND r.kind = k.kind ORDER BY r.id DESC LIMIT $3) AS newest
+        ORDER BY newest.id DESC");
+
     /// $5: microseconds.
     put_note: plain("INSERT INTO $schema.job_note (namespace, topic, name, content, until)
         SELECT $1, $2, $3, $4, clock_timestamp() + $5 * interval '1 microsecond'

@@ -1,5 +1,6 @@
 //! Reads the rows of answers.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -65,16 +66,29 @@ pub(crate) fn mixed_up() -> PostgresError {
 /// Reads rows of kind and record, newest first.
 pub(crate) fn records(rows: &[Row]) -> Result<JobRecords> {
     let mut records = JobRecords::default();
-    for row in rows {
-        let json = text(row, 1)?.unwrap_or_default();
-        let problem = |problem| unreadable(format!("a row of job_record {problem}"));
-        if text(row, 0)? == Some(RUN) {
-            records.runs.push(JobRecord::from_json(json).map_err(problem)?);
-        } else {
-            records.skips.push(JobRecord::from_json(json).map_err(problem)?);
-        }
-    }
+    rows.iter().try_for_each(|row| add_record(&mut records, row, 0))?;
     Ok(records)
+}
+
+/// Reads rows of key, kind and record, newest first.
+pub(crate) fn records_by_key(rows: &[Row]) -> Result<BTreeMap<String, JobRecords>> {
+    let mut found = BTreeMap::<String, JobRecords>::new();
+    for row in rows {
+        add_record(found.entry(text(row, 0)?.unwrap_or_default().to_owned()).or_default(), row, 1)?;
+    }
+    Ok(found)
+}
+
+/// Adds the record of a row whose kind is in this column, and whose record is in the next one.
+fn add_record(records: &mut JobRecords, row: &Row, column: usize) -> Result<()> {
+    let json = text(row, column + 1)?.unwrap_or_default();
+    let problem = |problem| unreadable(format!("a row of job_record {problem}"));
+    if text(row, column)? == Some(RUN) {
+        records.runs.push(JobRecord::from_json(json).map_err(problem)?);
+    } else {
+        records.skips.push(JobRecord::from_json(json).map_err(problem)?);
+    }
+    Ok(())
 }
 
 /// Reads rows of clock, name and content; a single one without a name if there are no notes.

@@ -55,6 +55,24 @@ pub(super) async fn swap_without_records_keeps_those_that_are_there(subject: &Su
     assert_eq!((fences(&records), ticks(&records)), (vec![2, 1], vec![1]));
 }
 
+pub(super) async fn newest_records_of_several_keys_are_returned_in_their_order(subject: &Subject) {
+    let keys: Vec<_> = (0..5).map(|number| TestKey::named(subject, &format!("key-{number}"))).collect();
+    for (number, key) in (0..).zip(&keys).skip(1) {
+        let runs = (0..number).map(|run_number| run(10 * number + run_number));
+        key.write(Change { records: runs.chain([skip(number)]).collect(), ..numbered(1) }).await;
+    }
+    let names: Vec<_> = keys.iter().rev().map(|key| key.name.clone()).collect();
+    for newest in [0, 1, 2, 100, usize::MAX] {
+        let found = keys[0].store.newest_records(&names, newest).await.expect("records");
+        let mut expected = Vec::new();
+        for key in keys.iter().rev() {
+            expected.push(key.records().await.newest(newest));
+        }
+        assert_eq!(found, expected, "the newest {newest}");
+    }
+    assert_eq!(keys[0].store.newest_records(&[], 1).await.expect("records"), []);
+}
+
 pub(super) async fn records_come_back_with_every_field(subject: &Subject) {
     let key = TestKey::of(subject);
     let (early, late) = (Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX));
