@@ -92,8 +92,11 @@ impl Overview {
     pub(crate) fn of(parts: OverviewParts) -> Self {
         let OverviewParts { now, keys, mut records, servers } = parts;
         let fleet = keys.get(FLEET).and_then(|look| look.state.fleet.as_deref()).cloned().unwrap_or_default();
-        let mut jobs: BTreeMap<String, Vec<String>> =
-            keys.iter().filter(|(key, look)| is_job(key, look)).map(|(key, _)| (key.clone(), Vec::new())).collect();
+        let mut jobs: BTreeMap<String, Vec<String>> = keys
+            .iter()
+            .filter(|(key, look)| is_job(key, look))
+            .map(|(key, _)| (key.clone(), Vec::new()))
+            .collect();
         for server in &servers {
             for job in &server.jobs {
                 jobs.entry(job.key.clone()).or_default().push(server.id.clone());

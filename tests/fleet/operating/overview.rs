@@ -16,7 +16,7 @@ fn of<'a>(overview: &'a Overview, key: &str) -> &'a JobOverview {
 #[tokio::test(start_paused = true)]
 async fn overview_shows_schedules_runs_problems_servers_locks_and_actions() {
     let notes = Notes::new();
-    let nightly = Job::builder("nightly").every("0 3 * * *").tz("Europe/Berlin").ttl(secs(60));
+    let nightly = Job::builder("nightly").every_in("0 3 * * *", "Europe/Berlin").ttl(secs(60));
     let failing = Job::builder("failing").every("30m").ttl(secs(30)).run(|_| async { Err::<(), _>("boom") });
     let failing = move || failing.clone().build().unwrap();
     let fleet = Fleet::of(2)
@@ -46,6 +46,7 @@ async fn overview_shows_schedules_runs_problems_servers_locks_and_actions() {
     assert_eq!(failing.stats.failures_in_row, 2);
 
     let nightly = of(&overview, "nightly");
+    assert_eq!(nightly.schedule, None, "no tick was ever claimed");
     assert_eq!(nightly.alerts(), [JobAlert::Paused]);
     assert_eq!(nightly.pause.as_ref().map(|pause| &*pause.by), Some("anna"));
 

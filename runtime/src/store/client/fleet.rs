@@ -75,8 +75,7 @@ impl StoreClient<'_> {
     /// Returns the locks and slots that are held.
     pub(crate) async fn locks(&self) -> Result<Vec<HeldLock>, StoreError> {
         let keys = self.list("locks").await?;
-        let of_key =
-            |(key, look): (&String, &Look)| decide::held(look, lock_key(key));
+        let of_key = |(key, look): (&String, &Look)| decide::held(look, lock_key(key));
         let mut held: Vec<_> = keys.iter().flat_map(of_key).collect();
         held.sort_by(|one, other| (&one.key, one.fence).cmp(&(&other.key, other.fence)));
         Ok(held)

@@ -6,14 +6,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use redis::{Pipeline, RedisError, RedisResult, Value, from_redis_value};
-use serde::de::DeserializeOwned;
+use redis::{Pipeline, RedisError, RedisResult, Value};
 use singleton_jobs_policy::check_name;
 
 use super::net::timeouts::Timeouts;
 use super::net::tls::Certificates;
 use super::{
-    Finding, JobRecord, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
     Subscription, Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
@@ -121,7 +120,6 @@ impl RedisStore {
             Router::Many(_) => self.route.exchange(&self.keys.lock(key), talk).await,
         }
     }
-
 
     /// Runs a method of the trait, and names the method in its error.
     fn step<'a, T>(

@@ -11,9 +11,9 @@ use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::store::decide::{self, Decision};
 use crate::store::{
-    Change, Claim, ClaimDecision, ClaimPurpose, ClaimReply, DoneMark, Ending, JobRecord, JobRecords, KeyState,
-    Lease, Look, RegisteredSchedule, RunRecord, RunRequest, SharedLock, StartedTick, TickClaim, TickMark,
-    Version,
+    Change, Claim, ClaimDecision, ClaimPurpose, ClaimReply, DoneMark, Ending, JobRecord, JobRecords,
+    KeyState, Lease, Look, RegisteredSchedule, RunRecord, RunRequest, SharedLock, StartedTick, TickClaim,
+    TickMark, Version,
 };
 use crate::testing::store::bench::{LONG, ask, claim_now, claim_requested, claim_what, claim_with};
 
@@ -85,7 +85,8 @@ fn takeover_of_a_tick_that_the_store_lost_is_late_by_the_time_since_it_was_due()
 fn missed_tick_runs_only_if_the_policy_is_older_than_the_tick() {
     let claim = tick_claim(|ask| (ask.missed, ask.grace) = (Missed::RunOnce, secs(1)));
     let since = |since| {
-        let registered = RegisteredSchedule { runs_missed_since: Some(since), ..registered(&ask(at(0)).schedule) };
+        let registered =
+            RegisteredSchedule { runs_missed_since: Some(since), ..registered(&ask(at(0)).schedule) };
         decision(&look(at(200), KeyState { registered: Some(registered), ..free() }), &claim)
     };
     assert!(is_won(&since(at(100) - MICRO)));
@@ -172,7 +173,8 @@ fn last_attempt_that_can_be_counted_is_not_taken_over() {
 fn registration_of_a_clock_that_was_ahead_counts_from_now() {
     let ahead = || RegisteredSchedule { begun: at(5000), used: at(6000), ..registered("0 3 * * * UTC") };
     let state = KeyState { registered: Some(ahead()), ..free() };
-    let other = decide(&look(at(101), state), &tick_claim(|_| ())).0.other_schedule.expect("another schedule");
+    let other =
+        decide(&look(at(101), state), &tick_claim(|_| ())).0.other_schedule.expect("another schedule");
     assert_eq!((other.begun, other.used), (at(101), at(101)));
     let same = RegisteredSchedule { schedule: ask(at(0)).schedule, ..ahead() };
     let holder = won(&claim_now("b", LONG), at(1000));

@@ -4,10 +4,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, RedisResult, Value, from_redis_value};
 use serde::de::DeserializeOwned;
 
-use crate::store::{JobRecord, JobRecords};
 use crate::store::redis::RedisStore;
 use crate::store::redis::errors;
 use crate::store::redis::topology::cluster::Master;
+use crate::store::{JobRecord, JobRecords};
 
 /// Commands for each key.
 const COMMANDS: usize = 2;
@@ -19,10 +19,14 @@ impl RedisStore {
         self.records_in(key, self.send_reads(key, &commands).await?)
     }
 
-    pub(crate) async fn read_records_of(&self, keys: &[String], newest: usize) -> RedisResult<Vec<JobRecords>> {
+    pub(crate) async fn read_records_of(
+        &self,
+        keys: &[String],
+        newest: usize,
+    ) -> RedisResult<Vec<JobRecords>> {
         let mut found: Vec<Option<JobRecords>> = vec![None; keys.len()];
         for master in self.route.masters().await? {
-            let is_there = |key: &&(usize, &String)| master.has(&self.keys.lock(key.1));
+            let is_there = |key: &(usize, &String)| master.has(&self.keys.lock(key.1));
             let there: Vec<_> = keys.iter().enumerate().filter(is_there).collect();
             self.read_from(&master, &there, newest, &mut found).await?;
         }
