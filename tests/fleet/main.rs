@@ -17,6 +17,7 @@ mod operating {
     mod manual_runs;
     mod operators;
     mod overview;
+    mod pausing;
 }
 mod runs {
     mod missed;

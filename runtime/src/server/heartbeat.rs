@@ -1,6 +1,7 @@
 //! Heartbeat: announces this server to the fleet, and receives requests for manual runs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,7 +12,7 @@ use super::{FailOnPanic, Server};
 use crate::Timestamp;
 use crate::fleet::JobInfo;
 use crate::observe::event::EventKind;
-use crate::store::{PauseOrder, StoreError};
+use crate::store::{Pause, PauseOrder, StoreError};
 
 /// Three times a minute, of which two may get lost: a dead server disappears within a minute.
 const EVERY: Duration = Duration::from_secs(20);
@@ -28,30 +29,68 @@ pub(crate) const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// A clock that differs by more microseconds is reported.
 const NOTABLE: i64 = 1_000_000;
 
-/// Announces this server before its first tick, and pauses its new jobs if all jobs are paused.
+/// Announces this server, and pauses its new jobs if all jobs are paused: once, before its first tick is claimed. Without the store
+/// no tick can be claimed; then each claim tries it first.
 ///
-/// The operator who pauses all jobs writes the pause first and lists the servers then: the pause reaches every new job, from
-/// here or from there. Without the store no tick is claimed, and the next heartbeat announces this server.
-pub(crate) async fn join(server: &Arc<Server>) {
-    if server.jobs.is_empty() {
-        return;
+/// The operator who pauses all jobs writes the pause first and lists the servers then. So the pause reaches every new job, from
+/// here or from there.
+pub(crate) async fn join(server: &Server) -> Result<(), StoreError> {
+    let mut has_joined = server.has_joined.lock().await;
+    if *has_joined || server.jobs.is_empty() {
+        return Ok(());
     }
-    let _is_logged = pause_new_jobs(server).await;
+    let joined = pause_new_jobs(server).await;
+    server.must_join.store(joined.as_ref().is_err_and(is_retryable), Ordering::SeqCst);
+    match joined {
+        Err(error) if is_retryable(&error) => return Err(error),
+        Err(error) => tracing::warn!(
+            target: "jobs", %error,
+            "failed to read whether all jobs are paused; new jobs start as if they were not"
+        ),
+        Ok(()) => {}
+    }
+    *has_joined = true;
+    Ok(())
+}
+
+fn is_retryable(error: &StoreError) -> bool {
+    error.kind().is_retryable()
 }
 
 async fn pause_new_jobs(server: &Server) -> Result<(), StoreError> {
     let requests = server.requests(JOIN_WITHIN);
     requests.announce(&server.id, about(server, &jobs_text(server)).into(), COUNTS_FOR).await?;
-    let paused = requests.fleet_state().await?.pause;
-    let now = server.time.now();
-    let Some(pause) = paused.filter(|pause| pause.is_active(now)) else { return Ok(()) };
-    let lasts = pause.until.map(|until| until.since(now));
-    let order = PauseOrder { by: pause.by, reason: pause.reason, lasts, all: true };
-    let known = requests.jobs().await?;
-    for key in server.jobs.keys().filter(|key| !known.contains(*key)) {
-        requests.pause(key, &order, server.history_limit).await?;
+    let is_active = |pause: &Pause| pause.is_active(server.time.now());
+    let mut pause = requests.fleet_state().await?.pause.filter(is_active);
+    if pause.is_none() {
+        return Ok(());
     }
-    Ok(())
+    let registered = requests.registered_jobs().await?;
+    let new: Vec<_> = server.jobs.keys().filter(|key| !registered.contains(*key)).collect();
+    let mut first_error = None;
+    loop {
+        for key in &new {
+            let changed = match &pause {
+                Some(pause) => {
+                    requests.pause(key, &order_of(pause, server), server.history_limit).await.map(drop)
+                }
+                None => requests.resume(key, &server.id, true, server.history_limit).await.map(drop),
+            };
+            // One that cannot be read does not keep the others from being paused.
+            first_error = first_error.or(changed.err());
+        }
+        // All may have been resumed meanwhile, by an operator who did not find the new jobs yet.
+        let now = requests.fleet_state().await?.pause.filter(is_active);
+        if now == pause {
+            return first_error.map_or(Ok(()), Err);
+        }
+        pause = now;
+    }
+}
+
+fn order_of(pause: &Pause, server: &Server) -> PauseOrder {
+    let lasts = pause.until.map(|until| until.since(server.time.now()));
+    PauseOrder { by: pause.by.clone(), reason: pause.reason.clone(), lasts, all: true }
 }
 
 /// Announces this server until it has ended: a shutdown may wait long for a run.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -67,6 +68,10 @@ pub(crate) struct Server {
     pub(crate) app_version: Option<Arc<str>>,
     /// What the application says about this server.
     pub(crate) labels: BTreeMap<String, String>,
+    /// Whether the start found the store unreachable, and claims have to join the fleet first.
+    pub(crate) must_join: AtomicBool,
+    /// Whether this server has joined the fleet.
+    pub(crate) has_joined: tokio::sync::Mutex<bool>,
     /// How many runs, and how many skips, the store keeps on record.
     pub(crate) history_limit: usize,
     /// How long a shutdown waits for runs before it cancels them.
@@ -127,6 +132,8 @@ impl Server {
             events: EventSender::new(),
             app_version: config.app_version.map(Into::into),
             labels: config.labels,
+            must_join: AtomicBool::new(false),
+            has_joined: tokio::sync::Mutex::new(false),
             history_limit: config.history_limit,
             shutdown_grace: config.shutdown_grace,
             no_new_runs: Arc::default(),
@@ -177,6 +184,15 @@ impl Server {
             app_version: self.app_version.clone(),
             pause_after: job.policy.pause_after.unwrap_or(0),
         }
+    }
+
+    /// Joins the fleet, if the start could not.
+    pub(crate) async fn join_if_needed(&self) -> Result<(), StoreError> {
+        if self.must_join.load(Ordering::Relaxed) {
+            // Boxed: hardly any claim needs it.
+            return Box::pin(heartbeat::join(self)).await;
+        }
+        Ok(())
     }
 
     /// Begins the shutdown: no further run is started, and the runs in progress have the grace to finish.

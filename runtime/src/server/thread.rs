@@ -148,7 +148,8 @@ pub(crate) async fn serve(server: &Arc<Server>) -> Closed {
     let random = usize::try_from(random() >> 32).unwrap_or_default();
     let first = random % jobs.len().max(1);
     jobs.rotate_left(first);
-    heartbeat::join(server).await;
+    // Claims try it again.
+    let _is_in_its_health = heartbeat::join(server).await;
     let scheduling = server.host.spawn(scheduler::schedule(server.clone(), jobs));
     let watching = server.host.spawn(watch_clock(server.clone()));
     let announcing = server.host.spawn(heartbeat::announce(server.clone()));

@@ -39,6 +39,12 @@ impl ClaimOutcome {
 /// timetable is made anew.
 const LONGEST_EARLY_WAIT: Duration = Duration::from_secs(1);
 
+/// Asks the store about the claim. A server that could not join the fleet at its start does so first.
+async fn ask(server: &Server, pending: &mut PendingClaim) -> Result<ClaimResult, StoreError> {
+    server.join_if_needed().await?;
+    pending.ask().await
+}
+
 /// Claims a tick for as long as it may still start.
 pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> ClaimOutcome {
     let mut window = ClaimWindow::new(job, &tick_claim);
@@ -80,7 +86,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
         if let ClaimPurpose::Tick(tick) = &mut pending.claim_mut().what {
             tick.known_for = server.begun.elapsed();
         }
-        let answer = pending.ask().await;
+        let answer = ask(server, &mut pending).await;
         if let Some(other) = pending.take_other_schedule() {
             report::other_schedule(server, job, &other);
         }

@@ -19,6 +19,9 @@ const POLL: Duration = Duration::from_millis(250);
 /// How long a caller waits for the end of the run, unless it says otherwise.
 const WAIT: Duration = Duration::from_secs(60);
 
+/// An instant so far away can still be computed.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// A cancellation that is about to be sent: [`Jobs::cancel`]. Await it.
 #[derive(Clone)]
 #[must_use = "the run is cancelled when this is awaited"]
@@ -59,6 +62,7 @@ impl IntoFuture for Cancelling {
         Box::pin(async move {
             let Self { jobs, key, within } = self;
             let within = within.map_err(|problem| OperateError::Invalid { setting: "within", problem })?;
+            let within = within.min(LONGEST_WAIT);
             jobs.must_be_known(&key).await?;
             let (name, by) = (key.clone(), jobs.actor());
             let asked =
@@ -76,7 +80,7 @@ impl Jobs {
     ///
     /// The server is notified at once if the store has notifications (Redis, PostgreSQL without a pooler, memory). Otherwise it
     /// sees the request at its next extension, after a third of the job's ttl at most. A run that blocks continues until its next
-    /// `await`.
+    /// `await`. A run with `keep_alive = false` makes no extension, and is not cancelled.
     pub fn cancel(&self, key: &str) -> Cancelling {
         Cancelling { jobs: self.clone(), key: key.to_owned(), within: Ok(WAIT) }
     }

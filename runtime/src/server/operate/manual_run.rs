@@ -54,7 +54,7 @@ pub(crate) async fn run_here(
 ) -> Result<RunNow, OperateError> {
     let (noting, key, noted_by) = (server.clone(), job.policy.key.clone(), by.clone());
     // The run does not wait for it.
-    server.spawn(async move { note_run(&noting, &key, &noted_by).await });
+    server.spawn(async move { note_run(&noting, &key, &noted_by, false).await });
     Ok(claim_and_run(server, job, ClaimPurpose::Now, Some(by)).await?.unwrap_or(RunNow::NoServer))
 }
 
@@ -152,11 +152,11 @@ async fn claim_and_run(
 }
 
 /// Adds the manual run to the list of operators' actions, which notifies the servers of a request.
-async fn note_run(server: &Server, key: &str, by: &Arc<str>) {
+async fn note_run(server: &Server, key: &str, by: &Arc<str>, notify: bool) {
     let (at, what) = (server.time.now(), ActionKind::Run);
     let action = Action { at, by: by.clone(), what, key: Some(key.into()), note: None };
     // Without it the servers see the request at their next heartbeat.
-    let _is_logged = server.requests(TRY_FOR).note_action(&action).await;
+    let _is_logged = server.requests(TRY_FOR).note_action(&action, notify).await;
 }
 
 fn held_here(server: &Server) -> RunNow {
@@ -173,7 +173,7 @@ pub(crate) async fn run_elsewhere(
     let id = random::uuid().simple().to_string();
     let requests = server.requests(within);
     let counts = requests.request(key, &id, by, REQUEST_FOR).await?;
-    note_run(server, key, by).await;
+    note_run(server, key, by, true).await;
     loop {
         tokio::select! {
             biased;

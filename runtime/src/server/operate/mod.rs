@@ -91,8 +91,8 @@ impl Jobs {
     /// Starts a manual run: it runs now, under the job's lock, beside no other run of it, and consumes no tick. Returns when
     /// the run has ended. Dropping the future does not stop the run.
     ///
-    /// If this program does not have the job, or it is disabled here, another server that has it starts the run, within
-    /// about 20 s: servers look for requests when they announce themselves. After 45 s without such a server the result
+    /// If this program does not have the job, or it is disabled here, another server that has it starts the run: at once if the
+    /// store notifies, and within about 20 s otherwise, with its next heartbeat. After 45 s without such a server the result
     /// is [`NoServer`](RunNow::NoServer).
     pub async fn run_now(&self, key: &str) -> Result<RunNow, OperateError> {
         self.must_be_known(key).await?;
@@ -145,13 +145,15 @@ impl Jobs {
         Ok(keys.into_iter().collect())
     }
 
-    /// Adds an action to the list of the fleet, which notifies the servers. The action itself is done by now, so a failure is
+    /// Adds an action to the list of the fleet, and notifies the servers if a run of theirs is meant. The action itself is done by now, so a failure is
     /// only logged.
     pub(crate) async fn note_action(&self, what: ActionKind, key: Option<&str>, note: Option<Arc<str>>) {
+        let notify = matches!(what, ActionKind::Cancel | ActionKind::Unlock);
         let now = self.server().time.now();
         let action = Action { at: now, by: self.actor(), what, key: key.map(Into::into), note };
-        let noted =
-            self.ask(|server| async move { server.requests(ASK_WITHIN).note_action(&action).await }).await;
+        let noted = self
+            .ask(|server| async move { server.requests(ASK_WITHIN).note_action(&action, notify).await })
+            .await;
         if let Err(error) = noted {
             tracing::warn!(target: "jobs", %what, key, %error, "an operator's action is not in the audit list");
         }

@@ -12,6 +12,9 @@ use crate::server::handle::Jobs;
 use crate::store::PauseOrder;
 use crate::util::duration::IntoDuration;
 
+/// Characters of a reason: each skip record has it.
+const LONGEST_REASON: usize = 500;
+
 /// A pause that is about to be set: [`Jobs::pause`]. Await it.
 ///
 /// ```
@@ -30,9 +33,10 @@ pub struct Pausing {
 }
 
 impl Pausing {
-    /// Sets the reason: it is shown wherever the pause is.
+    /// Sets the reason, of up to 500 characters: it is shown wherever the pause is.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.reason = Some(reason.into().into());
+        let reason: String = reason.into();
+        self.reason = Some(reason.chars().take(LONGEST_REASON).collect::<String>().into());
         self
     }
 
@@ -97,16 +101,20 @@ impl IntoFuture for PausingAll {
             let fleet_order = order.clone();
             jobs.ask(|server| async move { server.requests(ASK_WITHIN).pause_fleet(&fleet_order).await })
                 .await?;
-            let keys = jobs.known_jobs().await?;
-            for key in keys.clone() {
-                let order = order.clone();
-                jobs.ask(|server| async move {
-                    server.requests(ASK_WITHIN).pause(&key, &order, server.history_limit).await
-                })
-                .await?;
+            let (mut paused, mut first_error) = (Vec::new(), None);
+            for key in jobs.known_jobs().await? {
+                let (name, order) = (key.clone(), order.clone());
+                let pausing = jobs.ask(|server| async move {
+                    server.requests(ASK_WITHIN).pause(&name, &order, server.history_limit).await
+                });
+                match pausing.await {
+                    Ok(_) => paused.push(key),
+                    // One that cannot be read does not keep the others from being paused.
+                    Err(error) => first_error = first_error.or(Some(error)),
+                }
             }
             jobs.note_action(ActionKind::Pause, None, order.reason).await;
-            Ok(keys)
+            first_error.map_or(Ok(paused), Err)
         })
     }
 }
@@ -140,14 +148,15 @@ impl Jobs {
     /// stay paused.
     pub async fn resume_all(&self) -> Result<Vec<String>, OperateError> {
         self.ask(|server| async move { server.requests(ASK_WITHIN).resume_fleet().await }).await?;
-        let mut resumed = Vec::new();
+        let (mut resumed, mut first_error) = (Vec::new(), None);
         for key in self.known_jobs().await? {
-            if self.resume_one(&key, true).await?.is_some() {
-                resumed.push(key);
+            match self.resume_one(&key, true).await {
+                Ok(ended) => resumed.extend(ended.map(|_| key)),
+                Err(error) => first_error = first_error.or(Some(error)),
             }
         }
         self.note_action(ActionKind::Resume, None, None).await;
-        Ok(resumed)
+        first_error.map_or(Ok(resumed), Err)
     }
 
     async fn resume_one(&self, key: &str, all: bool) -> Result<Option<Pause>, OperateError> {

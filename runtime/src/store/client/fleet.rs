@@ -57,6 +57,13 @@ impl StoreClient<'_> {
         Ok(keys.into_iter().filter(|(key, look)| is_job(key, look)).map(|(key, _)| key).collect())
     }
 
+    /// Returns the keys of the jobs that a server has registered, or that are paused.
+    pub(crate) async fn registered_jobs(&self) -> Result<BTreeSet<String>, StoreError> {
+        let is_registered = |look: &Look| look.state.registered.is_some() || look.state.pause.is_some();
+        let keys = self.list("jobs").await?;
+        Ok(keys.into_iter().filter(|(_, look)| is_registered(look)).map(|(key, _)| key).collect())
+    }
+
     /// Returns everything about the fleet, with the newest records of each job.
     pub(crate) async fn overview(&self, newest: usize) -> Result<Overview, StoreError> {
         let keys = self.list("overview").await?;

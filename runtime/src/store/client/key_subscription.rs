@@ -47,7 +47,8 @@ impl KeySubscription {
                 true
             }
             Ok(Ok(None)) => {
-                self.is_unsupported = true;
+                // A store that has notified can, and refuses it only now.
+                self.is_unsupported = self.listener.is_none();
                 false
             }
             Ok(Err(_)) | Err(_) => false, // the caller polls until it can subscribe

@@ -39,9 +39,9 @@ impl StoreClient<'_> {
         self.change("resume", FLEET, decide::resume_fleet).await
     }
 
-    /// Adds an action to the list of the fleet, which notifies the servers.
-    pub(crate) async fn note_action(&self, action: &Action) -> Result<(), StoreError> {
-        self.change("audit", FLEET, |look| decide::note_action(look, action)).await
+    /// Adds an action to the list of the fleet, and notifies the servers if it concerns one of them.
+    pub(crate) async fn note_action(&self, action: &Action, notify: bool) -> Result<(), StoreError> {
+        self.change("audit", FLEET, |look| decide::note_action(look, action, notify)).await
     }
 
     /// Returns what all servers share.

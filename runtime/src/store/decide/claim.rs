@@ -66,6 +66,9 @@ impl Transition<'_> {
             return decided;
         }
         self.end_expired_pause(claim);
+        if let Some(decided) = self.decided(ask.tick) {
+            return decided;
+        }
         if ask.only_takes_over {
             // The store has lost the tick: it must not be started again.
             return ClaimDecision::Late(self.now.since(ask.tick + ask.delay));
@@ -179,7 +182,13 @@ impl Transition<'_> {
         in_time: Option<Timestamp>,
     ) -> ClaimDecision {
         if let Some(crashed) = self.newest().filter(|_| !self.released) {
+            let before = (self.stats.failures_in_row, self.pause.clone());
             self.record_run(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, claim.remember));
+            if attempt > 1 {
+                // The takeover decides whether the tick has failed.
+                let state = self.edit();
+                (state.stats.failures_in_row, state.pause) = before;
+            }
         }
         let until = expiry(self.now, claim.ttl);
         let mut lease = Lease { attempt, ..Lease::claimed(claim, self.now, until) };
@@ -237,6 +246,7 @@ impl Transition<'_> {
         let ended = self.pause.as_ref().and_then(|pause| pause.until).filter(|until| *until <= self.now);
         if let Some(until) = ended {
             self.end_pause(until, &claim.server);
+            self.limit_to(claim.ttl, None);
         }
     }
 

@@ -9,13 +9,13 @@ use super::{Decision, expiry};
 /// Number of actions that are kept.
 const KEPT_ACTIONS: usize = 200;
 
-/// Adds an action to the list of the fleet, at the look's time, and notifies the servers.
-pub fn note_action(look: &Look, action: &Action) -> Decision<()> {
+/// Adds an action to the list of the fleet, at the look's time, and notifies the servers if it concerns one of them.
+pub fn note_action(look: &Look, action: &Action, notify: bool) -> Decision<()> {
     let mut transition = Transition::new(look);
     let mut fleet = transition.fleet_state();
     fleet.actions.insert(0, Action { at: transition.now, ..action.clone() });
     fleet.actions.truncate(KEPT_ACTIONS);
-    transition.change.notify = true;
+    transition.change.notify = notify;
     transition.set_fleet_state(fleet);
     transition.finish(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use singleton_jobs_policy::Missed;
+use singleton_jobs_policy::{Missed, Schedule};
 
 use super::super::{Claim, RegisteredSchedule, TickClaim};
 use super::transition::Transition;
@@ -35,7 +35,10 @@ impl Transition<'_> {
             }
             Some(known) if !is_newer(&known) => return Some(known),
             other => {
-                self.close_registration(now, &claim.server);
+                let old = self.registered.as_ref().and_then(|known| Schedule::from_text(&known.schedule));
+                let shared = old.and_then(|old| old.newest_at(now)).filter(|newest| *newest == ask.tick);
+                // A tick that both schedules have is about to be decided.
+                self.close_registration(shared.unwrap_or(now), &claim.server);
                 let (schedule, server) = (ask.schedule.clone(), claim.server.clone());
                 (RegisteredSchedule { schedule, at: now, server, begun, used: now, runs_missed_since }, other)
             }

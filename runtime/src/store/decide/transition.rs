@@ -18,6 +18,9 @@ use crate::store::record::key_state::as_micros;
 /// Number of gaps of missed ticks that wait to be reported. Beyond it the oldest are merged.
 const KEPT_GAPS: usize = 16;
 
+/// Characters of an error in the reason of a pause.
+const SHOWN_OF_AN_ERROR: usize = 200;
+
 /// The state in a look, without expired parts, and the change to it.
 pub(super) struct Transition<'a> {
     pub(super) now: Timestamp,
@@ -189,17 +192,32 @@ impl<'a> Transition<'a> {
     pub(super) fn close_registration(&mut self, before: Timestamp, by: &str) {
         let Some(registered) = self.registered.clone() else { return };
         let after = registered.at.max(self.mark.as_ref().map_or(registered.at, |mark| mark.tick));
-        self.add_gap(Gap { after, before, schedule: Some(registered.schedule) }, by);
+        if after < before {
+            self.add_gap(Gap { after, before, schedule: Some(registered.schedule) }, by);
+        }
     }
 
-    /// Ends a pause at this instant. No earlier tick runs late.
+    /// Ends a pause at this instant. No earlier tick runs any more.
     pub(super) fn end_pause(&mut self, at: Timestamp, by: &str) {
         self.close_registration(at, by);
+        self.decide_ticks_before(at, by);
         let state = self.edit();
         state.pause = None;
         state.stats.failures_in_row = 0;
         if let Some(registered) = &mut state.registered {
-            registered.at = at;
+            registered.at = registered.at.max(at);
+        }
+    }
+
+    /// Raises the mark to the newest tick before this instant, as skipped.
+    fn decide_ticks_before(&mut self, instant: Timestamp, by: &str) {
+        let schedule = self.registered.as_ref().and_then(|known| Schedule::from_text(&known.schedule));
+        let newest = schedule.and_then(|schedule| schedule.newest_at(instant - Duration::from_micros(1)));
+        let registered = self.registered.as_ref().map(|registered| registered.at);
+        let decided = registered.max(self.mark.as_ref().map(|mark| mark.tick));
+        if let Some(tick) = newest.filter(|tick| decided.is_some_and(|decided| *tick > decided)) {
+            let mark = TickMark { tick, skip: Some(Skip::Paused), server: by.into(), at: self.now };
+            self.edit().mark = Some(mark);
         }
     }
 
@@ -221,6 +239,7 @@ impl<'a> Transition<'a> {
             return;
         }
         let last = end.error.as_deref().unwrap_or(end.outcome.as_str());
+        let last: String = last.chars().take(SHOWN_OF_AN_ERROR).collect();
         let reason = format!("{failures} failures in a row, the last: {last}");
         let by = run.server.clone();
         self.edit().pause =
@@ -230,7 +249,12 @@ impl<'a> Transition<'a> {
     /// Counts a run, and returns its record.
     pub(super) fn count(&mut self, run: &Lease, ended: Timestamp, end: &Ending) -> RunRecord {
         let outcome = end.outcome;
+        let was_paused = self.pause.as_ref().is_some_and(|pause| !pause.is_active(self.now));
         let stats = &mut self.edit().stats;
+        if was_paused {
+            // It is over, and no claim has noticed it yet.
+            stats.failures_in_row = 0;
+        }
         // A damaged record may hold any number.
         stats.runs = stats.runs.saturating_add(u64::from(outcome != RunOutcome::NotStarted));
         stats.failures = stats.failures.saturating_add(u64::from(outcome.is_failure()));

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use crate::fleet::Pause;
 use crate::history::{Progress, RunOutcome, Skip, Trigger};
-use crate::store::{Action, ActionKind, Claim, ClaimDecision, Ending, Look, PauseOrder, RunDetails, decide};
-use crate::testing::store::bench::{Bench, LONG, SHORT, claim, claim_now, claim_requested};
+use crate::store::{
+    Action, ActionKind, Claim, ClaimDecision, Ending, Look, PauseOrder, RunDetails, TickClaim, decide,
+};
+use crate::testing::store::bench::{Bench, LONG, SHORT, ask, claim, claim_now, claim_requested, claim_with};
 
-use super::super::bench;
+use super::super::{START, bench};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -183,8 +185,8 @@ fn actions_are_kept_newest_first_and_not_without_end() {
         let what = ActionKind::Cancel;
         let action =
             Action { at: crate::Timestamp::from_micros(0), by: "anna".into(), what, key, note: None };
-        let decision = decide::note_action(&look, &action);
-        assert!(decision.change.as_ref().is_some_and(|change| change.notify));
+        let decision = decide::note_action(&look, &action, number % 2 == 0);
+        assert_eq!(decision.change.as_ref().map(|change| change.notify), Some(number % 2 == 0));
         look = apply(&look, decision.change);
     }
     let actions = &look.state.fleet.as_ref().expect("a list").actions;
@@ -193,4 +195,85 @@ fn actions_are_kept_newest_first_and_not_without_end() {
     look = apply(&look, paused.change);
     assert_eq!(look.state.fleet.as_ref().map(|fleet| fleet.actions.len()), Some(200));
     assert_eq!(decide::resume_fleet(&look).reply, Some(paused.reply));
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+async fn sleep_until(bench: &Bench, seconds: u64) {
+    tokio::time::sleep((START + secs(seconds)).since(bench.now().await)).await;
+}
+
+/// A job whose tick at the start has run.
+async fn job_that_ran() -> Bench {
+    let bench = bench();
+    sleep_until(&bench, 1).await;
+    bench.finish(&claim("a", START)).await;
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn delayed_tick_of_a_pause_that_is_over_is_missed_and_does_not_run() {
+    let bench = job_that_ran().await;
+    sleep_until(&bench, 3590).await;
+    pause(&bench, &PauseOrder { lasts: Some(secs(11)), ..order("a moment") }).await;
+    sleep_until(&bench, 3605).await;
+    let tick = START + secs(3600);
+    let delayed = TickClaim { delay: secs(5), previous: Some(START), ..ask(tick) };
+    let reply = bench.claim(&claim_with("a", LONG, delayed)).await;
+    assert!(!matches!(reply, ClaimDecision::Won(_)), "{reply:?}");
+    let skips: Vec<_> = bench.history().await.skips.iter().map(|skip| (skip.tick, skip.reason)).collect();
+    assert_eq!(skips, [(tick, Skip::Missed)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn end_of_a_pause_before_a_deploy_does_not_make_older_ticks_known() {
+    let bench = job_that_ran().await;
+    pause(&bench, &PauseOrder { lasts: Some(secs(600)), ..order("ten minutes") }).await;
+    sleep_until(&bench, 5410).await;
+    let schedule = "30 * * * * UTC".into();
+    let ask = TickClaim { known_for: Duration::ZERO, schedule, ..ask(START + secs(5400)) };
+    assert_eq!(bench.claim(&claim_with("new", LONG, ask)).await, ClaimDecision::Unregistered);
+    let state = bench.look().await.state;
+    assert!(state.missed.iter().all(|gap| gap.after < gap.before), "{:?}", state.missed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tick_that_a_new_schedule_shares_with_the_old_one_is_not_missed() {
+    let bench = job_that_ran().await;
+    let tick = START + secs(3600);
+    sleep_until(&bench, 3601).await;
+    let ask = TickClaim { known_for: secs(60), schedule: "*/30 * * * * UTC".into(), ..ask(tick) };
+    let won = bench.won(&claim_with("new", LONG, ask)).await;
+    assert_eq!(won.lease.tick, Some(tick));
+    assert!(won.missed.iter().all(|gap| gap.before <= tick), "{:?}", won.missed);
+    assert_eq!(bench.history().await.skips, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn takeover_decides_whether_a_tick_has_failed() {
+    let once = |of: Claim| Claim { details: RunDetails { pause_after: 1, ..RunDetails::default() }, ..of };
+    for outcome in [RunOutcome::Succeeded, RunOutcome::Failed] {
+        let bench = bench();
+        sleep_until(&bench, 1).await;
+        let ask = TickClaim { takeovers: 1, ..ask(START) };
+        let crashed = bench.win(&once(claim_with("a", SHORT, ask.clone()))).await;
+        bench.outlive(&crashed).await;
+        let second = bench.win(&once(claim_with("b", LONG, ask))).await;
+        assert_eq!((second.attempt, second.trigger), (2, Trigger::Takeover));
+        assert_eq!(bench.history().await.pause, None);
+        bench.release(&second, outcome).await;
+        assert_eq!(bench.history().await.pause.is_some(), outcome == RunOutcome::Failed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_before_a_pause_that_is_over_do_not_count() {
+    let bench = bench();
+    fail(&bench, "one").await;
+    pause(&bench, &PauseOrder { lasts: Some(MINUTE), ..order("a minute") }).await;
+    tokio::time::sleep(2 * MINUTE).await;
+    fail(&bench, "two").await;
+    assert_eq!(bench.history().await.pause, None);
 }

@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS $schema.job_record (
   server text NOT NULL,
   started timestamptz, -- NULL for a skip
   ended timestamptz NOT NULL,
-  outcome text NOT NULL, -- succeeded, failed and others; of a skip: held, paused
+  outcome text NOT NULL, -- succeeded, failed and others; of a skip: held, paused, missed
   error text, -- with ? for characters outside ASCII
   record text NOT NULL, -- JSON in ASCII: all of it
   PRIMARY KEY (namespace, job_name, kind, id),
