@@ -28,7 +28,7 @@ mod reduce;
 /// A whole second.
 pub const SECOND: Micros = 1_000_000;
 
-const SCHEDULE: &str = "every 6s";
+const SCHEDULE: &str = "0 0 1 1 * UTC";
 const SERVER: &str = "server";
 const OPERATOR: &str = "operator";
 
