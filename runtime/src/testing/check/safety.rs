@@ -142,12 +142,13 @@ impl KeyChecks<'_> {
     }
 
     /// Whether a holder that stood still takes no step from this instant on. A process that was stopped in the middle of a step
-    /// finishes that one when it continues.
+    /// finishes that one when it continues. In virtual time nothing stops in the middle of a step.
     fn takes_no_further_step(&self, holder: &Holding, from: u64) -> bool {
         let continued = |step: u64| {
             let around = (step.saturating_sub(STEP_FINISHED_WITHIN), step + STEP_FINISHED_WITHIN);
             self.timeline.faults.iter().any(|fault| {
-                HOLDER_STANDS_STILL.contains(&fault.what)
+                self.timeline.slack > 0
+                    && HOLDER_STANDS_STILL.contains(&fault.what)
                     && fault.server == holder.server
                     && fault.begin <= from
                     && (around.0..=around.1).contains(&fault.end)

@@ -35,6 +35,11 @@ impl Story {
         self
     }
 
+    fn in_real_time(mut self) -> Self {
+        self.trace.slack = Duration::from_secs(1);
+        self
+    }
+
     fn at(mut self, at: u64, server: &str, what: Observed) -> Self {
         self.trace.add(seconds(at), &Arc::from(server), what);
         self
@@ -151,8 +156,9 @@ fn overlap_breaks_i2_unless_the_holder_was_stopped_and_takes_no_step() {
     stopped().excuses(&[Invariant::NoOverlap]);
     stopped().at(41, "a", Observed::Stepped(lease(1))).breaks(Invariant::NoOverlap);
     // It was stopped in the middle of a step.
-    let continued = || stopped().at(40, "a", Observed::Stepped(lease(1)));
+    let continued = || stopped().at(40, "a", Observed::Stepped(lease(1))).in_real_time();
     continued().excuses(&[Invariant::NoOverlap]);
+    stopped().at(40, "a", Observed::Stepped(lease(1))).breaks(Invariant::NoOverlap);
     continued().at(40, "a", Observed::Stepped(lease(1))).breaks(Invariant::NoOverlap);
     overlap().fault(Fault::Overload, "", (12, 40)).excuses(&[Invariant::NoOverlap]);
     // Of two faults that overlap, each ends once.
