@@ -8,6 +8,7 @@ use support::worker;
 mod connection_errors;
 mod diagnosis;
 mod never_silently;
+mod notifications;
 mod operator_calls;
 mod start_errors;
 

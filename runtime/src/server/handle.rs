@@ -46,7 +46,7 @@ pub enum Closed {
 }
 
 /// An instant so far away can still be computed.
-const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(super) const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Jobs {
     pub(crate) fn new(

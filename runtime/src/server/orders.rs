@@ -7,13 +7,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Server;
-use super::operate::manual_run;
+use super::operate::{ASK_WITHIN, manual_run};
 use crate::Timestamp;
 use crate::fleet::ActionKind;
 use crate::store::{FLEET, KeySubscription, StoreError};
-
-/// How long a request to the store may take.
-const ASK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Actions in quick succession are read together.
 const GATHER: Duration = Duration::from_millis(20);

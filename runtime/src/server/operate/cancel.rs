@@ -10,7 +10,7 @@ use super::ASK_WITHIN;
 use crate::fleet::ActionKind;
 use crate::history::{CurrentRun, RunRecord};
 use crate::server::error::OperateError;
-use crate::server::handle::Jobs;
+use crate::server::handle::{A_YEAR, Jobs};
 use crate::util::duration::IntoDuration;
 
 /// How often a caller looks whether a cancelled run has ended.
@@ -18,9 +18,6 @@ const POLL: Duration = Duration::from_millis(250);
 
 /// How long a caller waits for the end of the run, unless it says otherwise.
 const WAIT: Duration = Duration::from_secs(60);
-
-/// An instant so far away can still be computed.
-const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A cancellation that is about to be sent: [`Jobs::cancel`]. Await it.
 #[derive(Clone)]
@@ -62,7 +59,7 @@ impl IntoFuture for Cancelling {
         Box::pin(async move {
             let Self { jobs, key, within } = self;
             let within = within.map_err(|problem| OperateError::Invalid { setting: "within", problem })?;
-            let within = within.min(LONGEST_WAIT);
+            let within = within.min(A_YEAR);
             jobs.must_be_known(&key).await?;
             let (name, by) = (key.clone(), jobs.actor());
             let asked =

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::add_to_audit;
 use crate::fleet::{Action, ActionKind, Holder};
 use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
@@ -52,9 +53,9 @@ pub(crate) async fn run_here(
     job: &Arc<Job>,
     by: Arc<str>,
 ) -> Result<RunNow, OperateError> {
-    let (noting, key, noted_by) = (server.clone(), job.policy.key.clone(), by.clone());
+    let (noting, action) = (server.clone(), action(server, &job.policy.key, &by));
     // The run does not wait for it.
-    server.spawn(async move { note_run(&noting, &key, &noted_by, false).await });
+    server.spawn(async move { add_to_audit(&noting, &action, false).await });
     Ok(claim_and_run(server, job, ClaimPurpose::Now, Some(by)).await?.unwrap_or(RunNow::NoServer))
 }
 
@@ -151,12 +152,9 @@ async fn claim_and_run(
     }
 }
 
-/// Adds the manual run to the list of operators' actions, which notifies the servers of a request.
-async fn note_run(server: &Server, key: &str, by: &Arc<str>, notify: bool) {
-    let (at, what) = (server.time.now(), ActionKind::Run);
-    let action = Action { at, by: by.clone(), what, key: Some(key.into()), note: None };
-    // Without it the servers see the request at their next heartbeat.
-    let _is_logged = server.requests(TRY_FOR).note_action(&action, notify).await;
+/// The manual run, as an operator's action.
+fn action(server: &Server, key: &str, by: &Arc<str>) -> Action {
+    Action { at: server.time.now(), by: by.clone(), what: ActionKind::Run, key: Some(key.into()), note: None }
 }
 
 fn held_here(server: &Server) -> RunNow {
@@ -173,7 +171,7 @@ pub(crate) async fn run_elsewhere(
     let id = random::uuid().simple().to_string();
     let requests = server.requests(within);
     let counts = requests.request(key, &id, by, REQUEST_FOR).await?;
-    note_run(server, key, by, true).await;
+    add_to_audit(server, &action(server, key, by), true).await;
     loop {
         tokio::select! {
             biased;

@@ -24,7 +24,7 @@ pub use cancel::{CancelOutcome, Cancelling};
 pub use pause::{Pausing, PausingAll};
 
 /// How long a request to the store may take.
-const ASK_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const ASK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Number of the newest runs, and of skips, that an overview shows of each job.
 const OVERVIEW_RUNS: usize = 20;
@@ -64,7 +64,7 @@ impl Jobs {
     }
 
     /// Everything at once: all jobs with their schedules, next ticks, newest runs, pauses and problems, the servers, the locks,
-    /// and the actions of operators. The number of round trips does not depend on the number of jobs.
+    /// and the actions of operators. It takes a few requests for each thousand jobs, and for each node of a cluster.
     pub async fn overview(&self) -> Result<Overview, OperateError> {
         self.ask(|server| async move { server.requests(ASK_WITHIN).overview(OVERVIEW_RUNS).await }).await
     }
@@ -145,18 +145,17 @@ impl Jobs {
         Ok(keys.into_iter().collect())
     }
 
-    /// Adds an action to the list of the fleet, and notifies the servers if a run of theirs is meant. The action itself is done by now, so a failure is
-    /// only logged.
+    /// Adds an action of this handle's actor to the list of the fleet.
     pub(crate) async fn note_action(&self, what: ActionKind, key: Option<&str>, note: Option<Arc<str>>) {
+        let at = self.server().time.now();
+        let action = Action { at, by: self.actor(), what, key: key.map(Into::into), note };
         let notify = matches!(what, ActionKind::Cancel | ActionKind::Unlock);
-        let now = self.server().time.now();
-        let action = Action { at: now, by: self.actor(), what, key: key.map(Into::into), note };
-        let noted = self
-            .ask(|server| async move { server.requests(ASK_WITHIN).note_action(&action, notify).await })
-            .await;
-        if let Err(error) = noted {
-            tracing::warn!(target: "jobs", %what, key, %error, "an operator's action is not in the audit list");
-        }
+        let noting = self.ask(|server| async move {
+            add_to_audit(&server, &action, notify).await;
+            Ok(())
+        });
+        // The action is done, also if this server has ended meanwhile.
+        let _has_ended = noting.await;
     }
 
     /// A misspelled key must not look like success.
@@ -182,5 +181,14 @@ impl Jobs {
         // The scheduler's runtime has ended, and the request with it.
         let answer = asking.await.map_err(|_| OperateError::ShuttingDown)?;
         Ok(answer?)
+    }
+}
+
+/// Adds an action to the list of the fleet, and notifies the servers if it concerns a run of theirs. The action itself is done
+/// by now, so a failure is only logged: the servers learn of it with their next heartbeat or extension.
+async fn add_to_audit(server: &Server, action: &Action, notify: bool) {
+    if let Err(error) = server.requests(ASK_WITHIN).note_action(action, notify).await {
+        let (what, key) = (action.what, action.key.as_deref());
+        tracing::warn!(target: "jobs", %what, key, %error, "an operator's action is not in the audit list");
     }
 }
