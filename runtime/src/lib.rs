@@ -124,7 +124,10 @@ pub mod history {
 
 /// The servers, and what they hold: see [`Jobs::servers`](crate::Jobs::servers) and [`Jobs::locks`](crate::Jobs::locks).
 pub mod fleet {
-    pub use crate::observe::overview::{JobAlert, JobOverview, Overview};
+    pub use crate::job::manifest::{Manifest, ManifestJob};
+    pub use crate::observe::fleet::json::JSON_FORMAT;
+    pub use crate::observe::fleet::overview::{DoneWork, JobAlert, JobOverview, JobVariant, Overview};
+    pub use crate::observe::fleet::ticks::{TickFate, TickReport, Ticks};
     pub use crate::store::decide::messages::{
         Action, ActionKind, Forgotten, HeldLock, Holder, JobInfo, LeaseKind, Pause, RunningInfo, ServerInfo,
     };
@@ -200,6 +203,11 @@ pub mod guide {
 /// `jobs::builder().start_all()`.
 pub async fn start_all() -> Result<Jobs, StartError> {
     builder().start_all().await
+}
+
+/// Returns the annotated jobs of this program, with their schedules and settings. The short form of `jobs::builder().manifest()`.
+pub fn manifest() -> Result<fleet::Manifest, StartError> {
+    builder().manifest()
 }
 
 /// Connects to a store without scheduling jobs: for a program that only uses [locks], or that only operates the

@@ -1,7 +1,9 @@
 //! The policy of a job: checked values with defaults.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::duration::show;
 use crate::{Schedule, Timestamp};
 
 /// The policy of a job: all arguments of the attribute, with the defaults filled in.
@@ -50,6 +52,11 @@ macro_rules! choice {
 
         impl $name {
             pub(crate) const CHOICES: &'static [(&'static str, Self)] = &[$(($text, Self::$variant)),+];
+
+            /// Returns the choice as the attribute has it.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
         }
     };
 }
@@ -147,6 +154,29 @@ impl Policy {
     /// Differs between servers whose schedule or policy of the job differ.
     pub fn fingerprint(&self) -> String {
         format!("{:016x}", fnv1a(format!("{self:?}").as_bytes()))
+    }
+
+    /// The arguments of the attribute that have an effect, by name, with their values as text. The schedule is not among them.
+    pub fn arguments(&self) -> BTreeMap<&'static str, String> {
+        let is_scheduled = self.schedule.is_some();
+        let is_retried = self.retries > 0;
+        let takes_over = self.on_crash == OnCrash::Retry;
+        let arguments = [
+            ("ttl", Some(show(self.ttl))),
+            ("timeout", self.timeout.map(show)),
+            ("retries", Some(self.retries.to_string())),
+            ("retry_delay", is_retried.then(|| show(self.retry_delay))),
+            ("overlap", is_scheduled.then(|| self.overlap.as_str().to_owned())),
+            ("missed", is_scheduled.then(|| self.missed.as_str().to_owned())),
+            ("on_crash", is_scheduled.then(|| self.on_crash.as_str().to_owned())),
+            ("takeovers", takes_over.then(|| self.takeovers.to_string())),
+            ("grace", self.grace.map(show)),
+            ("jitter", self.jitter.map(show)),
+            ("keep_alive", Some(self.keep_alive.to_string())),
+            ("on_lost", Some(self.on_lost.as_str().to_owned())),
+            ("pause_after", self.pause_after.map(|failures| failures.to_string())),
+        ];
+        arguments.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
     /// How many attempts beyond the first an unfinished tick may get.

@@ -23,6 +23,7 @@ pub(crate) mod builder;
 pub(crate) mod current;
 pub mod generated;
 pub(crate) mod hooks;
+pub(crate) mod manifest;
 pub(crate) mod outcome;
 pub(crate) mod parameters;
 pub(crate) mod registry;

@@ -3,6 +3,7 @@
 pub(crate) mod diagnosis;
 pub(crate) mod event;
 pub(crate) mod finding;
+pub(crate) mod fleet;
 pub(crate) mod health;
 pub(crate) mod hook;
 pub(crate) mod log;
@@ -10,5 +11,4 @@ pub(crate) mod log;
 pub(crate) mod log_tail;
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
-pub(crate) mod overview;
 pub(crate) mod run_span;

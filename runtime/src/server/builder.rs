@@ -10,10 +10,11 @@ use tokio_util::sync::CancellationToken;
 use super::checked_jobs::{CheckedJobs, JobSelection, Variables};
 use super::error::StartError;
 use super::handle::{Closed, Jobs};
-use super::store_choice::StoreChoice;
+use super::store_choice::{StoreChoice, variable};
 use super::thread::{self, SchedulerRuntime, Startup};
 use super::{ServerConfig, server_id};
 use crate::job::Job;
+use crate::job::manifest::Manifest;
 use crate::job::parameters::States;
 use crate::observe::event::Event;
 use crate::observe::hook::EventHook;
@@ -259,6 +260,11 @@ impl Builder {
     pub async fn start_all(self) -> Result<Jobs, StartError> {
         let app = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         self.check_settings()?;
+        if !self.without_jobs && variable("JOBS_MANIFEST").is_some() {
+            let manifest = self.manifest()?;
+            println!("{}", manifest.to_json());
+            std::process::exit(0);
+        }
         let shutdown_grace = self.shutdown_grace.map_err(|problem| {
             StartError::builder("shutdown_grace", format!("invalid duration {problem}"))
         })?;
@@ -292,6 +298,16 @@ impl Builder {
             stop_token: self.stop_token,
         };
         thread::start(runtime, startup).await
+    }
+
+    /// Returns the jobs that [`start_all`](Self::start_all) would schedule, with their schedules and settings, and starts nothing.
+    /// Values of [`state`](Self::state) need not be there.
+    ///
+    /// A program that is started with `JOBS_MANIFEST=1` prints this in `start_all`, before it opens the store, and exits. `jobs plan`
+    /// compares it with the fleet.
+    pub fn manifest(self) -> Result<Manifest, StartError> {
+        let CheckedJobs { jobs, .. } = self.selection.check_with(None, &Variables::from_environment())?;
+        Ok(Manifest::new(self.app_version.as_deref(), &jobs))
     }
 
     fn check_settings(&self) -> Result<(), StartError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::error::{JobProblem, StartError};
 use super::store_choice::variable;
 use crate::job::Job;
-use crate::job::parameters::States;
+use crate::job::parameters::{Need, States};
 use crate::job::registry;
 
 /// The builder's settings of the jobs.
@@ -43,6 +43,15 @@ pub(crate) struct CheckedJobs {
 impl JobSelection {
     /// Finds the jobs and checks them all: one error reports every problem of every job, before anything is scheduled.
     pub(crate) fn check(self, states: &States, variables: &Variables) -> Result<CheckedJobs, StartError> {
+        self.check_with(Some(states), variables)
+    }
+
+    /// The same, without the state that jobs need if none is given.
+    pub(crate) fn check_with(
+        self,
+        states: Option<&States>,
+        variables: &Variables,
+    ) -> Result<CheckedJobs, StartError> {
         let mut problems = Vec::new();
         let mut jobs = self.built;
         if self.annotated {
@@ -74,7 +83,8 @@ impl JobSelection {
 
         for job in &jobs {
             problems.extend(job.policy.problems().into_iter().map(|problem| at(job, problem.message)));
-            let missing = job.needs.iter().filter(|need| !states.contains(need.id));
+            let is_missing = |need: &&Need| states.is_some_and(|states| !states.contains(need.id));
+            let missing = job.needs.iter().filter(is_missing);
             problems.extend(missing.map(|need| {
                 let name = need.name;
                 at(
@@ -92,7 +102,7 @@ impl JobSelection {
         if !problems.is_empty() {
             return Err(StartError::Jobs(problems));
         }
-        if let Some(name) = states.repeated.first() {
+        if let Some(name) = states.and_then(|states| states.repeated.first()) {
             let message = format!("`{name}` was given twice; wrap one of them in a type of its own");
             return Err(StartError::builder("state", message));
         }

@@ -5,18 +5,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::operate::manual_run;
 use super::orders::Orders;
 use super::{FailOnPanic, Server};
 use crate::Timestamp;
-use crate::fleet::JobInfo;
+use crate::fleet::{JobInfo, Manifest};
 use crate::observe::event::EventKind;
-use crate::store::{Pause, PauseOrder, StoreError};
+use crate::store::{Note, Pause, PauseOrder, StoreError};
 
 /// Three times a minute, of which two may get lost: a dead server disappears within a minute.
 const EVERY: Duration = Duration::from_secs(20);
 const COUNTS_FOR: Duration = Duration::from_secs(45);
+
+/// Of a job that no server has any more, the description is known for a day.
+const MANIFEST_EVERY: Duration = Duration::from_secs(3600);
+const MANIFEST_COUNTS_FOR: Duration = Duration::from_secs(24 * 3600);
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -59,7 +64,7 @@ fn is_retryable(error: &StoreError) -> bool {
 
 async fn pause_new_jobs(server: &Server) -> Result<(), StoreError> {
     let requests = server.requests(JOIN_WITHIN);
-    requests.announce(&server.id, about(server, &jobs_text(server)).into(), COUNTS_FOR).await?;
+    requests.announce(&server.id, Announcement::of(server).text(server).into(), COUNTS_FOR).await?;
     let is_active = |pause: &Pause| pause.is_active(server.time.now());
     let mut pause = requests.fleet_state().await?.pause.filter(is_active);
     if pause.is_none() {
@@ -99,19 +104,22 @@ pub(crate) async fn announce(server: Arc<Server>) {
     if server.jobs.is_empty() {
         return; // a tool that comes and goes
     }
-    // Serialised once: ten thousand jobs are a long text, and it does not change.
-    let jobs = jobs_text(&server);
+    let announcement = Announcement::of(&server);
     let (mut differs, mut orders) = (false, Orders::default());
+    let mut manifest_is_due = Instant::now();
     loop {
         let next = Instant::now() + EVERY;
-        let about = about(&server, &jobs).into();
-        let requested = server.requests(ANSWER_WITHIN).announce(&server.id, about, COUNTS_FOR).await;
+        let text = announcement.text(&server).into();
+        let requested = server.requests(ANSWER_WITHIN).announce(&server.id, text, COUNTS_FOR).await;
         // A failure is noted in the server's health; the next announcement comes anyway.
         if let Ok(requested) = requested {
             manual_run::take_up_all(&server, requested);
             report_clock(&server, &mut differs);
             #[cfg(feature = "metrics")]
             server.metrics.clock_ahead(clock_ahead(&server));
+            if manifest_is_due <= Instant::now() && announcement.put_manifest(&server).await.is_ok() {
+                manifest_is_due = Instant::now() + MANIFEST_EVERY;
+            }
         }
         orders.follow_until(&server, next).await;
     }
@@ -125,23 +133,44 @@ pub(crate) async fn leave(server: &Server) {
     let _expires_by_itself = server.requests(LEAVE_WITHIN).leave(&server.id).await;
 }
 
-fn jobs_text(server: &Server) -> String {
-    let jobs = server.jobs.values().map(|job| &job.policy);
-    let jobs = jobs.map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
-    serde_json::json!(jobs.collect::<Vec<_>>()).to_string()
+/// What a server announces. The parts that do not change are serialised once: ten thousand jobs are a long text.
+struct Announcement {
+    jobs: String,
+    /// The manifest of the program. Servers of one version write the same note.
+    manifest: Note,
 }
 
-fn about(server: &Server, jobs: &str) -> String {
-    let now = server.time.now();
-    let started = now - server.begun.elapsed();
-    let running = serde_json::json!(server.running.infos());
-    let (id, version) = (serde_json::json!(server.id), env!("CARGO_PKG_VERSION"));
-    let (app_version, labels) = (serde_json::json!(server.app_version), serde_json::json!(server.labels));
-    let (started, announced, ahead) = (started.as_micros(), now.as_micros(), clock_ahead(server));
-    format!(
-        "{{\"id\":{id},\"started\":{started},\"announced\":{announced},\"version\":\"{version}\",\"jobs\":{jobs},\
-         \"app_version\":{app_version},\"labels\":{labels},\"clock_ahead_micros\":{ahead},\"running\":{running}}}"
-    )
+impl Announcement {
+    fn of(server: &Server) -> Self {
+        let jobs = server.jobs.values().map(|job| &job.policy);
+        let jobs = jobs.map(|policy| JobInfo { key: policy.key.clone(), hash: policy.fingerprint() });
+        let jobs = serde_json::json!(jobs.collect::<Vec<_>>()).to_string();
+        let manifest = Manifest::new(server.app_version.as_deref(), server.jobs.values().map(|job| &**job));
+        let text = serde_json::json!(manifest).to_string();
+        let name = Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes()).simple().to_string();
+        Self { jobs, manifest: Note { name, text: text.into() } }
+    }
+
+    /// The [`ServerInfo`](crate::fleet::ServerInfo) of this moment.
+    fn text(&self, server: &Server) -> String {
+        let now = server.time.now();
+        let started = now - server.begun.elapsed();
+        let running = serde_json::json!(server.running.infos());
+        let (id, version) = (serde_json::json!(server.id), env!("CARGO_PKG_VERSION"));
+        let (app_version, labels) = (serde_json::json!(server.app_version), serde_json::json!(server.labels));
+        let (started, announced, ahead) = (started.as_micros(), now.as_micros(), clock_ahead(server));
+        let Self { jobs, manifest } = self;
+        let manifest = &manifest.name;
+        format!(
+            "{{\"id\":{id},\"started\":{started},\"announced\":{announced},\"version\":\"{version}\",\"jobs\":{jobs},\
+             \"manifest\":\"{manifest}\",\"app_version\":{app_version},\"labels\":{labels},\
+             \"clock_ahead_micros\":{ahead},\"running\":{running}}}"
+        )
+    }
+
+    async fn put_manifest(&self, server: &Server) -> Result<(), StoreError> {
+        server.requests(ANSWER_WITHIN).put_manifest(&self.manifest, MANIFEST_COUNTS_FOR).await
+    }
 }
 
 fn clock_ahead(server: &Server) -> i64 {

@@ -242,14 +242,20 @@ pub enum Topic {
     Servers,
     /// Requests for manual runs, by the job's key.
     Requests,
+    /// The [manifests](crate::fleet::Manifest) of programs, by their hash.
+    Manifests,
 }
 
 impl Topic {
+    /// All topics.
+    pub const ALL: [Self; 3] = [Self::Servers, Self::Requests, Self::Manifests];
+
     /// Returns the topic as one word, as stores keep it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Servers => "servers",
             Self::Requests => "requests",
+            Self::Manifests => "manifests",
         }
     }
 }

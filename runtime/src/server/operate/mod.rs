@@ -11,7 +11,7 @@ use super::Server;
 use super::error::OperateError;
 use super::handle::Jobs;
 use crate::diagnosis::Finding;
-use crate::fleet::{Action, ActionKind, Forgotten, Overview, ServerInfo};
+use crate::fleet::{Action, ActionKind, Forgotten, Overview, ServerInfo, Ticks};
 use crate::history::History;
 use crate::observe::diagnosis;
 use crate::store::StoreError;
@@ -54,6 +54,21 @@ impl Jobs {
             self.must_be_known(key).await?;
         }
         Ok(history)
+    }
+
+    /// The ticks of a job: whether each one ran, and why if it did not.
+    ///
+    /// ```
+    /// # async fn explain(jobs: jobs::Jobs) -> Result<(), jobs::OperateError> {
+    /// for tick in jobs.ticks("import-products").await?.newest(10) {
+    ///     println!("{} {}", tick.tick, tick.reason);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn ticks(&self, key: &str) -> Result<Ticks, OperateError> {
+        self.must_be_known(key).await?;
+        let key = key.to_owned();
+        self.ask(|server| async move { server.requests(ASK_WITHIN).ticks(&key).await }).await
     }
 
     pub(super) async fn look(&self, key: &str) -> Result<History, OperateError> {

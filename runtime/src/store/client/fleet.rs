@@ -8,9 +8,10 @@ use tokio::time::Instant;
 
 use super::{FLEET, SLOTS, StoreClient};
 use crate::Timestamp;
-use crate::fleet::{HeldLock, ServerInfo};
+use crate::fleet::{HeldLock, Manifest, ServerInfo};
 use crate::history::History;
-use crate::observe::overview::{Overview, OverviewParts};
+use crate::observe::fleet::overview::{Overview, OverviewParts};
+use crate::observe::fleet::ticks::Ticks;
 use crate::store::{Look, Note, StoreError, Topic, decide};
 
 /// Number of jobs whose records are read in one request.
@@ -75,8 +76,18 @@ impl StoreClient<'_> {
             records.extend(page.iter().cloned().zip(found));
         }
         let servers = self.servers().await?;
+        let manifests = self.manifests().await?;
         let now = self.time.now();
-        Ok(Overview::of(OverviewParts { now, keys, records, servers }))
+        Ok(Overview::of(OverviewParts { now, keys, records, servers, manifests }))
+    }
+
+    /// Returns the ticks of a job, with what became of each.
+    pub(crate) async fn ticks(&self, key: &str) -> Result<Ticks, StoreError> {
+        let (look, _) = self.look("ticks", key).await?;
+        let records = self.ask("ticks", self.store.records(key)).await?;
+        let servers = self.servers().await?;
+        let manifests = self.manifests().await?;
+        Ok(Ticks::new(key, &look, records, &servers, manifests.into_values()))
     }
 
     /// Returns the locks and slots that are held.
@@ -102,6 +113,19 @@ impl StoreClient<'_> {
         let requests = self.requested_runs().await?;
         self.observer.answered("announce");
         Ok(requests)
+    }
+
+    /// Writes the manifest of a program.
+    pub(crate) async fn put_manifest(&self, manifest: &Note, ttl: Duration) -> Result<(), StoreError> {
+        self.ask("announce", self.store.put_note(Topic::Manifests, manifest, ttl)).await.map(drop)
+    }
+
+    /// Returns the manifests that are known, by name. Leaves out those that this version cannot read.
+    pub(crate) async fn manifests(&self) -> Result<BTreeMap<String, Manifest>, StoreError> {
+        let notes = self.ask("manifests", self.store.notes(Topic::Manifests)).await?.notes;
+        self.observer.answered("manifests");
+        let read = |note: Note| Some((note.name, Manifest::from_json(&note.text).ok()?));
+        Ok(notes.into_iter().filter_map(read).collect())
     }
 
     /// Returns the manual runs that were requested: the job's key, and the request's id.

@@ -15,13 +15,13 @@ const PAGE: usize = 1_000;
 pub(super) struct Folder {
     pub(super) path: PathBuf,
     /// The notes, by topic.
-    notes: [NoteFolder; 2],
+    notes: [NoteFolder; Topic::ALL.len()],
     sweep: FolderSweep,
 }
 
 impl Folder {
     pub(super) fn new(path: PathBuf) -> Self {
-        let notes = [Topic::Servers, Topic::Requests].map(|topic| NoteFolder::new(&path, topic));
+        let notes = Topic::ALL.map(|topic| NoteFolder::new(&path, topic));
         Self { path, notes, sweep: FolderSweep::default() }
     }
 

@@ -82,12 +82,26 @@ pub struct ServerInfo {
     /// What its application says about it.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// The name of its program's [manifest](crate::fleet::Manifest).
+    #[serde(default)]
+    pub manifest: String,
     /// The jobs that it schedules.
     pub jobs: Vec<JobInfo>,
     /// Offset of its clock to the store's, in microseconds; positive if it is ahead.
     pub clock_ahead_micros: i64,
     /// Its runs in progress.
     pub running: Vec<RunningInfo>,
+}
+
+impl ServerInfo {
+    /// Offset of its clock to the store's, in seconds; positive if it is ahead.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a clock that is off by centuries may be off by a microsecond more"
+    )]
+    pub fn clock_ahead_seconds(&self) -> f64 {
+        self.clock_ahead_micros as f64 / 1e6
+    }
 }
 
 /// A job as a server schedules it.

@@ -278,6 +278,17 @@ pub enum Skip {
     Missed,
 }
 
+impl Skip {
+    /// Returns the reason in lower case, as it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Paused => "paused",
+            Self::Missed => "missed",
+        }
+    }
+}
+
 /// Counts over all runs of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {

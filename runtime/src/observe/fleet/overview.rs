@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use singleton_jobs_policy::Schedule;
 
+pub use super::variants::JobVariant;
+use super::variants::variants;
 use crate::Timestamp;
-use crate::fleet::{Action, HeldLock, LeaseKind, Pause, ServerInfo};
+use crate::fleet::{Action, HeldLock, LeaseKind, Manifest, ManifestJob, Pause, ServerInfo};
 use crate::history::{CurrentRun, History, RunOutcome, RunRecord, SkipRecord, Stats};
-use crate::store::{FLEET, JobRecords, Look, decide, is_job, lock_key};
+use crate::store::{FLEET, JobRecords, KeyState, Look, decide, is_job, lock_key};
 
 /// How long after a tick a job counts as overdue, if nothing is known about its grace.
 const USUAL_GRACE: Duration = Duration::from_secs(60);
@@ -25,10 +27,24 @@ pub struct Overview {
     pub servers: Vec<ServerInfo>,
     /// The locks, slots and leaderships that are held; not the runs of jobs.
     pub locks: Vec<HeldLock>,
+    /// The work that is marked as done ([`jobs::once`](crate::once())).
+    pub done: Vec<DoneWork>,
     /// The pause of all jobs.
     pub pause: Option<Pause>,
     /// The newest actions of operators, newest first.
     pub actions: Vec<Action>,
+}
+
+/// Work that is marked as done, and is not done again until the mark expires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DoneWork {
+    /// Its key.
+    pub key: String,
+    /// Instant at which it was done.
+    pub at: Timestamp,
+    /// Instant at which the mark expires.
+    pub until: Timestamp,
 }
 
 /// A job in the [overview](Overview).
@@ -37,7 +53,13 @@ pub struct Overview {
 pub struct JobOverview {
     /// Its key.
     pub key: String,
-    /// The schedule that servers follow: `0 3 * * * Europe/Berlin`; `None` if no tick was ever claimed.
+    /// The description, from the function's doc comment; empty if there is none.
+    pub description: String,
+    /// The place in the source: `src/imports.rs:14`.
+    pub place: Option<String>,
+    /// The arguments of the attribute that have an effect, by name, as the newest server has them.
+    pub arguments: BTreeMap<String, String>,
+    /// The schedule that servers follow: `0 3 * * * Europe/Berlin`; `None` for a job with manual runs only.
     pub schedule: Option<String>,
     /// The schedule in words: `at 03:00 (Europe/Berlin)`.
     pub schedule_in_words: Option<String>,
@@ -61,6 +83,8 @@ pub struct JobOverview {
     pub foreign_lock: Option<HeldLock>,
     /// The ids of the servers that have the job. Empty: no server does.
     pub servers: Vec<String>,
+    /// The schedules and settings that servers have for the job, those of the newest server first. More than one: servers differ.
+    pub variants: Vec<JobVariant>,
 }
 
 /// A problem of a job, the worst first.
@@ -75,6 +99,8 @@ pub enum JobAlert {
     LeaseLost,
     /// No server has the job.
     NoServer,
+    /// Servers have different schedules or settings for the job.
+    ServersDiffer,
     /// The job is paused.
     Paused,
 }
@@ -86,42 +112,61 @@ pub(crate) struct OverviewParts {
     /// The newest records of the jobs.
     pub(crate) records: BTreeMap<String, JobRecords>,
     pub(crate) servers: Vec<ServerInfo>,
+    /// The manifests of the servers' programs, and of earlier ones.
+    pub(crate) manifests: BTreeMap<String, Manifest>,
 }
 
 impl Overview {
     pub(crate) fn of(parts: OverviewParts) -> Self {
-        let OverviewParts { now, keys, mut records, servers } = parts;
+        let OverviewParts { now, keys, mut records, servers, manifests } = parts;
         let fleet = keys.get(FLEET).and_then(|look| look.state.fleet.as_deref()).cloned().unwrap_or_default();
-        let mut jobs: BTreeMap<String, Vec<String>> = keys
-            .iter()
-            .filter(|(key, look)| is_job(key, look))
-            .map(|(key, _)| (key.clone(), Vec::new()))
-            .collect();
-        for server in &servers {
-            for job in &server.jobs {
-                jobs.entry(job.key.clone()).or_default().push(server.id.clone());
-            }
+        let mut jobs = variants(servers.iter().collect(), &manifests);
+        for (key, _) in keys.iter().filter(|(key, look)| is_job(key, look)) {
+            jobs.entry(key.clone()).or_default();
         }
         let nothing = Look::nothing(now);
-        let overview_of = |(key, servers): (String, Vec<String>)| {
+        let overview_of = |(key, variants): (String, Vec<JobVariant>)| {
             let look = keys.get(&key).unwrap_or(&nothing);
             let records = records.remove(&key).unwrap_or_default();
-            JobOverview::new(key, look, records, servers)
+            let described = described(&key, &variants, &manifests).cloned();
+            JobOverview::new(look, records, variants, described.unwrap_or_else(|| ManifestJob::unknown(key)))
         };
         let jobs: Vec<_> = jobs.into_iter().map(overview_of).collect();
         let held = keys.iter().flat_map(|(key, look)| decide::held(look, lock_key(key)));
         let is_foreign = |lock: &HeldLock| jobs.iter().any(|job| job.foreign_lock.as_ref() == Some(lock));
         let locks = held.filter(|lock| lock.kind != Some(LeaseKind::Run) && !is_foreign(lock)).collect();
         let pause = fleet.pause.filter(|pause| pause.is_active(now));
-        Self { at: now, jobs, servers, locks, pause, actions: fleet.actions }
+        let done = keys.iter().filter_map(|(key, look)| done_work(key, look)).collect();
+        Self { at: now, jobs, servers, locks, done, pause, actions: fleet.actions }
+    }
+}
+
+fn done_work(key: &str, look: &Look) -> Option<DoneWork> {
+    let done = look.state.done.filter(|done| done.until > look.now)?;
+    Some(DoneWork { key: key.to_owned(), at: done.at, until: done.until })
+}
+
+impl JobAlert {
+    /// Returns the problem in lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Overdue => "overdue",
+            Self::Failing => "failing",
+            Self::LeaseLost => "lease_lost",
+            Self::NoServer => "no_server",
+            Self::ServersDiffer => "servers_differ",
+            Self::Paused => "paused",
+        }
     }
 }
 
 impl JobOverview {
-    fn new(key: String, look: &Look, records: JobRecords, servers: Vec<String>) -> Self {
+    fn new(look: &Look, records: JobRecords, variants: Vec<JobVariant>, described: ManifestJob) -> Self {
+        let ManifestJob { key, schedule: announced, description, place, arguments } = described;
         let foreign_lock = decide::held(look, &key).into_iter().find(|lock| lock.kind.is_none());
         let History { current, runs, skips, stats, pause, registered, .. } = decide::history(look, records);
-        let text = registered.as_ref().map(|registered| registered.schedule.to_string());
+        // A schedule is registered with the first tick that is claimed.
+        let text = registered.as_ref().map(|registered| registered.schedule.to_string()).or(announced);
         let schedule = text.as_deref().and_then(Schedule::from_text);
         let next = schedule.as_ref().and_then(|schedule| schedule.next_after(look.now));
         let next_local = schedule.as_ref().zip(next).and_then(|(schedule, next)| schedule.local_time(next));
@@ -129,6 +174,9 @@ impl JobOverview {
         let overdue = schedule.as_ref().filter(|_| is_free).and_then(|schedule| overdue(look, schedule));
         Self {
             key,
+            description,
+            place: (!place.is_empty()).then_some(place),
+            arguments,
             schedule_in_words: schedule.as_ref().map(Schedule::in_words),
             schedule: text,
             next,
@@ -140,7 +188,8 @@ impl JobOverview {
             pause,
             overdue,
             foreign_lock,
-            servers,
+            servers: variants.iter().flat_map(|variant| variant.servers.iter().cloned()).collect(),
+            variants,
         }
     }
 
@@ -152,19 +201,35 @@ impl JobOverview {
             (JobAlert::Failing, last.is_some_and(RunOutcome::is_failure)),
             (JobAlert::LeaseLost, last == Some(RunOutcome::LeaseLost)),
             (JobAlert::NoServer, self.servers.is_empty()),
+            (JobAlert::ServersDiffer, self.variants.len() > 1),
             (JobAlert::Paused, self.pause.is_some()),
         ];
         alerts.into_iter().filter(|(_, is_so)| *is_so).map(|(alert, _)| alert).collect()
     }
 }
 
+/// The job in the manifest of the newest server that has it, or in any manifest if no server has it any more.
+fn described<'a>(
+    key: &str,
+    variants: &'a [JobVariant],
+    manifests: &'a BTreeMap<String, Manifest>,
+) -> Option<&'a ManifestJob> {
+    let announced = variants.iter().find_map(|variant| variant.job.as_ref());
+    announced.or_else(|| manifests.values().find_map(|manifest| manifest.job(key)))
+}
+
 /// The newest tick whose grace is over and that no server has decided.
-fn overdue(look: &Look, schedule: &Schedule) -> Option<Timestamp> {
+pub(super) fn overdue(look: &Look, schedule: &Schedule) -> Option<Timestamp> {
     let state = &look.state;
     let mark = state.mark.as_ref().map(|mark| mark.tick);
-    // The delay and the grace of the last tick that was decided.
-    let grace = state.claimable_until.zip(mark).map(|(until, mark)| until.since(mark));
-    let tick = schedule.newest_at(look.now - grace.unwrap_or(USUAL_GRACE))?;
+    let tick = schedule.newest_at(look.now - usual_grace(state))?;
     let known = state.registered.as_ref().map(|registered| registered.at);
     (known.max(mark).is_some_and(|decided| tick > decided)).then_some(tick)
+}
+
+/// The delay and the grace of the last tick that was decided.
+pub(super) fn usual_grace(state: &KeyState) -> Duration {
+    let mark = state.mark.as_ref().map(|mark| mark.tick);
+    let grace = state.claimable_until.zip(mark).map(|(until, mark)| until.since(mark));
+    grace.unwrap_or(USUAL_GRACE)
 }

@@ -1,0 +1,10 @@
+//! The fleet as an operator sees it: all jobs at once, and each tick of a job with the reason why it ran or not.
+
+pub(crate) mod json;
+pub(crate) mod overview;
+mod sentence;
+pub(crate) mod ticks;
+mod variants;
+
+#[cfg(test)]
+mod tests;
