@@ -105,13 +105,10 @@ impl<'a> Sentence<'a> {
 
     fn running(&self) -> String {
         let Some(run) = &self.ticks.history.current else { return "is running".to_owned() };
-        let mut text = format!("has been running on {} since {}", run.server, self.time(run.started));
-        if run.attempt > 1 {
-            text += &format!(", attempt {}", run.attempt);
-        }
-        if let Some(by) = &run.cancelled_by {
-            text += &format!("; {by} has asked to cancel it");
-        }
+        let attempt = if run.attempt > 1 { format!(", attempt {}", run.attempt) } else { String::new() };
+        let cancelled = optional(run.cancelled_by.as_ref(), |by| format!("; {by} has asked to cancel it"));
+        let (server, since) = (&run.server, self.time(run.started));
+        let text = format!("has been running on {server} since {since}{attempt}{cancelled}");
         match self.attempts().as_str() {
             "" => text,
             before => format!("{text}; {before}"),
@@ -134,7 +131,7 @@ impl<'a> Sentence<'a> {
     fn outcome(&self, run: &RunRecord) -> String {
         let (server, took) = (&run.server, span(run.duration()));
         let late = if run.trigger == Trigger::Missed { "ran late, because it was missed," } else { "ran" };
-        let error = run.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        let error = optional(run.error.as_deref(), |error| format!(": {error}"));
         let by = run.stopped_by.as_deref();
         match run.outcome {
             RunOutcome::Succeeded => format!("{late} on {server} and succeeded in {took}"),
@@ -179,7 +176,7 @@ impl<'a> Sentence<'a> {
     }
 
     fn holder(&self, holder: &SkipHolder) -> String {
-        let since = holder.since.map(|since| format!(", since {}", self.time(since))).unwrap_or_default();
+        let since = optional(holder.since, |since| format!(", since {}", self.time(since)));
         match (&holder.server, holder.tick) {
             (Some(server), Some(tick)) => {
                 format!("the run of {} still held the key on {server}{since}", self.time(tick))
@@ -191,14 +188,9 @@ impl<'a> Sentence<'a> {
 
     /// `paused by anna since 02:00, until 04:00: the supplier is down`
     fn pause(&self, pause: &Pause) -> String {
-        let mut text = format!("paused by {} since {}", pause.by, self.time(pause.since));
-        if let Some(until) = pause.until {
-            text += &format!(", until {}", self.time(until));
-        }
-        if let Some(reason) = &pause.reason {
-            text += &format!(": {reason}");
-        }
-        text
+        let until = optional(pause.until, |until| format!(", until {}", self.time(until)));
+        let reason = optional(pause.reason.as_deref(), |reason| format!(": {reason}"));
+        format!("paused by {} since {}{until}{reason}", pause.by, self.time(pause.since))
     }
 
     fn missed(&self) -> String {
@@ -249,6 +241,11 @@ impl<'a> Sentence<'a> {
         let time = if at.second() == 0 { "%H:%M" } else { "%H:%M:%S" };
         at.strftime(&format!("{date}{time}")).to_string()
     }
+}
+
+/// A part of a sentence that is left out if nothing is known.
+fn optional<T>(value: Option<T>, part: impl FnOnce(T) -> String) -> String {
+    value.map(part).unwrap_or_default()
 }
 
 /// A duration for people: `1h 2m`, `3.25s`, `40ms`.

@@ -1,0 +1,85 @@
+//! `jobs`: shows and steers the scheduled jobs of a fleet, by its store alone.
+
+mod act;
+mod args;
+mod doctor;
+mod exporter;
+mod failure;
+mod inspect;
+mod next;
+mod output;
+mod plan;
+mod time;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use jobs::Jobs;
+
+use args::{Arguments, Command, Options};
+use failure::{Answer, Failure};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let Arguments { options, command } = Arguments::parse();
+    match run(&options, command).await {
+        Ok(answer) => answer.into(),
+        Err(failure) => {
+            anstream::eprintln!("{}error:{} {failure}", output::BAD, output::RESET);
+            failure.into()
+        }
+    }
+}
+
+async fn run(options: &Options, command: Command) -> Result<Answer, Failure> {
+    match command {
+        // These need no store.
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "jobs", &mut std::io::stdout());
+            return Ok(Answer::Good);
+        }
+        Command::Next(next) if !next.job => return next::of_schedule(options, &next),
+        _ => {}
+    }
+    let jobs = connect(options).await?;
+    let answer = with_store(options, command, &jobs).await;
+    jobs.shutdown().await;
+    answer
+}
+
+async fn with_store(options: &Options, command: Command, jobs: &Jobs) -> Result<Answer, Failure> {
+    match command {
+        Command::List(list) => inspect::list(options, jobs, &list).await,
+        Command::Show { key } => inspect::show(options, jobs, &key).await,
+        Command::History(history) => inspect::history(options, jobs, &history).await,
+        Command::Why(why) => inspect::why(options, jobs, &why).await,
+        Command::Servers => inspect::servers(options, jobs).await,
+        Command::Locks => inspect::locks(options, jobs).await,
+        Command::Audit => inspect::audit(options, jobs).await,
+        Command::Next(next) => next::of_job(options, jobs, &next).await,
+        Command::Run { key } => act::run(options, jobs, &key).await,
+        Command::Cancel { key, within } => act::cancel(options, jobs, &key, &within).await,
+        Command::Pause(pause) => act::pause(options, jobs, &pause).await,
+        Command::Resume(which) => act::resume(options, jobs, &which).await,
+        Command::Unlock { key } => act::unlock(options, jobs, &key).await,
+        Command::Reset { key } => act::reset(options, jobs, &key).await,
+        Command::Forget { key } => act::forget(options, jobs, &key).await,
+        Command::Watch(watch) => watch::watch(options, jobs, &watch).await,
+        Command::Doctor => doctor::doctor(options, jobs).await,
+        Command::Plan(plan) => plan::plan(options, jobs, &plan).await,
+        Command::Exporter(exporter) => exporter::serve(jobs, &exporter).await,
+        Command::Completions { .. } => Ok(Answer::Good),
+    }
+}
+
+async fn connect(options: &Options) -> Result<Jobs, Failure> {
+    let mut builder = jobs::builder().without_jobs().server_id("jobs-cli");
+    if let Some(url) = &options.url {
+        builder = builder.url(url);
+    }
+    if let Some(namespace) = &options.namespace {
+        builder = builder.namespace(namespace);
+    }
+    Ok(builder.start_all().await?)
+}
