@@ -172,9 +172,9 @@ pub(crate) struct Next {
 }
 
 #[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
 pub(crate) struct WhichJobs {
     /// The job's key
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(crate) key: Option<String>,
     /// All jobs, and jobs that are deployed meanwhile
     #[arg(long)]

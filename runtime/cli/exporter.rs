@@ -31,7 +31,7 @@ pub(crate) async fn serve(jobs: &Jobs, exporter: &Exporter) -> Result<Answer, Fa
     Ok(Answer::Good)
 }
 
-/// Each scrape is one overview. Without the store, `jobs_store_up` alone says so.
+/// Each scrape is one overview. Without the store, `jobs_fleet_store_up` alone says so.
 async fn scrape(State(jobs): State<Jobs>) -> Response {
     let page = match jobs.overview().await {
         Ok(overview) => render(&overview),
@@ -52,18 +52,18 @@ fn rendered(report: impl FnOnce()) -> String {
 
 fn render_without_store() -> String {
     rendered(|| {
-        describe_gauge!("jobs_store_up", "1 if the store answered");
-        gauge!("jobs_store_up").set(0.0);
+        describe_gauge!("jobs_fleet_store_up", "1 if the store answered");
+        gauge!("jobs_fleet_store_up").set(0.0);
     })
 }
 
 fn render(overview: &Overview) -> String {
     rendered(|| {
         describe();
-        gauge!("jobs_store_up").set(1.0);
-        gauge!("jobs_servers").set(number(overview.servers.len()));
+        gauge!("jobs_fleet_store_up").set(1.0);
+        gauge!("jobs_fleet_servers").set(number(overview.servers.len()));
         for server in &overview.servers {
-            gauge!("jobs_clock_offset_seconds", "server" => server.id.clone())
+            gauge!("jobs_fleet_clock_offset_seconds", "server" => server.id.clone())
                 .set(server.clock_ahead_seconds());
         }
         overview.jobs.iter().for_each(job);
@@ -71,19 +71,25 @@ fn render(overview: &Overview) -> String {
 }
 
 fn describe() {
-    describe_gauge!("jobs_store_up", "1 if the store answered");
-    describe_gauge!("jobs_servers", "servers that are alive");
-    describe_gauge!("jobs_clock_offset_seconds", "how far the clock of a server is ahead of the store's");
-    describe_counter!("jobs_runs_total", "runs by outcome: succeeded, failed, other");
-    describe_gauge!("jobs_running", "runs in progress");
-    describe_gauge!("jobs_overdue", "1 if a tick should have started and no server has claimed it");
-    describe_gauge!("jobs_paused", "1 if the job is paused");
-    describe_gauge!("jobs_failures_in_row", "failures since the last success");
-    describe_gauge!("jobs_job_servers", "servers that have the job");
-    describe_gauge!("jobs_servers_differ", "1 if servers have different schedules or settings for the job");
-    describe_gauge!("jobs_last_success_timestamp_seconds", "end of the last successful run");
-    describe_gauge!("jobs_last_run_duration_seconds", "duration of the newest run that has ended");
-    describe_gauge!("jobs_next_tick_timestamp_seconds", "the next tick; 0 for none");
+    describe_gauge!("jobs_fleet_store_up", "1 if the store answered");
+    describe_gauge!("jobs_fleet_servers", "servers that are alive");
+    describe_gauge!(
+        "jobs_fleet_clock_offset_seconds",
+        "how far the clock of a server is ahead of the store's"
+    );
+    describe_counter!("jobs_fleet_runs_total", "runs by outcome: succeeded, failed, other");
+    describe_gauge!("jobs_fleet_running", "runs in progress");
+    describe_gauge!("jobs_fleet_overdue", "1 if a tick should have started and no server has claimed it");
+    describe_gauge!("jobs_fleet_paused", "1 if the job is paused");
+    describe_gauge!("jobs_fleet_failures_in_row", "failures since the last success");
+    describe_gauge!("jobs_fleet_job_servers", "servers that have the job");
+    describe_gauge!(
+        "jobs_fleet_servers_differ",
+        "1 if servers have different schedules or settings for the job"
+    );
+    describe_gauge!("jobs_fleet_last_success_timestamp_seconds", "end of the last successful run");
+    describe_gauge!("jobs_fleet_last_run_duration_seconds", "duration of the newest run that has ended");
+    describe_gauge!("jobs_fleet_next_tick_timestamp_seconds", "the next tick; 0 for none");
 }
 
 fn job(job: &JobOverview) {
@@ -92,20 +98,21 @@ fn job(job: &JobOverview) {
     let stats = &job.stats;
     let other = stats.runs.saturating_sub(stats.successes).saturating_sub(stats.failures);
     for (outcome, count) in [("succeeded", stats.successes), ("failed", stats.failures), ("other", other)] {
-        counter!("jobs_runs_total", "job_name" => job.key.clone(), "outcome" => outcome).absolute(count);
+        counter!("jobs_fleet_runs_total", "job_name" => job.key.clone(), "outcome" => outcome)
+            .absolute(count);
     }
-    gauge!("jobs_running", labels()).set(flag(job.current.is_some()));
-    gauge!("jobs_overdue", labels()).set(flag(job.overdue.is_some()));
-    gauge!("jobs_paused", labels()).set(flag(job.pause.is_some()));
-    gauge!("jobs_failures_in_row", labels()).set(f64::from(stats.failures_in_row));
-    gauge!("jobs_job_servers", labels()).set(number(job.servers.len()));
-    gauge!("jobs_servers_differ", labels()).set(flag(job.variants.len() > 1));
-    gauge!("jobs_next_tick_timestamp_seconds", labels()).set(job.next.map_or(0.0, seconds));
+    gauge!("jobs_fleet_running", labels()).set(flag(job.current.is_some()));
+    gauge!("jobs_fleet_overdue", labels()).set(flag(job.overdue.is_some()));
+    gauge!("jobs_fleet_paused", labels()).set(flag(job.pause.is_some()));
+    gauge!("jobs_fleet_failures_in_row", labels()).set(f64::from(stats.failures_in_row));
+    gauge!("jobs_fleet_job_servers", labels()).set(number(job.servers.len()));
+    gauge!("jobs_fleet_servers_differ", labels()).set(flag(job.variants.len() > 1));
+    gauge!("jobs_fleet_next_tick_timestamp_seconds", labels()).set(job.next.map_or(0.0, seconds));
     if let Some(at) = stats.last_success {
-        gauge!("jobs_last_success_timestamp_seconds", labels()).set(seconds(at));
+        gauge!("jobs_fleet_last_success_timestamp_seconds", labels()).set(seconds(at));
     }
     if let Some(run) = job.runs.first() {
-        gauge!("jobs_last_run_duration_seconds", labels()).set(run.duration().as_secs_f64());
+        gauge!("jobs_fleet_last_run_duration_seconds", labels()).set(run.duration().as_secs_f64());
     }
 }
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// Their names, and the files that they begin with.
-pub const PROGRAMS: [(&str, &str); 13] = [
+pub const PROGRAMS: [(&str, &str); 14] = [
     ("chaos", "chaos/main.rs"),
+    ("command_line", "command_line/main.rs"),
     ("compile", "compile/main.rs"),
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),

@@ -22,6 +22,8 @@ pub enum Request<'a> {
     List,
     /// [`Store::records`] of this key.
     Records(&'a str),
+    /// [`Store::newest_records`] of these keys.
+    NewestRecords(&'a [String]),
     /// [`Store::put_note`].
     PutNote(Topic, &'a Note),
     /// [`Store::notes`].
@@ -103,6 +105,10 @@ impl<H: Hook> Store for Intercept<H> {
 
     fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
         self.pass(Request::Records(key), move |store| store.records(key))
+    }
+
+    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        self.pass(Request::NewestRecords(keys), move |store| store.newest_records(keys, newest))
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {

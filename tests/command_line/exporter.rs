@@ -1,0 +1,66 @@
+//! `jobs exporter`: metrics of the whole fleet.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use support::redis_server::RedisServer;
+
+use super::kit::{Fleet, NAMESPACE, program};
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn scrape(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is sent");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).expect("it answers");
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    page
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exporter_serves_the_whole_fleet_and_says_when_the_store_is_gone() {
+    let mut redis = RedisServer::start();
+    let fleet = Fleet::start(&redis.url()).await;
+    fleet.jobs(&["pause", "quick"]).await;
+    let once = fleet.jobs(&["exporter", "--once"]).await.out;
+    for line in [
+        "jobs_fleet_store_up 1",
+        "jobs_fleet_servers 2",
+        "jobs_fleet_paused{job_name=\"quick\"} 1",
+        "jobs_fleet_running{job_name=\"slow\"} 1",
+        "jobs_fleet_job_servers{job_name=\"manual\"} 2",
+        "# TYPE jobs_fleet_runs_total counter",
+    ] {
+        assert!(once.contains(line), "{line} in {once}");
+    }
+    let failed = "jobs_fleet_runs_total{job_name=\"failing\",outcome=\"failed\"} ";
+    let count = once.lines().find_map(|line| line.strip_prefix(failed)).expect("it failed");
+    assert!(count.parse::<u64>().is_ok_and(|count| count > 0), "{count}");
+
+    let arguments = ["exporter", "--listen", "127.0.0.1:0", "--url", &redis.url(), "--namespace", NAMESPACE];
+    let mut child = Killed(program(&arguments).stderr(Stdio::piped()).spawn().expect("it starts"));
+    let mut line = String::new();
+    let mut errors = BufReader::new(child.0.stderr.take().expect("it is piped"));
+    errors.read_line(&mut line).expect("it says where it listens");
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address");
+    let address = address.to_owned();
+    let page = tokio::task::spawn_blocking({
+        let address = address.clone();
+        move || scrape(&address)
+    });
+    assert!(page.await.unwrap().contains("jobs_fleet_store_up 1"));
+    redis.kill();
+    let page = tokio::task::spawn_blocking(move || scrape(&address)).await.unwrap();
+    assert!(page.contains("jobs_fleet_store_up 0") && !page.contains("jobs_fleet_running"), "{page}");
+    fleet.shut_down().await;
+}

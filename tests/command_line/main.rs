@@ -1,0 +1,9 @@
+//! The command line `jobs`: the real program, against real stores and running servers.
+
+mod errors;
+mod exporter;
+mod kit;
+mod many_jobs;
+mod on_every_store;
+mod plan;
+mod watch;
