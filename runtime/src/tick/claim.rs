@@ -7,7 +7,7 @@ use std::time::Duration;
 use singleton_jobs_policy::Schedule;
 
 use super::claim_window::ClaimWindow;
-use super::{TickOutcome, TickReport, report};
+use super::{TickEnd, TickOutcome, report};
 use crate::Timestamp;
 use crate::job::Job;
 use crate::lease::{ClaimResult, HeldLease, PendingClaim};
@@ -22,7 +22,7 @@ use crate::util::token::token;
 pub(crate) enum ClaimOutcome {
     /// This server runs the tick.
     Won(HeldLease, RunPermit),
-    NotWon(TickReport),
+    NotWon(TickEnd),
 }
 
 impl ClaimOutcome {
@@ -31,7 +31,7 @@ impl ClaimOutcome {
     }
 
     fn not_won(outcome: TickOutcome, unfinished: Option<UnfinishedTick>) -> Self {
-        Self::NotWon(TickReport { outcome, unfinished })
+        Self::NotWon(TickEnd { outcome, unfinished })
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) mod timetable;
 pub(crate) mod try_task;
 
 /// The end of a tick on this server.
-pub(crate) struct TickReport {
+pub(crate) struct TickEnd {
     pub(crate) outcome: TickOutcome,
     /// A tick that may have to be taken over.
     pub(crate) unfinished: Option<UnfinishedTick>,
@@ -43,7 +43,7 @@ pub(crate) enum TickOutcome {
 }
 
 /// Claims a tick, and runs it if this server wins.
-pub(crate) async fn run_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> TickReport {
+pub(crate) async fn run_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> TickEnd {
     let tick = tick_claim.tick;
     let outcome = match claim_tick(server, job, tick_claim).await {
         ClaimOutcome::Won(lease, permit) => run_under_lease(server, job, lease, permit).await,
@@ -51,7 +51,7 @@ pub(crate) async fn run_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: T
         ClaimOutcome::NotWon(report) => report.outcome,
     };
     let unfinished = takeover::unfinished(job, tick, &outcome);
-    TickReport { outcome, unfinished }
+    TickEnd { outcome, unfinished }
 }
 
 /// Runs a job under a lease that was won, for a tick or manually, from its start to its record.
