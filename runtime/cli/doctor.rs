@@ -169,6 +169,12 @@ fn known_jobs(overview: &Overview) -> Vec<Check> {
                         "no server has \"{key}\"; deploy it, or delete its records with `jobs forget {key}`"
                     )
                 }
+                JobAlert::Overrunning => {
+                    let skipped = job.skipped_by_current_run();
+                    format!(
+                        "{skipped} ticks of \"{key}\" were skipped because of the run in progress; `jobs show {key}` says where it is"
+                    )
+                }
                 JobAlert::Paused => format!("\"{key}\" is paused; `jobs show {key}` says by whom and why"),
                 JobAlert::ServersDiffer => {
                     format!("servers differ about \"{key}\": {}", differences(&job.variants).join("; "))

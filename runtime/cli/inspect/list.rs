@@ -86,17 +86,24 @@ fn row(job: &JobOverview, overview: &Overview) -> [Cell; 7] {
 pub(crate) fn state(job: &JobOverview, overview: &Overview) -> Cell {
     let worst = job.alerts().into_iter().next();
     match (worst, &job.current) {
+        (Some(JobAlert::NoServer), _) => Cell::new("NO SERVER", BAD),
         (Some(JobAlert::Overdue), _) => {
             let since = job.overdue.map(|tick| relative(tick, overview.at)).unwrap_or_default();
             Cell::new(format!("OVERDUE {since}"), BAD)
         }
-        (_, Some(run)) => Cell::new(running(run, overview), ACTIVE),
+        (_, Some(run)) => {
+            let (text, skipped) = (running(run, overview), job.skipped_by_current_run());
+            if job.alerts().contains(&JobAlert::Overrunning) {
+                Cell::new(format!("{text}, {skipped} TICKS SKIPPED"), BAD)
+            } else {
+                Cell::new(text, ACTIVE)
+            }
+        }
         (Some(JobAlert::Failing), _) => {
             let in_row = job.stats.failures_in_row;
             Cell::new(if in_row > 1 { format!("FAILING {in_row}×") } else { "FAILED".to_owned() }, BAD)
         }
         (Some(JobAlert::LeaseLost), _) => Cell::new("LEASE LOST", BAD),
-        (Some(JobAlert::NoServer), _) => Cell::new("NO SERVER", BAD),
         (Some(JobAlert::ServersDiffer), _) => Cell::new("SERVERS DIFFER", NOTABLE),
         (Some(JobAlert::Paused), _) => {
             let by = job.pause.as_ref().map(|pause| pause.by.to_string()).unwrap_or_default();

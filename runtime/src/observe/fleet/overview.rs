@@ -15,6 +15,9 @@ use crate::store::{FLEET, JobRecords, KeyState, Look, decide, is_job, lock_key};
 /// How long after a tick a job counts as overdue, if nothing is known about its grace.
 const USUAL_GRACE: Duration = Duration::from_secs(60);
 
+/// A run that makes so many ticks be skipped takes longer than it should.
+const OVERRUNNING: usize = 3;
+
 /// Everything about the fleet at once: [`Jobs::overview`](crate::Jobs::overview).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -91,14 +94,16 @@ pub struct JobOverview {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum JobAlert {
+    /// No server has the job.
+    NoServer,
     /// A tick should have started, and no server claimed it.
     Overdue,
     /// The last run did not succeed.
     Failing,
     /// The last run lost its lease.
     LeaseLost,
-    /// No server has the job.
-    NoServer,
+    /// At least three ticks were skipped because of the run in progress.
+    Overrunning,
     /// Servers have different schedules or settings for the job.
     ServersDiffer,
     /// The job is paused.
@@ -154,6 +159,7 @@ impl JobAlert {
             Self::Failing => "failing",
             Self::LeaseLost => "lease_lost",
             Self::NoServer => "no_server",
+            Self::Overrunning => "overrunning",
             Self::ServersDiffer => "servers_differ",
             Self::Paused => "paused",
         }
@@ -193,14 +199,27 @@ impl JobOverview {
         }
     }
 
+    /// Number of ticks that were skipped because of the run in progress, among the newest skips.
+    pub fn skipped_by_current_run(&self) -> usize {
+        let Some(run) = &self.current else { return 0 };
+        let is_its = |skip: &&SkipRecord| {
+            let holder = skip.holder.as_ref();
+            holder.is_some_and(|holder| {
+                holder.since == Some(run.started) && holder.server.as_ref() == Some(&run.server)
+            })
+        };
+        self.skips.iter().filter(is_its).count()
+    }
+
     /// What an operator has to look at, the worst first.
     pub fn alerts(&self) -> Vec<JobAlert> {
         let last = self.runs.iter().find(|run| run.outcome != RunOutcome::NotStarted).map(|run| run.outcome);
         let alerts = [
+            (JobAlert::NoServer, self.servers.is_empty()),
             (JobAlert::Overdue, self.overdue.is_some()),
             (JobAlert::Failing, last.is_some_and(RunOutcome::is_failure)),
             (JobAlert::LeaseLost, last == Some(RunOutcome::LeaseLost)),
-            (JobAlert::NoServer, self.servers.is_empty()),
+            (JobAlert::Overrunning, self.skipped_by_current_run() >= OVERRUNNING),
             (JobAlert::ServersDiffer, self.variants.len() > 1),
             (JobAlert::Paused, self.pause.is_some()),
         ];
