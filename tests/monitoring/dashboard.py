@@ -11,7 +11,7 @@ from grafana_foundation_sdk.cog import plugins
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-FILE = pathlib.Path(__file__).parents[2] / "runtime/monitoring/dashboard.json"
+FOLDER = pathlib.Path(__file__).parents[2] / "runtime/monitoring"
 
 
 def lost(read, written, path="dashboard"):
@@ -38,18 +38,22 @@ def unknown_fields(dashboard):
     return list(lost(dashboard, json.loads(JSONEncoder().encode(parsed))))
 
 
+def check(name):
+    dashboard = json.loads((FOLDER / name).read_text())
+    assert unknown_fields(dashboard) == [], unknown_fields(dashboard)
+
+    # The control: fields with a mistake in their names.
+    for place, field in [
+        (lambda broken: broken, "titel"),
+        (lambda broken: broken["panels"][3], "datasorce"),
+        (lambda broken: broken["panels"][3]["targets"][0], "expression"),
+    ]:
+        broken = copy.deepcopy(dashboard)
+        place(broken)[field] = "x"
+        assert len(unknown_fields(broken)) == 1, field
+    print(f"{name}: {len(dashboard['panels'])} panels")
+
+
 plugins.register_default_plugins()
-dashboard = json.loads(FILE.read_text())
-assert unknown_fields(dashboard) == [], unknown_fields(dashboard)
-
-# The control: fields with a mistake in their names.
-for place, name in [
-    (lambda broken: broken, "titel"),
-    (lambda broken: broken["panels"][3], "datasorce"),
-    (lambda broken: broken["panels"][3]["targets"][0], "expression"),
-]:
-    broken = copy.deepcopy(dashboard)
-    place(broken)[name] = "x"
-    assert len(unknown_fields(broken)) == 1, name
-
-print(f"{len(dashboard['panels'])} panels")
+for name in ["dashboard.json", "fleet.json"]:
+    check(name)

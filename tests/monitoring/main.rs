@@ -2,7 +2,8 @@
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use example::ServerProcess;
@@ -53,9 +54,36 @@ async fn pause(store: &TempFolder, key: &str) {
     jobs.shutdown().await;
 }
 
-fn dashboard() -> Value {
-    let text = std::fs::read_to_string(monitoring("dashboard.json")).expect("the dashboard");
+fn dashboard(name: &str) -> Value {
+    let text = std::fs::read_to_string(monitoring(name)).expect("the dashboard");
     serde_json::from_str(&text).expect("JSON")
+}
+
+/// `jobs exporter`, killed when the test ends.
+struct Exporter {
+    process: Child,
+    address: String,
+}
+
+impl Exporter {
+    fn start(store: &TempFolder) -> Self {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_jobs"));
+        program.args(["exporter", "--listen", "127.0.0.1:0", "--url", &url(store)]).stderr(Stdio::piped());
+        let mut process = program.spawn().expect("the program `jobs`");
+        let mut line = String::new();
+        let errors = process.stderr.take().expect("it is piped");
+        BufReader::new(errors).read_line(&mut line).expect("it says where it listens");
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address = address.unwrap_or_else(|| panic!("no address: {line}")).to_owned();
+        Self { process, address }
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _has_ended = self.process.kill();
+        let _has_ended = self.process.wait();
+    }
 }
 
 /// The title of each panel with each of its queries, as Grafana sends them with all jobs selected.
@@ -75,10 +103,13 @@ fn queries(dashboard: &Value) -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_query_of_the_dashboard_returns_data() {
-    let (store, queries) = (TempFolder::new(), queries(&dashboard()));
-    assert!(queries.len() >= 10, "{queries:?}");
+    let store = TempFolder::new();
+    let queries = [queries(&dashboard("dashboard.json")), queries(&dashboard("fleet.json"))].concat();
+    assert!(queries.len() >= 20, "{queries:?}");
     let servers = [start_server(&store), start_server(&store)];
-    let prometheus = Prometheus::scraping(&servers.each_ref().map(|server| server.address.as_str()));
+    let exporter = Exporter::start(&store);
+    let addresses = [&*servers[0].address, &servers[1].address, &exporter.address];
+    let prometheus = Prometheus::scraping(&addresses);
     pause(&store, "clean-up").await;
     let begun = Instant::now();
     let mut without_data = queries;
@@ -89,8 +120,10 @@ async fn every_query_of_the_dashboard_returns_data() {
     assert!(without_data.is_empty(), "no data for {without_data:#?}");
     println!("data for all queries after {:?}", begun.elapsed());
 
-    let problems =
-        &dashboard()["panels"][0]["targets"][0]["expr"].as_str().expect("a query").replace("$job_name", ".*");
+    let problems = &dashboard("dashboard.json")["panels"][0]["targets"][0]["expr"]
+        .as_str()
+        .expect("a query")
+        .replace("$job_name", ".*");
     let mut found = BTreeSet::new();
     while found.len() < 2 && begun.elapsed() < PATIENCE {
         let problem = |series: &Value| (label(series, "job_name"), label(series, "problem"));
@@ -107,7 +140,7 @@ async fn every_query_of_the_dashboard_returns_data() {
         assert!(begun.elapsed() < PATIENCE && not_ok["health"] == "unknown", "{not_ok}");
         std::thread::sleep(Duration::from_millis(500));
     }
-    assert_eq!(prometheus.rules().len(), 7);
+    assert_eq!(prometheus.rules().len(), 13);
     let mut failing = Vec::new();
     while failing.is_empty() && begun.elapsed() < PATIENCE {
         let firing = prometheus.query("ALERTS{alertname=\"JobFailing\",alertstate=\"firing\"}");
@@ -125,7 +158,7 @@ fn label(series: &Value, name: &str) -> String {
 #[test]
 fn every_documented_metric_is_on_the_dashboard_or_in_an_alert() {
     let read = |path: &str| std::fs::read_to_string(monitoring(path)).expect(path);
-    let shown = read("dashboard.json") + &read("alerts.yml");
+    let shown = read("dashboard.json") + &read("fleet.json") + &read("alerts.yml");
     let page = read("../src/docs/operating.md");
     let documented: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("| `jobs_")?.split('`').next()).collect();
@@ -159,6 +192,7 @@ fn tests_of_the_alert_rules_notice_a_mistake() {
     for (rule, mistake) in [
         ("min by (job_name) (jobs_overdue) == 1", "max by (job_name) (jobs_overdue) == 1"),
         ("max_over_time(jobs_running[1h])", "max_over_time(jobs_runs[1h])"),
+        ("max(jobs_fleet_store_up) == 0", "min(jobs_fleet_store_up) == 1"),
     ] {
         let (passed, output) = test_rules(|rules| {
             assert!(rules.contains(rule), "{rule}");

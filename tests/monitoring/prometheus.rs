@@ -13,7 +13,7 @@ use support::redis_server::PATIENCE;
 
 /// A file of `runtime/monitoring`.
 pub fn monitoring(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime/monitoring").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("monitoring").join(name)
 }
 
 /// A Prometheus with the alert rules. It scrapes and evaluates every second.
