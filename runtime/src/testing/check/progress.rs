@@ -80,9 +80,11 @@ fn recovery(timeline: &Timeline<'_>, key: &KeyHistory<'_>, verdict: &mut Verdict
 /// I9.
 fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fault>, verdict: &mut Verdict) {
     let during = (hung.begin + micros(key.rules.ttl) + timeline.slack, hung.end);
-    // A server that was killed holds the key for a ttl, too.
+    // A server that was killed holds the key for a ttl, too. So does one that is stopped by a deploy while its application is
+    // blocked: it cannot end its run, and does not release its lease.
     let is_killed = timeline.had_fault(None, &[Fault::Kill], (hung.begin, during.1));
-    if during.0 >= during.1 || is_killed {
+    let is_replaced = timeline.had_fault(Some(&hung.server), &[Fault::Deploy], (hung.begin, during.1));
+    if during.0 >= during.1 || is_killed || is_replaced {
         return;
     }
     // Another server that could run the ticks, and a store that answers.

@@ -279,8 +279,10 @@ fn hung_server_that_blocks_others_breaks_i9() {
     after_a_run().run((40, 41), "b", 2, 40).holds();
     after_a_run().fault(Fault::StoreOutage, "", (15, 90)).holds();
     after_a_run().fault(Fault::Kill, "b", (20, 20)).holds();
-    // A run that has begun keeps its lease.
+    after_a_run().fault(Fault::Deploy, "a", (20, 24)).holds();
+    after_a_run().fault(Fault::Deploy, "b", (2, 3)).breaks(Invariant::HungServer);
     // No other server has the job.
     after_a_run().at(0, "b", Observed::LacksJob("job".into())).holds();
+    // A run that has begun keeps its lease.
     hung(Story::new().begins(10, "a", 1, 10)).holds();
 }
