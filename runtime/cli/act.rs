@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::args::{Options, Pause, WhichJobs};
 use crate::failure::{Answer, Failure};
 use crate::output::{BAD, Cell, GOOD, NOTABLE, print_json};
-use crate::time::{absolute, span};
+use crate::time::{Nearest, absolute, parse, span};
 
 /// Prints what was done: a sentence, or JSON with the name of the result.
 fn report(options: &Options, result: &str, details: Value, sentence: &Cell) {
@@ -63,6 +63,12 @@ fn described(run: &RunRecord) -> String {
 }
 
 pub(crate) async fn run(options: &Options, jobs: &Jobs, key: &str) -> Result<Answer, Failure> {
+    let overview = jobs.overview().await?;
+    if overview.jobs.iter().any(|job| job.key == key && job.servers.is_empty()) {
+        let sentence = format!("not started: no server has \"{key}\"; deploy it, or enable it on a server");
+        report(options, "no_server", json!({}), &Cell::new(sentence, BAD));
+        return Ok(Answer::Bad);
+    }
     match acting(options, jobs).run_now(key).await? {
         RunNow::Ran(run) => {
             let is_good = run.outcome == RunOutcome::Succeeded;
@@ -124,13 +130,14 @@ pub(crate) async fn cancel(
 pub(crate) async fn pause(options: &Options, jobs: &Jobs, pause: &Pause) -> Result<Answer, Failure> {
     let jobs = acting(options, jobs);
     let reason = pause.reason.clone();
+    let lasting = lasting(options, &jobs, pause).await?;
     let Some(key) = &pause.which.key else {
         confirm(options, "Pause all jobs?")?;
         let mut pausing = jobs.pause_all();
         if let Some(reason) = reason {
             pausing = pausing.reason(reason);
         }
-        if let Some(lasting) = &pause.lasting {
+        if let Some(lasting) = &lasting {
             pausing = pausing.lasting(lasting);
         }
         let paused = pausing.await?;
@@ -142,7 +149,7 @@ pub(crate) async fn pause(options: &Options, jobs: &Jobs, pause: &Pause) -> Resu
     if let Some(reason) = reason {
         pausing = pausing.reason(reason);
     }
-    if let Some(lasting) = &pause.lasting {
+    if let Some(lasting) = &lasting {
         pausing = pausing.lasting(lasting);
     }
     let set = pausing.await?;
@@ -153,6 +160,17 @@ pub(crate) async fn pause(options: &Options, jobs: &Jobs, pause: &Pause) -> Resu
     let sentence = Cell::new(format!("\"{key}\" is paused {until}"), NOTABLE);
     report(options, "paused", json!({ "key": key, "pause": set.to_json() }), &sentence);
     Ok(Answer::Good)
+}
+
+/// How long a pause lasts, as text.
+async fn lasting(options: &Options, jobs: &Jobs, pause: &Pause) -> Result<Option<String>, Failure> {
+    let Some(until) = &pause.until else { return Ok(pause.lasting.clone()) };
+    let now = jobs.overview().await?.at;
+    let until = parse(until, &options.tz, now, Nearest::Future).map_err(Failure::Usage)?;
+    if until <= now {
+        return Err(Failure::Usage(format!("--until: {} has passed", absolute(until, &options.tz))));
+    }
+    Ok(Some(format!("{}ms", until.since(now).as_millis())))
 }
 
 pub(crate) async fn resume(options: &Options, jobs: &Jobs, which: &WhichJobs) -> Result<Answer, Failure> {
@@ -175,9 +193,16 @@ pub(crate) async fn resume(options: &Options, jobs: &Jobs, which: &WhichJobs) ->
 }
 
 pub(crate) async fn unlock(options: &Options, jobs: &Jobs, key: &str) -> Result<Answer, Failure> {
+    let held = jobs.locks().await?;
+    let Some(lock) = held.iter().find(|lock| lock.key == key) else {
+        return Err(Failure::NotFound(format!("\"{key}\" is not held; `jobs locks` lists what is")));
+    };
+    let server = lock.holder.server.as_deref().unwrap_or("another program");
+    let since =
+        lock.holder.since.map(|since| format!(" since {}", absolute(since, &options.tz))).unwrap_or_default();
     let question = format!(
-        "Release \"{key}\" although its holder may still work? It notices at its next extension; another server can start \
-         beside it before that."
+        "Release \"{key}\", which {server} has held{since}? It may still work, and notices at its next extension; another \
+         server can start beside it before that."
     );
     confirm(options, &question)?;
     let held = acting(options, jobs).break_lock(key).await?;

@@ -41,6 +41,7 @@ pub(crate) struct Options {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List all jobs, those with problems first
+    #[command(visible_alias = "status")]
     List(List),
     /// Show a job: schedule, state, settings, newest ticks
     Show {
@@ -140,8 +141,10 @@ pub(crate) struct History {
     /// How many runs
     #[arg(short, long, default_value_t = 20)]
     pub(crate) number: usize,
-    /// Only runs with this outcome: succeeded, failed, `timed_out`, panicked, cancelled, `lease_lost`, crashed, `not_started`, broken
-    #[arg(long)]
+    /// Only runs with this outcome
+    #[arg(long, value_parser = [
+        "succeeded", "failed", "timed_out", "panicked", "cancelled", "lease_lost", "crashed", "not_started", "broken",
+    ])]
     pub(crate) outcome: Option<String>,
     /// Also print errors of earlier tries and the end of each run's log
     #[arg(long)]
@@ -186,8 +189,11 @@ pub(crate) struct Pause {
     #[command(flatten)]
     pub(crate) which: WhichJobs,
     /// Resume by itself after this time: 2h, for example
-    #[arg(long = "for", value_name = "DURATION")]
+    #[arg(long = "for", value_name = "DURATION", conflicts_with = "until")]
     pub(crate) lasting: Option<String>,
+    /// Resume by itself at this time: 08:00, "2026-11-18 08:00" or 2026-11-18T08:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
     /// Why: shown wherever the pause is
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use jobs::Jobs;
 use jobs::diagnosis::Severity;
-use jobs::fleet::{JobAlert, Overview};
+use jobs::fleet::{HeldLock, JobAlert, LeaseKind, Overview, ServerInfo};
+use jobs::{Jobs, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -17,6 +17,8 @@ use crate::time::span;
 const ROUND_TRIPS: usize = 7;
 /// A server sends a heartbeat every 20 s.
 const LATE_HEARTBEAT: Duration = Duration::from_secs(30);
+/// A lock that is held for longer is reported.
+const LONG_LOCK: Duration = Duration::from_secs(120);
 /// The lock that is taken and released to see whether this user may write.
 const PROBE: &str = "jobs-doctor";
 
@@ -32,7 +34,10 @@ pub(crate) async fn doctor(options: &Options, jobs: &Jobs) -> Result<Answer, Fai
     let mut checks = vec![round_trip(jobs).await?, writes(jobs).await];
     checks.extend(findings(jobs).await?);
     checks.extend(servers(&overview));
+    checks.extend(locks(&overview));
     checks.extend(known_jobs(&overview));
+    // What is bad first; the sort keeps the order otherwise.
+    checks.sort_by_key(|check| std::cmp::Reverse(check.severity));
     let is_good = checks.iter().all(|check| check.severity == Severity::Note);
     if options.json {
         let checks: Vec<_> = checks.iter().map(to_json).collect();
@@ -124,14 +129,15 @@ fn servers(overview: &Overview) -> Vec<Check> {
                 format!("the clock of {id} is {by:.1} s {direction} the store's; ticks follow the store's; synchronise both"),
             ));
         }
-        let age = overview.at.since(server.announced);
-        if age > LATE_HEARTBEAT {
-            let age = span(age);
-            checks.push(warning(
-                "servers",
-                format!("{id} sent its last heartbeat {age} ago: it has crashed, hangs, or is cut off from the store"),
-            ));
-        }
+    }
+    let is_late = |server: &&ServerInfo| overview.at.since(server.announced) > LATE_HEARTBEAT;
+    for server in overview.servers.iter().filter(is_late).chain(&overview.lost_servers) {
+        let (id, age) = (&server.id, span(overview.at.since(server.announced)));
+        let text = format!(
+            "{id} sent its last heartbeat {age} ago, and was not shut down: it has crashed, hangs, or is cut off from the \
+             store; look at that process"
+        );
+        checks.push(Check { name: "servers", severity: Severity::Error, text });
     }
     let mut versions: Vec<_> =
         overview.servers.iter().map(|server| server.app_version.as_deref().unwrap_or("unknown")).collect();
@@ -139,7 +145,8 @@ fn servers(overview: &Overview) -> Vec<Check> {
     versions.dedup();
     let count = overview.servers.len();
     match (count, versions.as_slice()) {
-        (0, _) => checks.push(warning("servers", "no server is alive: no job runs; start one")),
+        (0, _) => checks
+            .push(warning("servers", "no server is alive: no job runs; start one, or check --namespace")),
         (_, [_, _, ..]) => {
             let versions = versions.join(", ");
             checks.push(warning("servers", format!("{count} servers run different versions: {versions}; a deploy is in progress, or one has failed")));
@@ -147,6 +154,22 @@ fn servers(overview: &Overview) -> Vec<Check> {
         _ => checks.push(ok("servers", format!("{count} alive"))),
     }
     checks
+}
+
+/// Locks that are held for long. A leader holds its lock for as long as it lives.
+fn locks(overview: &Overview) -> Vec<Check> {
+    let held_for = |since: Option<Timestamp>| since.map(|since| overview.at.since(since)).unwrap_or_default();
+    let is_long =
+        |lock: &&HeldLock| lock.kind != Some(LeaseKind::Leader) && held_for(lock.holder.since) > LONG_LOCK;
+    let check = |lock: &HeldLock| {
+        let (key, since) = (&lock.key, span(held_for(lock.holder.since)));
+        let server = lock.holder.server.as_deref().unwrap_or("another program");
+        let text = format!(
+            "{server} has held the lock \"{key}\" for {since}; if it should not, look at that server, or `jobs unlock {key}`"
+        );
+        warning("locks", text)
+    };
+    overview.locks.iter().filter(is_long).map(check).collect()
 }
 
 fn known_jobs(overview: &Overview) -> Vec<Check> {
@@ -166,7 +189,7 @@ fn known_jobs(overview: &Overview) -> Vec<Check> {
                 }
                 JobAlert::NoServer => {
                     format!(
-                        "no server has \"{key}\"; deploy it, or delete its records with `jobs forget {key}`"
+                        "no server has \"{key}\"; deploy it, or delete its records with `jobs forget {key}`, an hour after its last use"
                     )
                 }
                 JobAlert::Overrunning => {

@@ -37,7 +37,9 @@ pub(crate) enum Failure {
     Start(StartError),
     /// The request failed.
     Operate(OperateError),
-    /// No job or lock with this key.
+    /// No job with this key.
+    NoJob(String),
+    /// What was asked for does not exist.
     NotFound(String),
     /// A file or address of this machine could not be used.
     System(String),
@@ -47,6 +49,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(why) | Self::NotFound(why) | Self::System(why) => f.write_str(why),
+            Self::NoJob(key) => write!(f, "no job \"{key}\""),
             Self::Start(StartError::Config { source, message }) => match source.as_str() {
                 "the builder's `without_jobs`" => f.write_str(
                     "no store is named; pass --url, or set JOBS_URL, to the URL that the servers use: \
@@ -58,6 +61,10 @@ impl fmt::Display for Failure {
             },
             Self::Start(StartError::Store { error, .. }) => write!(f, "{error}"),
             Self::Start(error) => write!(f, "{error}"),
+            Self::Operate(OperateError::Invalid { setting, problem }) => {
+                let option = if *setting == "lasting" { "for" } else { setting };
+                write!(f, "--{option}: {problem}")
+            }
             Self::Operate(error) => write!(f, "{error}"),
         }
     }
@@ -72,9 +79,7 @@ impl From<StartError> for Failure {
 impl From<OperateError> for Failure {
     fn from(error: OperateError) -> Self {
         match error {
-            OperateError::NoSuchJob { key } => Self::NotFound(format!(
-                "no job \"{key}\" is known to the store or to a server; `jobs list` shows all keys; check --namespace, too"
-            )),
+            OperateError::NoSuchJob { key } => Self::NoJob(key),
             error => Self::Operate(error),
         }
     }
@@ -87,7 +92,7 @@ impl From<Failure> for ExitCode {
             | Failure::Start(StartError::Config { .. })
             | Failure::Operate(OperateError::Invalid { .. }) => Self::from(2),
             Failure::Start(_) | Failure::Operate(_) | Failure::System(_) => Self::from(3),
-            Failure::NotFound(_) => Self::from(4),
+            Failure::NoJob(_) | Failure::NotFound(_) => Self::from(4),
         }
     }
 }

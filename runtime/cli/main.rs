@@ -20,6 +20,9 @@ use jobs::Jobs;
 use args::{Arguments, Command, Options};
 use failure::{Answer, Failure};
 
+/// From this similarity on, a key is suggested.
+const SIMILAR: f64 = 0.8;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let Arguments { options, command } = Arguments::parse();
@@ -27,6 +30,9 @@ async fn main() -> ExitCode {
         Ok(answer) => answer.into(),
         Err(failure) => {
             anstream::eprintln!("{}error:{} {failure}", output::BAD, output::RESET);
+            if options.json {
+                output::print_json(&serde_json::json!({ "format": 1, "error": failure.to_string() }));
+            }
             failure.into()
         }
     }
@@ -43,9 +49,24 @@ async fn run(options: &Options, command: Command) -> Result<Answer, Failure> {
         _ => {}
     }
     let jobs = connect(options).await?;
-    let answer = with_store(options, command, &jobs).await;
+    let answer = match with_store(options, command, &jobs).await {
+        Err(Failure::NoJob(key)) => Err(Failure::NotFound(no_job(&jobs, &key).await)),
+        answer => answer,
+    };
     jobs.shutdown().await;
     answer
+}
+
+/// The message about a key that is not known, with the one that was probably meant.
+async fn no_job(jobs: &Jobs, key: &str) -> String {
+    let known = jobs.overview().await.map(|overview| overview.jobs).unwrap_or_default();
+    let similarity = |known: &str| strsim::jaro_winkler(known, key);
+    let keys = known.iter().map(|job| job.key.as_str());
+    let nearest = keys.max_by(|one, other| similarity(one).total_cmp(&similarity(other)));
+    let meant = nearest.filter(|nearest| similarity(nearest) > SIMILAR);
+    let meant = meant.map(|meant| format!("; did you mean \"{meant}\"?")).unwrap_or_default();
+    let advice = "`jobs list` shows all keys; check --namespace, too";
+    format!("no job \"{key}\" is known to the store or to a server{meant}; {advice}")
 }
 
 async fn with_store(options: &Options, command: Command, jobs: &Jobs) -> Result<Answer, Failure> {

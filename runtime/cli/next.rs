@@ -12,8 +12,8 @@ use crate::time::{absolute, relative};
 pub(crate) fn of_schedule(options: &Options, next: &Next) -> Result<Answer, Failure> {
     let zone = options.tz.iana_name().unwrap_or("UTC");
     let zone = (!is_interval(&next.schedule)).then_some(zone);
-    let schedule =
-        Schedule::parse(&next.schedule, zone).map_err(|error| Failure::Usage(error.to_string()))?;
+    let schedule = Schedule::parse(&next.schedule, zone)
+        .map_err(|error| Failure::Usage(format!("{error}; for the key of a job pass --job")))?;
     print(options, next, &schedule, Timestamp::now());
     Ok(Answer::Good)
 }

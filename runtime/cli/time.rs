@@ -32,8 +32,22 @@ pub(crate) fn span(duration: Duration) -> String {
     }
 }
 
-/// Reads an instant: RFC 3339, a date and time in this zone, or a time of the last 24 hours in this zone.
-pub(crate) fn parse(text: &str, zone: &TimeZone, now: Timestamp) -> Result<Timestamp, String> {
+/// Which day a time without a date is on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nearest {
+    /// Within the last 24 hours.
+    Past,
+    /// Within the next 24 hours.
+    Future,
+}
+
+/// Reads an instant: RFC 3339, a date and time in this zone, or a time of day in this zone.
+pub(crate) fn parse(
+    text: &str,
+    zone: &TimeZone,
+    now: Timestamp,
+    nearest: Nearest,
+) -> Result<Timestamp, String> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant);
     }
@@ -51,11 +65,12 @@ pub(crate) fn parse(text: &str, zone: &TimeZone, now: Timestamp) -> Result<Times
     };
     let today = jiff::Timestamp::try_from(now).map_err(|error| error.to_string())?.to_zoned(zone.clone());
     let at = in_zone(today.date().to_datetime(time))?;
-    if at <= now {
-        return Ok(at);
-    }
-    let yesterday = today.date().yesterday().map_err(|error| error.to_string())?;
-    in_zone(yesterday.to_datetime(time))
+    let other = match nearest {
+        Nearest::Past if at > now => today.date().yesterday(),
+        Nearest::Future if at <= now => today.date().tomorrow(),
+        _ => return Ok(at),
+    };
+    in_zone(other.map_err(|error| error.to_string())?.to_datetime(time))
 }
 
 #[cfg(test)]
@@ -66,7 +81,8 @@ mod tests {
 
     fn read(text: &str, zone: &str) -> String {
         let zone = TimeZone::get(zone).unwrap();
-        parse(text, &zone, NOW.parse().unwrap()).map_or_else(|error| error, |at| at.to_string())
+        parse(text, &zone, NOW.parse().unwrap(), Nearest::Past)
+            .map_or_else(|error| error, |at| at.to_string())
     }
 
     #[test]
@@ -77,6 +93,10 @@ mod tests {
         assert_eq!(read("2026-11-01 03:00", "Europe/Berlin"), "2026-11-01T02:00:00Z");
         assert_eq!(read("2026-11-01T03:00:00+05:00", "UTC"), "2026-10-31T22:00:00Z");
         assert!(read("noon", "UTC").contains("is not a time"));
+        let future =
+            |text| parse(text, &TimeZone::UTC, NOW.parse().unwrap(), Nearest::Future).unwrap().to_string();
+        assert_eq!(future("03:00"), "2026-11-18T03:00:00Z");
+        assert_eq!(future("13:00"), "2026-11-17T13:00:00Z");
     }
 
     #[test]

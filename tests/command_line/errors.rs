@@ -47,6 +47,8 @@ async fn mistakes_in_arguments_say_what_is_expected() {
         (&["lst"], "list"),
         (&["pause"], "--all"),
         (&["watch", "--interval", "1"], "--interval"),
+        (&["history", "import", "--outcome", "fail"], "succeeded"),
+        (&["next", "import-products"], "--job"),
         (&["plan", "/nowhere/manifest.json"], "failed to read"),
     ] {
         let printed = run(&[arguments, &["--url", &url]].concat()).await;
@@ -63,4 +65,31 @@ async fn commands_without_a_store_need_none() {
     assert_eq!(next.out.lines().count(), 3, "{next:?}");
     let completions = run(&["completions", "bash"]).await;
     assert!(completions.code == 0 && completions.out.contains("_jobs"), "{completions:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn misspelled_key_and_a_pause_without_an_effect_are_refused_with_advice() {
+    let folder = support::folder::TempFolder::new();
+    let url = format!("file://{}", folder.path().display());
+    let job = jobs::Job::builder("import-products").every("1h").run(|_| async {}).build().unwrap();
+    let builder = jobs::builder().without_annotated().url(&url).job(job);
+    let server = builder.start_all().await.expect("it starts");
+    for (arguments, code, expected) in [
+        (&["show", "import-product"][..], 4, "did you mean \"import-products\"?"),
+        (&["pause", "import-products", "--for", "0s"], 2, "--for: must be longer than zero"),
+        (&["pause", "import-products", "--for", "tomorrow"], 2, "--for: \"tomorrow\""),
+        (&["pause", "import-products", "--until", "2020-01-01 00:00"], 2, "has passed"),
+        (&["unlock", "import-products"], 4, "is not held"),
+    ] {
+        let printed = run(&[arguments, &["--url", &url]].concat()).await;
+        assert_eq!(printed.code, code, "{printed:?}");
+        assert!(printed.errors.contains(expected), "{expected}: {printed:?}");
+    }
+    let refused = run(&["show", "import-product", "--json", "--url", &url]).await;
+    assert!(refused.json()["error"].as_str().unwrap().contains("no job"), "{refused:?}");
+    let paused = run(&["pause", "import-products", "--until", "03:00", "--json", "--url", &url]).await;
+    assert!(paused.json()["pause"]["until"].as_str().unwrap().contains("T03:00:00"), "{paused:?}");
+    server.shutdown().await;
+    let gone = run(&["run", "import-products", "--url", &url]).await;
+    assert!(gone.code == 1 && gone.out.contains("no server has"), "{gone:?}");
 }

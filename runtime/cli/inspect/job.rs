@@ -2,14 +2,14 @@
 
 use jobs::Jobs;
 use jobs::fleet::{JobOverview, JobVariant, TickFate, TickReport};
-use jobs::history::{RunOutcome, RunRecord};
+use jobs::history::{RunOutcome, RunRecord, Skip, SkipRecord};
 use serde_json::json;
 
 use super::list::{state, style_of};
 use crate::args::{History, Options, Why};
 use crate::failure::{Answer, Failure};
 use crate::output::{ACTIVE, BAD, Cell, FAINT, NOTABLE, PLAIN, Table, print_field, print_json};
-use crate::time::{absolute, parse, relative, span};
+use crate::time::{Nearest, absolute, parse, relative, span};
 
 /// Number of ticks that `show` explains.
 const SHOWN: usize = 5;
@@ -52,9 +52,7 @@ pub(crate) async fn show(options: &Options, jobs: &Jobs, key: &str) -> Result<An
     }
     if !newest.is_empty() {
         anstream::println!("\nnewest ticks, times in {}:", zone_name(options));
-        for tick in &newest {
-            print_tick(options, tick);
-        }
+        print_ticks(options, &newest);
     }
     Ok(Answer::Good)
 }
@@ -151,17 +149,26 @@ pub(crate) async fn history(options: &Options, jobs: &Jobs, wanted: &History) ->
     let runs: Vec<_> = history.runs.iter().filter(is_wanted).take(wanted.number).collect();
     if options.json {
         let runs: Vec<_> = runs.into_iter().map(RunRecord::to_json).collect();
-        let skips: Vec<_> =
-            history.skips.iter().take(wanted.number).map(jobs::history::SkipRecord::to_json).collect();
+        let skips: Vec<_> = history.skips.iter().take(wanted.number).map(SkipRecord::to_json).collect();
         print_json(&json!({ "format": 1, "key": wanted.key, "runs": runs, "skips": skips }));
         return Ok(Answer::Good);
     }
     let mut table =
         Table::new(["STARTED", "TOOK", "OUTCOME", "TRIGGER", "ATTEMPT", "SERVER", "VERSION", "ERROR"]);
-    for run in &runs {
-        table.add(run_row(options, run));
+    let mut rows: Vec<_> = runs.iter().map(|run| (run.started, run_row(options, run))).collect();
+    if wanted.outcome.is_none() {
+        rows.extend(history.skips.iter().map(|skip| (skip.at, skip_row(options, skip))));
     }
-    table.print("no run is on record");
+    rows.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    rows.truncate(wanted.number);
+    for (_, row) in rows {
+        table.add(row);
+    }
+    table.print("no such run is on record");
+    if let Some(oldest) = history.runs.last() {
+        let (count, since) = (history.runs.len(), absolute(oldest.started, &options.tz));
+        anstream::println!("{FAINT}{count} runs are on record, the oldest of {since}{FAINT:#}");
+    }
     if wanted.log {
         for run in &runs {
             print_details(options, run);
@@ -185,6 +192,23 @@ fn run_row(options: &Options, run: &RunRecord) -> [Cell; 8] {
     ]
 }
 
+fn skip_row(options: &Options, skip: &SkipRecord) -> [Cell; 8] {
+    let why = match skip.reason {
+        Skip::Missed => "missed".to_owned(),
+        reason => format!("skipped: {}", reason.as_str()),
+    };
+    [
+        absolute(skip.tick, &options.tz).into(),
+        "-".into(),
+        Cell::new(why, NOTABLE),
+        "schedule".into(),
+        "-".into(),
+        Cell::new(skip.server.as_str(), FAINT),
+        "".into(),
+        "".into(),
+    ]
+}
+
 fn print_details(options: &Options, run: &RunRecord) {
     anstream::println!("\n{} on {}", absolute(run.started, &options.tz), run.server);
     for failed in &run.failed_tries {
@@ -198,7 +222,9 @@ fn print_details(options: &Options, run: &RunRecord) {
 pub(crate) async fn why(options: &Options, jobs: &Jobs, wanted: &Why) -> Result<Answer, Failure> {
     let ticks = jobs.ticks(&wanted.key).await?.in_zone(options.tz.clone());
     let reports = match &wanted.time {
-        Some(time) => vec![ticks.at(parse(time, &options.tz, ticks.now()).map_err(Failure::Usage)?)],
+        Some(time) => {
+            vec![ticks.at(parse(time, &options.tz, ticks.now(), Nearest::Past).map_err(Failure::Usage)?)]
+        }
         None => ticks.next().into_iter().chain(ticks.newest(wanted.number)).collect(),
     };
     if options.json {
@@ -211,10 +237,19 @@ pub(crate) async fn why(options: &Options, jobs: &Jobs, wanted: &Why) -> Result<
     if reports.is_empty() {
         anstream::println!("\"{}\" has no schedule, and no tick of it is on record", wanted.key);
     }
-    for tick in &reports {
-        print_tick(options, tick);
-    }
+    print_ticks(options, &reports);
     Ok(Answer::Good)
+}
+
+/// Ticks in a row with the same reason are one line, and a count.
+fn print_ticks(options: &Options, reports: &[TickReport]) {
+    for same in reports.chunk_by(|one, other| one.reason == other.reason) {
+        print_tick(options, &same[0]);
+        if let [_, .., last] = same {
+            let (more, until) = (same.len() - 1, absolute(last.tick, &options.tz));
+            anstream::println!("{FAINT}  and so {more} more, back to {until}{FAINT:#}");
+        }
+    }
 }
 
 fn print_tick(options: &Options, report: &TickReport) {

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use jobs::Jobs;
 use jobs::fleet::{JobAlert, JobOverview, Overview};
 use jobs::history::{CurrentRun, RunOutcome};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{List, Options, Sort};
 use crate::failure::{Answer, Failure};
@@ -17,7 +17,7 @@ pub(crate) async fn list(options: &Options, jobs: &Jobs, list: &List) -> Result<
     let found = selected(&overview, list);
     let answer = Answer::good_if(!list.problems || found.is_empty());
     if options.json {
-        let found: Vec<_> = found.into_iter().map(JobOverview::to_json).collect();
+        let found: Vec<_> = found.into_iter().map(in_short).collect();
         print_json(&json!({ "format": 1, "at": overview.at.to_string(), "jobs": found }));
         return Ok(answer);
     }
@@ -30,10 +30,24 @@ pub(crate) async fn list(options: &Options, jobs: &Jobs, list: &List) -> Result<
     for job in found {
         table.add(row(job, &overview));
     }
-    let none =
-        if list.problems { "no job has a problem" } else { "no jobs found; check --url and --namespace" };
-    table.print(none);
+    table.print(match &list.filter {
+        _ if list.problems => "no job has a problem",
+        Some(_) => "no job's key contains the text of --filter",
+        None => "no jobs found; check --url and --namespace",
+    });
     Ok(answer)
+}
+
+/// The job with its newest run only; `jobs history` has them all.
+fn in_short(job: &JobOverview) -> Value {
+    let mut short = job.to_json();
+    if let Some(fields) = short.as_object_mut() {
+        let last = fields.get("runs").and_then(|runs| runs.get(0)).cloned();
+        fields.insert("last_run".to_owned(), last.unwrap_or_default());
+        fields.remove("runs");
+        fields.remove("skips");
+    }
+    short
 }
 
 fn selected<'a>(overview: &'a Overview, list: &List) -> Vec<&'a JobOverview> {
@@ -74,12 +88,25 @@ fn row(job: &JobOverview, overview: &Overview) -> [Cell; 7] {
     [
         job.key.clone().into(),
         state(job, overview),
-        job.next.map_or_else(|| "-".to_owned(), |next| relative(next, overview.at)).into(),
+        next(job, overview).into(),
         last_run,
         job.stats.mean().map_or_else(|| "-".to_owned(), span).into(),
         Cell::new(server, FAINT),
         Cell::new(job.schedule_in_words.clone().unwrap_or_else(|| "only manual runs".to_owned()), FAINT),
     ]
+}
+
+/// The next tick that a server will run.
+fn next(job: &JobOverview, overview: &Overview) -> String {
+    match (job.next, &job.pause) {
+        (Some(_), _) if job.servers.is_empty() => "-".to_owned(),
+        (Some(next), Some(pause)) if pause.is_active(next) => match pause.until {
+            Some(until) => format!("paused, {}", relative(until, overview.at)),
+            None => "paused".to_owned(),
+        },
+        (Some(next), _) => relative(next, overview.at),
+        (None, _) => "-".to_owned(),
+    }
 }
 
 /// The state in one word or a few, the worst first.

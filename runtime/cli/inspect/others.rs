@@ -16,19 +16,26 @@ pub(crate) async fn servers(options: &Options, jobs: &Jobs) -> Result<Answer, Fa
     let overview = jobs.overview().await?;
     if options.json {
         let document = overview.to_json();
-        print_json(&json!({ "format": 1, "at": document["at"], "servers": document["servers"] }));
+        let (servers, lost) = (&document["servers"], &document["lost_servers"]);
+        print_json(&json!({ "format": 1, "at": document["at"], "servers": servers, "lost_servers": lost }));
         return Ok(Answer::Good);
     }
     let headings = ["SERVER", "STARTED", "HEARTBEAT", "VERSION", "CLOCK", "JOBS", "RUNNING", "LABELS"];
     let mut table = Table::new(headings);
-    for server in &overview.servers {
+    for server in overview.servers.iter().chain(&overview.lost_servers) {
         let ahead = server.clock_ahead_seconds();
-        let running: Vec<_> = server.running.iter().map(|run| run.key.as_str()).collect();
+        let is_lost = overview.lost_servers.contains(server);
+        // The heartbeat is up to 20 s old; the records of the jobs are not.
+        let runs = overview
+            .jobs
+            .iter()
+            .filter(|job| job.current.as_ref().is_some_and(|run| run.server == server.id));
+        let running: Vec<_> = runs.map(|job| job.key.as_str()).collect();
         let labels: Vec<_> = server.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         table.add([
             server.id.clone().into(),
             relative(server.started, overview.at).into(),
-            relative(server.announced, overview.at).into(),
+            heartbeat(is_lost, relative(server.announced, overview.at)),
             server.app_version.clone().unwrap_or_default().into(),
             Cell::new(format!("{ahead:+.3}s"), if ahead.abs() > CLOCK_LIMIT { BAD } else { PLAIN }),
             server.jobs.len().to_string().into(),
@@ -38,6 +45,10 @@ pub(crate) async fn servers(options: &Options, jobs: &Jobs) -> Result<Answer, Fa
     }
     table.print("no server is alive; a server is listed while it has jobs and sends its heartbeat");
     Ok(Answer::Good)
+}
+
+fn heartbeat(is_lost: bool, ago: String) -> Cell {
+    if is_lost { Cell::new(format!("LOST, {ago}"), BAD) } else { ago.into() }
 }
 
 pub(crate) async fn locks(options: &Options, jobs: &Jobs) -> Result<Answer, Failure> {
@@ -60,7 +71,10 @@ pub(crate) async fn locks(options: &Options, jobs: &Jobs) -> Result<Answer, Fail
             holder.since.map_or_else(|| "-".to_owned(), |since| relative(since, overview.at)).into(),
             holder
                 .remaining
-                .map_or_else(|| "never".to_owned(), |remaining| format!("in {}", span(remaining)))
+                .map_or_else(
+                    || "never".to_owned(),
+                    |remaining| format!("in {} unless extended", span(remaining)),
+                )
                 .into(),
             Cell::new(fence.map(|fence| fence.to_string()).unwrap_or_default(), FAINT),
         ]);

@@ -15,9 +15,10 @@ use crate::fleet::{JobInfo, Manifest};
 use crate::observe::event::EventKind;
 use crate::store::{Note, Pause, PauseOrder, StoreError};
 
-/// Three times a minute, of which two may get lost: a dead server disappears within a minute.
+/// Three times a minute, of which one may get lost: a dead server is not listed as alive after 45 s.
 const EVERY: Duration = Duration::from_secs(20);
-const COUNTS_FOR: Duration = Duration::from_secs(45);
+/// A server that ended without a shutdown is listed as lost for an hour.
+const COUNTS_FOR: Duration = Duration::from_secs(3600);
 
 /// Of a job that no server has any more, the description is known for a day.
 const MANIFEST_EVERY: Duration = Duration::from_secs(3600);

@@ -21,8 +21,8 @@ pub mod redis;
 pub(crate) use crate::observe::finding::Finding;
 pub(crate) use crate::observe::finding::names;
 pub(crate) use client::{
-    CachedRecord, FLEET, KeyMutexes, KeySubscription, RequestObserver, StoreClient, TimedReply,
-    UnansweredSwaps, is_job, lock_key, record_key, step,
+    AnnouncedServers, CachedRecord, FLEET, KeyMutexes, KeySubscription, RequestObserver, StoreClient,
+    TimedReply, UnansweredSwaps, is_job, lock_key, record_key, step,
 };
 pub use decide::messages::{
     Action, ActionKind, Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, ExtendReply, FleetState, Gap,

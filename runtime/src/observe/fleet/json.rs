@@ -23,6 +23,7 @@ impl Overview {
             "at": time(self.at),
             "jobs": list(&self.jobs, JobOverview::to_json),
             "servers": list(&self.servers, server),
+            "lost_servers": list(&self.lost_servers, server),
             "locks": list(&self.locks, lock),
             "done": list(&self.done, |done| json!({
                 "key": done.key, "at": time(done.at), "until": time(done.until),

@@ -10,7 +10,7 @@ use super::variants::variants;
 use crate::Timestamp;
 use crate::fleet::{Action, HeldLock, LeaseKind, Manifest, ManifestJob, Pause, ServerInfo};
 use crate::history::{CurrentRun, History, RunOutcome, RunRecord, SkipRecord, Stats};
-use crate::store::{FLEET, JobRecords, KeyState, Look, decide, is_job, lock_key};
+use crate::store::{AnnouncedServers, FLEET, JobRecords, KeyState, Look, decide, is_job, lock_key};
 
 /// How long after a tick a job counts as overdue, if nothing is known about its grace.
 const USUAL_GRACE: Duration = Duration::from_secs(60);
@@ -26,8 +26,11 @@ pub struct Overview {
     pub at: Timestamp,
     /// All jobs, by key.
     pub jobs: Vec<JobOverview>,
-    /// The servers, with their runs, versions and clocks.
+    /// The servers that are alive, with their runs, versions and clocks.
     pub servers: Vec<ServerInfo>,
+    /// The servers whose heartbeats stopped within the last hour without a shutdown: they crashed, hang, or are cut off from the
+    /// store.
+    pub lost_servers: Vec<ServerInfo>,
     /// The locks, slots and leaderships that are held; not the runs of jobs.
     pub locks: Vec<HeldLock>,
     /// The work that is marked as done ([`jobs::once`](crate::once())).
@@ -116,7 +119,7 @@ pub(crate) struct OverviewParts {
     pub(crate) keys: BTreeMap<String, Look>,
     /// The newest records of the jobs.
     pub(crate) records: BTreeMap<String, JobRecords>,
-    pub(crate) servers: Vec<ServerInfo>,
+    pub(crate) servers: AnnouncedServers,
     /// The manifests of the servers' programs, and of earlier ones.
     pub(crate) manifests: BTreeMap<String, Manifest>,
 }
@@ -124,6 +127,7 @@ pub(crate) struct OverviewParts {
 impl Overview {
     pub(crate) fn of(parts: OverviewParts) -> Self {
         let OverviewParts { now, keys, mut records, servers, manifests } = parts;
+        let AnnouncedServers { alive: servers, lost: lost_servers } = servers;
         let fleet = keys.get(FLEET).and_then(|look| look.state.fleet.as_deref()).cloned().unwrap_or_default();
         let mut jobs = variants(servers.iter().collect(), &manifests);
         for (key, _) in keys.iter().filter(|(key, look)| is_job(key, look)) {
@@ -142,7 +146,7 @@ impl Overview {
         let locks = held.filter(|lock| lock.kind != Some(LeaseKind::Run) && !is_foreign(lock)).collect();
         let pause = fleet.pause.filter(|pause| pause.is_active(now));
         let done = keys.iter().filter_map(|(key, look)| done_work(key, look)).collect();
-        Self { at: now, jobs, servers, locks, done, pause, actions: fleet.actions }
+        Self { at: now, jobs, servers, lost_servers, locks, done, pause, actions: fleet.actions }
     }
 }
 

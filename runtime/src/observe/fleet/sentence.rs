@@ -46,6 +46,7 @@ impl<'a> Sentence<'a> {
             Some(pause) if pause.is_active(self.tick) => {
                 format!("{due}, and will be skipped: the job is {}", self.pause(pause))
             }
+            _ if self.ticks.servers.is_empty() => format!("{due}, but {}", self.no_server()),
             _ => due,
         }
     }
@@ -209,10 +210,15 @@ impl<'a> Sentence<'a> {
             let what = if mark.skip.is_some() { "skipped" } else { "started" };
             return format!("was {what} by {} at {}; its record is gone", mark.server, self.time(mark.at));
         }
+        if let Some(oldest) = self.ticks.oldest_record().filter(|oldest| self.tick < *oldest) {
+            return format!(
+                "is not on record: the store keeps the newest runs and skips, here back to {}",
+                self.time(oldest)
+            );
+        }
         match &history.registered {
             Some(registered) if self.tick <= registered.at => format!(
-                "is not on record: the job was registered or last resumed at {}, and the store keeps only the newest runs and \
-                 skips",
+                "is not on record: the job was registered, or last resumed, at {}",
                 self.time(registered.at)
             ),
             Some(_) => "is not on record: the store keeps only the newest runs and skips".to_owned(),

@@ -197,6 +197,12 @@ impl Ticks {
         self.state.mark.as_ref()
     }
 
+    /// The oldest tick that is on record.
+    pub(super) fn oldest_record(&self) -> Option<Timestamp> {
+        let runs = self.history.runs.iter().filter_map(|run| run.tick);
+        runs.chain(self.history.skips.iter().map(|skip| skip.tick)).min()
+    }
+
     fn is_scheduled(&self, tick: Timestamp) -> bool {
         self.schedule.as_ref().is_some_and(|schedule| schedule.newest_at(tick) == Some(tick))
     }

@@ -42,7 +42,10 @@ impl Pausing {
 
     /// Resumes the job by itself after this time: `"2h"`, for example.
     pub fn lasting(mut self, duration: impl IntoDuration) -> Self {
-        self.lasts = duration.into_duration().map(Some);
+        let is_long_enough = |duration: Duration| {
+            if duration.is_zero() { Err("must be longer than zero".to_owned()) } else { Ok(Some(duration)) }
+        };
+        self.lasts = duration.into_duration().and_then(is_long_enough);
         self
     }
 

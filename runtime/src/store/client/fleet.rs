@@ -12,7 +12,18 @@ use crate::fleet::{HeldLock, Manifest, ServerInfo};
 use crate::history::History;
 use crate::observe::fleet::overview::{Overview, OverviewParts};
 use crate::observe::fleet::ticks::Ticks;
-use crate::store::{Look, Note, StoreError, Topic, decide};
+use crate::store::{Look, Note, Notes, StoreError, Topic, decide};
+
+/// A server sends a heartbeat every 20 s, of which one may get lost.
+pub(crate) const ALIVE_FOR: Duration = Duration::from_secs(45);
+
+/// The servers that have announced themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnnouncedServers {
+    pub(crate) alive: Vec<ServerInfo>,
+    /// Those whose heartbeats have stopped without a shutdown.
+    pub(crate) lost: Vec<ServerInfo>,
+}
 
 /// Number of jobs whose records are read in one request.
 const PAGE: usize = 1000;
@@ -75,7 +86,7 @@ impl StoreClient<'_> {
             let found = self.ask("overview", self.store.newest_records(page, newest)).await?;
             records.extend(page.iter().cloned().zip(found));
         }
-        let servers = self.servers().await?;
+        let servers = self.announced_servers().await?;
         let manifests = self.manifests().await?;
         let now = self.time.now();
         Ok(Overview::of(OverviewParts { now, keys, records, servers, manifests }))
@@ -139,10 +150,18 @@ impl StoreClient<'_> {
         self.ask("leave", self.store.put_note(Topic::Servers, &note, Duration::ZERO)).await.map(drop)
     }
 
-    /// Returns the servers whose heartbeats have not expired. Leaves out those that this version cannot read.
+    /// Returns the servers that are alive.
     pub(crate) async fn servers(&self) -> Result<Vec<ServerInfo>, StoreError> {
-        let notes = self.ask("servers", self.store.notes(Topic::Servers)).await?.notes;
+        Ok(self.announced_servers().await?.alive)
+    }
+
+    /// Returns the servers whose announcements have not expired. Leaves out those that this version cannot read.
+    pub(crate) async fn announced_servers(&self) -> Result<AnnouncedServers, StoreError> {
+        let Notes { now, notes } = self.ask("servers", self.store.notes(Topic::Servers)).await?;
         self.observer.answered("servers");
-        Ok(notes.iter().filter_map(|note| serde_json::from_str(&note.text).ok()).collect())
+        let servers = notes.iter().filter_map(|note| serde_json::from_str(&note.text).ok());
+        let is_alive = |server: &ServerInfo| server.announced + ALIVE_FOR > now;
+        let (alive, lost) = servers.partition(is_alive);
+        Ok(AnnouncedServers { alive, lost })
     }
 }

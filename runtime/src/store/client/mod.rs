@@ -25,7 +25,7 @@ mod swap_backoff;
 mod tests;
 mod unanswered;
 
-pub(crate) use fleet::{is_job, lock_key};
+pub(crate) use fleet::{AnnouncedServers, is_job, lock_key};
 pub(crate) use key_mutexes::KeyMutexes;
 pub(crate) use key_subscription::KeySubscription;
 pub(crate) use lease::CachedRecord;

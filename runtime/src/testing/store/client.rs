@@ -196,8 +196,8 @@ impl Client {
 
     /// Returns the servers with a heartbeat.
     pub async fn servers(&self) -> ClientResult<Vec<ServerInfo>> {
-        let reply = self.requests().servers().await?;
-        Ok(self.stamped(reply))
+        let announced = self.requests().announced_servers().await?;
+        Ok(self.stamped([announced.alive, announced.lost].concat()))
     }
 }
 

@@ -56,6 +56,8 @@ fn upcoming_tick_says_when_and_whether_it_will_be_skipped() {
         "is due in 50m 0s, and will be skipped: the job is paused by anna since 02:30: supplier down";
     says(paused(None), at(6, 0), TickFate::Upcoming, sentence);
     says(paused(Some(at(5, 30))), at(6, 0), TickFate::Upcoming, "is due in 50m 0s");
+    let alone = Case::new().with(|case| case.servers.clear());
+    says(alone, at(6, 0), TickFate::Upcoming, "is due in 50m 0s, but no server is alive; start one");
 }
 
 #[test]
@@ -65,9 +67,12 @@ fn tick_without_a_record_says_why_there_is_none() {
     says(skipped, at(4, 0), TickFate::NotOnRecord, "was skipped by web-1 at 04:00; its record is gone");
     let sentence = "is not on record: the store keeps only the newest runs and skips";
     says(Case::new(), at(2, 0), TickFate::NotOnRecord, sentence);
-    let sentence = "is not on record: the job was registered or last resumed at 00:30, and the store keeps only the newest \
-                    runs and skips";
+    let sentence = "is not on record: the job was registered, or last resumed, at 00:30";
     says(Case::new(), at(0, 0), TickFate::NotOnRecord, sentence);
+    let sentence = "is not on record: the store keeps the newest runs and skips, here back to 03:00";
+    for tick in [at(2, 0), at(0, 0)] {
+        says(Case::new().run(|_| {}), tick, TickFate::NotOnRecord, sentence);
+    }
 }
 
 #[test]
