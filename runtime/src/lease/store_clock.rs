@@ -109,13 +109,13 @@ impl StoreClock {
     /// It counts as decided now. The estimate is behind the store's clock by at most the reply's travel time
     /// and never ahead of it, so a server that follows it does not claim a tick before it is due.
     pub(crate) fn learn(&self, sent: Instant, time: Timestamp) {
+        let mut anchor = lock(&self.anchor);
+        // Read under the lock: no reply that is known was received later.
         let received = Instant::now();
         let error = received.duration_since(sent);
         let fresh = Anchor { instant: received, time, error };
-        let mut anchor = lock(&self.anchor);
-        // A slow reply may be older than the one that is known.
-        let age = fresh.instant.duration_since(anchor.instant);
-        let known = anchor.time + age - anchor.instant.duration_since(fresh.instant);
+        let age = received.duration_since(anchor.instant);
+        let known = anchor.time + age;
         let doubt = anchor.error + age / DRIFT;
         let apart = time.since(known).max(known.since(time));
         let wrong = apart > doubt + error + STEP;
