@@ -140,6 +140,16 @@ async fn crash_that_pauses_the_job_skips_the_next_tick() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn run_in_progress_is_no_crash_that_pauses_the_job() {
+    let bench = bench();
+    fail(&bench, "one").await;
+    bench.win(&pausing(claim_now("a", LONG))).await;
+    let tick = bench.tick_ago(SHORT).await;
+    assert!(matches!(bench.claim(&pausing(claim("b", tick))).await, ClaimDecision::Held(_)));
+    assert_eq!(bench.history().await.pause, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn skip_shows_the_run_that_was_in_the_way() {
     let bench = bench();
     let first = bench.tick_ago(2 * SHORT).await;
