@@ -15,7 +15,7 @@ use crate::util::lock;
 pub(crate) struct StoreClock {
     wall: Arc<dyn Clock>,
     anchor: Mutex<Anchor>,
-    steps: watch::Sender<u64>,
+    steps: watch::Sender<()>,
     forward_jumps: Arc<ForwardJumps>,
 }
 
@@ -76,7 +76,12 @@ impl StoreClock {
     /// Starts with the wall clock's time, until the store's first reply.
     pub(crate) fn new(wall: Arc<dyn Clock>) -> Self {
         let anchor = Anchor { instant: Instant::now(), time: wall.now(), error: Duration::from_secs(3600) };
-        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0), forward_jumps: Arc::default() }
+        Self {
+            wall,
+            anchor: Mutex::new(anchor),
+            steps: watch::Sender::new(()),
+            forward_jumps: Arc::default(),
+        }
     }
 
     /// The store's time, as far as it is known.
@@ -134,17 +139,17 @@ impl StoreClock {
 
     /// Wakes every sleeper, to read the clock again.
     pub(crate) fn wake_sleepers(&self) {
-        self.steps.send_modify(|steps| *steps += 1);
+        self.steps.send_replace(());
     }
 
     /// Receives every correction of the clock from now on.
-    pub(crate) fn corrections(&self) -> watch::Receiver<u64> {
+    pub(crate) fn corrections(&self) -> watch::Receiver<()> {
         self.steps.subscribe()
     }
 
     /// Sleeps until the store's clock shows this time. Returns `false` early if the clock was corrected since
     /// the last `false`.
-    pub(crate) async fn sleep_until(&self, time: Timestamp, corrections: &mut watch::Receiver<u64>) -> bool {
+    pub(crate) async fn sleep_until(&self, time: Timestamp, corrections: &mut watch::Receiver<()>) -> bool {
         loop {
             let wait = time.since(self.now());
             tokio::select! {
