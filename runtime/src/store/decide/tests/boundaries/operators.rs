@@ -3,7 +3,7 @@
 use super::*;
 use crate::fleet::{Forgotten, Pause};
 use crate::history::{Skip, Stats};
-use crate::store::PauseOrder;
+use crate::store::{LockChange, PauseOrder};
 
 const HOUR: u64 = 3600;
 
@@ -109,4 +109,19 @@ fn broken_lease_is_remembered_for_its_ttl_or_its_rest_and_one_request() {
     };
     assert_eq!(broken_until(at(20)), Some(at(45)), "30 s, and 5 s for a request");
     assert_eq!(broken_until(at(60)), Some(at(65)));
+}
+
+#[test]
+fn operator_does_not_break_a_lock_that_appeared_beside_the_seen_holder() {
+    let lock = |token: &str| Some(SharedLock { token: token.into(), until: None });
+    let claim = claim_now("a", LONG);
+    let shown = |token| Look { lock: lock(token), ..look(at(10), won(&claim, at(100))) };
+    let seen = shown(&claim.token);
+    let change = |now| {
+        let Decision { reply, change } = decide::break_lock(&now, "key", &seen, &"anna".into(), 1);
+        assert_eq!(reply.len(), 1);
+        change.expect("the lease is broken").lock
+    };
+    assert_eq!(change(shown(&claim.token)), LockChange::Delete);
+    assert_eq!(change(shown("newer")), LockChange::Leave);
 }
