@@ -26,9 +26,11 @@ fn lease_that_the_store_lost_is_restored_until_its_last_microsecond() {
     let extend = |now, fence| decide::extend(&look(now, free()), &lease(&claim, fence, at(100)));
     let now = at(100) - MICRO;
     let Decision { reply, change } = extend(now, 8);
-    assert!(matches!(reply, ExtendReply::Restored(_)));
+    let ExtendReply::Restored(until) = reply else { panic!("{reply:?}") };
     let change = change.expect("the lease");
     assert_eq!((change.not_before, change.not_after), (Some(now), Some(now)));
+    let restored = change.state.and_then(|state| state.claimant.clone());
+    assert_eq!((until, restored.map(|lease| lease.until)), (at(130), Some(at(130))));
     assert_eq!(extend(at(100), 8).reply, super::super::LOST);
     assert_eq!(extend(now, 7).reply, super::super::LOST, "the record is as new as the lease");
 }
