@@ -1,5 +1,6 @@
 //! Extensions and releases, at the instants at which leases, records and locks end.
 
+use super::super::LOST;
 use super::*;
 use crate::store::{ExtendReply, Gap, ReleaseReply};
 
@@ -17,7 +18,7 @@ fn lease_is_extended_until_its_last_microsecond_and_no_later() {
     assert!(matches!(reply, ExtendReply::Kept { .. }));
     let change = change.expect("a new expiry");
     assert_eq!((change.not_before, change.not_after), (Some(now), Some(now)));
-    assert_eq!(extend(at(100)).reply, super::super::LOST);
+    assert_eq!(extend(at(100)).reply, LOST);
 }
 
 #[test]
@@ -31,8 +32,8 @@ fn lease_that_the_store_lost_is_restored_until_its_last_microsecond() {
     assert_eq!((change.not_before, change.not_after), (Some(now), Some(now)));
     let restored = change.state.and_then(|state| state.claimant.clone());
     assert_eq!((until, restored.map(|lease| lease.until)), (at(130), Some(at(130))));
-    assert_eq!(extend(at(100), 8).reply, super::super::LOST);
-    assert_eq!(extend(now, 7).reply, super::super::LOST, "the record is as new as the lease");
+    assert_eq!(extend(at(100), 8).reply, LOST);
+    assert_eq!(extend(now, 7).reply, LOST, "the record is as new as the lease");
 }
 
 #[test]

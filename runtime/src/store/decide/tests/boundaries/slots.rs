@@ -1,5 +1,6 @@
 //! Slots of a semaphore, at the instants at which they end.
 
+use super::super::LOST;
 use super::*;
 use crate::store::{ExtendReply, LeaseKind};
 
@@ -42,7 +43,7 @@ fn slot_whose_expiry_has_passed_is_extended_only_while_there_is_room() {
     assert!(matches!(reply, ExtendReply::Kept { .. }));
     let change = change.expect("a new expiry");
     assert_eq!((change.not_before, change.not_after), (Some(at(100) - MICRO), Some(at(150) - MICRO)));
-    assert_eq!(extend(at(100)).reply, super::super::LOST);
+    assert_eq!(extend(at(100)).reply, LOST);
 }
 
 #[test]
@@ -53,7 +54,7 @@ fn slot_is_extended_until_its_last_microsecond() {
         decide::extend(&look(now, semaphore(vec![own.clone()])), &own).reply
     };
     assert!(matches!(extend(at(100) - MICRO), ExtendReply::Kept { .. }));
-    assert_eq!(extend(at(100)), super::super::LOST);
+    assert_eq!(extend(at(100)), LOST);
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn slot_was_lost_by_the_store_if_it_is_newer_than_the_fence_or_older_than_the_re
         let state = KeyState { slots_since: at(50), ..semaphore(Vec::new()) };
         decide::extend(&look(at(100), state), &lease).reply
     };
-    assert_eq!(extend(7, at(50)), super::super::LOST, "released or broken");
+    assert_eq!(extend(7, at(50)), LOST, "released or broken");
     assert!(matches!(extend(8, at(50)), ExtendReply::Restored(_)));
     assert!(matches!(extend(7, at(50) - MICRO), ExtendReply::Restored(_)));
 }
@@ -79,4 +80,15 @@ fn operator_breaks_the_slots_that_were_seen() {
     assert_eq!(state.slots.iter().map(|slot| &*slot.server).collect::<Vec<_>>(), ["b"]);
     assert_eq!(state.broken_until, Some(at(55)), "the last expiry, and 5 s for a request");
     assert_eq!(state.slots_since, Timestamp::default());
+}
+
+#[test]
+fn slot_is_extended_only_by_the_token_and_the_fence_that_won_it() {
+    let own = claim_slot("a");
+    let extend = |held: &Claim, fence| {
+        let state = semaphore(vec![slot(held, 7, at(100))]);
+        decide::extend(&look(at(10), state), &slot(&own, fence, at(100))).reply
+    };
+    assert!(matches!(extend(&own, 7), ExtendReply::Kept { .. }));
+    assert_eq!((extend(&own, 5), extend(&claim_slot("b"), 7)), (LOST, LOST));
 }
