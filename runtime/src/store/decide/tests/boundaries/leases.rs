@@ -2,7 +2,7 @@
 
 use super::super::LOST;
 use super::*;
-use crate::store::{ExtendReply, Gap, ReleaseReply};
+use crate::store::{ExtendReply, FenceChange, Gap, ReleaseReply};
 
 /// The lease of a claim that won with this fence. The fence of every look is 7.
 fn lease(claim: &Claim, fence: i64, until: Timestamp) -> Lease {
@@ -92,4 +92,13 @@ fn gap_is_forgotten_once_ticks_up_to_its_end_were_reported() {
         change.and_then(|change| change.state).expect("a new expiry").missed.len()
     };
     assert_eq!((left(at(50) - MICRO), left(at(50))), (1, 0));
+}
+
+#[test]
+fn restored_lease_is_written_without_its_fence_and_its_reports() {
+    let held = Lease { reported: Some(at(5)), ..lease(&claim_now("a", LONG), 8, at(100)) };
+    let change = decide::extend(&look(at(10), free()), &held).change.expect("the lease");
+    assert_eq!(change.fence, FenceChange::AtLeast(8), "it is that of the record");
+    let restored = change.state.and_then(|state| state.claimant.clone()).expect("the lease");
+    assert_eq!(restored, Lease { fence: decide::UNKNOWN_FENCE, until: at(40), reported: None, ..held });
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fleet::{Forgotten, Pause};
 use crate::history::{Skip, Stats};
-use crate::store::{LockChange, PauseOrder};
+use crate::store::{Gap, LockChange, PauseOrder, SkipRecord};
 
 const HOUR: u64 = 3600;
 
@@ -53,6 +53,11 @@ fn tick_at_the_end_of_a_pause_is_not_decided_by_it() {
     let skipped = Some((at(HOUR), Some(Skip::Paused)));
     assert_eq!(decided(at(HOUR)), (None, 1, 0));
     assert_eq!(decided(at(HOUR) + MICRO), (skipped, 1, 1));
+    let resumed = look(at(2 * HOUR), paused_until(at(9 * HOUR)));
+    let records = decide::resume(&resumed, "anna", false, 1).change.expect("the pause ends").records;
+    let gap = Gap { after: at(0), before: at(2 * HOUR), schedule: Some("0 * * * * UTC".into()) };
+    let missed = SkipRecord::new(at(HOUR), Skip::Missed, "anna", at(2 * HOUR));
+    assert_eq!(records, [JobRecord::Skip(SkipRecord { missed: Some(gap), ..missed })]);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use super::super::LOST;
 use super::*;
-use crate::store::{ExtendReply, LeaseKind};
+use crate::history::Progress;
+use crate::store::{ExtendReply, LeaseKind, ReleaseReply};
 
 fn claim_slot(server: &str) -> Claim {
     claim_what(server, LONG, ClaimPurpose::Slot(1))
@@ -91,4 +92,36 @@ fn slot_is_extended_only_by_the_token_and_the_fence_that_won_it() {
     };
     assert!(matches!(extend(&own, 7), ExtendReply::Kept { .. }));
     assert_eq!((extend(&own, 5), extend(&claim_slot("b"), 7)), (LOST, LOST));
+}
+
+#[test]
+fn slot_is_released_only_by_the_token_and_the_fence_that_won_it() {
+    let own = claim_slot("a");
+    let release = |held: &Claim, fence| {
+        let state = semaphore(vec![slot(held, 7, at(100))]);
+        let end = Ending::of(RunOutcome::Succeeded, 1);
+        decide::release(&look(at(10), state), &slot(&own, fence, at(100)), &end).reply
+    };
+    assert_eq!(release(&own, 7), ReleaseReply::Released);
+    assert_eq!(release(&own, 5), ReleaseReply::NotHeld);
+    assert_eq!(release(&claim_slot("b"), 7), ReleaseReply::NotHeld);
+}
+
+#[test]
+fn record_of_slots_begins_with_the_first_slot_of_a_store_that_knows_no_fence() {
+    let since = |fence| {
+        let state = KeyState { slots_since: at(5), ..semaphore(Vec::new()) };
+        let (_, change) = decide(&Look { fence, ..look(at(100), state) }, &claim_slot("a"));
+        change.and_then(|change| change.state).expect("a slot").slots_since
+    };
+    assert_eq!((since(0), since(7)), (at(100), at(5)));
+}
+
+#[test]
+fn progress_and_reports_of_a_slots_holder_are_not_kept() {
+    let own = slot(&claim_slot("a"), 7, at(100));
+    let reporting = Lease { progress: Some(Progress::default()), reported: Some(at(5)), ..own.clone() };
+    let change = decide::extend(&look(at(10), semaphore(vec![own.clone()])), &reporting).change;
+    let state = change.and_then(|change| change.state).expect("a new expiry");
+    assert_eq!(state.slots, [Lease { until: at(40), ..own }]);
 }
