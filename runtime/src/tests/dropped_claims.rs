@@ -181,3 +181,12 @@ async fn server_that_shuts_down_leaves_a_dropped_claim_in_an_unreachable_store()
     seconds(2).await;
     assert!(server.tracked.is_empty(), "its lease expires by itself");
 }
+
+#[tokio::test(start_paused = true)]
+async fn dropped_claim_is_left_to_expire_after_two_ttls_without_an_answer() {
+    let (_link, server) = dropped_during_an_outage().await;
+    tokio::time::sleep(2 * TTL - Duration::from_secs(5) - Duration::from_millis(1)).await;
+    assert!(!server.tracked.is_empty());
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(server.tracked.is_empty());
+}
