@@ -22,6 +22,8 @@ use validity::Validity;
 
 mod pending;
 pub(crate) mod store_clock;
+#[cfg(test)]
+mod tests;
 pub(crate) mod validity;
 
 pub(crate) use pending::{ClaimResult, PendingClaim};

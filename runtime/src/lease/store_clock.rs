@@ -15,7 +15,7 @@ use crate::util::lock;
 pub(crate) struct StoreClock {
     wall: Arc<dyn Clock>,
     anchor: Mutex<Anchor>,
-    steps: watch::Sender<u64>,
+    steps: watch::Sender<()>,
     forward_jumps: Arc<ForwardJumps>,
 }
 
@@ -76,7 +76,12 @@ impl StoreClock {
     /// Starts with the wall clock's time, until the store's first reply.
     pub(crate) fn new(wall: Arc<dyn Clock>) -> Self {
         let anchor = Anchor { instant: Instant::now(), time: wall.now(), error: Duration::from_secs(3600) };
-        Self { wall, anchor: Mutex::new(anchor), steps: watch::Sender::new(0), forward_jumps: Arc::default() }
+        Self {
+            wall,
+            anchor: Mutex::new(anchor),
+            steps: watch::Sender::new(()),
+            forward_jumps: Arc::default(),
+        }
     }
 
     /// The store's time, as far as it is known.
@@ -109,13 +114,13 @@ impl StoreClock {
     /// It counts as decided now. The estimate is behind the store's clock by at most the reply's travel time
     /// and never ahead of it, so a server that follows it does not claim a tick before it is due.
     pub(crate) fn learn(&self, sent: Instant, time: Timestamp) {
+        let mut anchor = lock(&self.anchor);
+        // Read under the lock: no reply that is known was received later.
         let received = Instant::now();
         let error = received.duration_since(sent);
         let fresh = Anchor { instant: received, time, error };
-        let mut anchor = lock(&self.anchor);
-        // A slow reply may be older than the one that is known.
-        let age = fresh.instant.duration_since(anchor.instant);
-        let known = anchor.time + age - anchor.instant.duration_since(fresh.instant);
+        let age = received.duration_since(anchor.instant);
+        let known = anchor.time + age;
         let doubt = anchor.error + age / DRIFT;
         let apart = time.since(known).max(known.since(time));
         let wrong = apart > doubt + error + STEP;
@@ -134,17 +139,17 @@ impl StoreClock {
 
     /// Wakes every sleeper, to read the clock again.
     pub(crate) fn wake_sleepers(&self) {
-        self.steps.send_modify(|steps| *steps += 1);
+        self.steps.send_replace(());
     }
 
     /// Receives every correction of the clock from now on.
-    pub(crate) fn corrections(&self) -> watch::Receiver<u64> {
+    pub(crate) fn corrections(&self) -> watch::Receiver<()> {
         self.steps.subscribe()
     }
 
     /// Sleeps until the store's clock shows this time. Returns `false` early if the clock was corrected since
     /// the last `false`.
-    pub(crate) async fn sleep_until(&self, time: Timestamp, corrections: &mut watch::Receiver<u64>) -> bool {
+    pub(crate) async fn sleep_until(&self, time: Timestamp, corrections: &mut watch::Receiver<()>) -> bool {
         loop {
             let wait = time.since(self.now());
             tokio::select! {

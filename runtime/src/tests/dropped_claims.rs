@@ -26,6 +26,17 @@ impl Hook for Delayed {
     }
 }
 
+fn claim(what: ClaimPurpose) -> Claim {
+    Claim {
+        token: "token".into(),
+        server: "server".into(),
+        ttl: TTL,
+        what,
+        remember: REMEMBERED,
+        details: RunDetails::default(),
+    }
+}
+
 struct Late {
     link: Link,
     server: Arc<Server>,
@@ -40,15 +51,7 @@ async fn late(what: ClaimPurpose, swaps: usize) -> Late {
     let delayed = Delayed::default();
     let store = Arc::new(Intercept::new(Arc::new(link.store.clone()), delayed.clone()));
     let server = Arc::new(Server::new(ServerConfig { store, ..setup("server", &link, clock) }));
-    let claim = Claim {
-        token: "token".into(),
-        server: "server".into(),
-        ttl: TTL,
-        what,
-        remember: REMEMBERED,
-        details: RunDetails::default(),
-    };
-    let mut pending = PendingClaim::new(&server, "job", true, claim);
+    let mut pending = PendingClaim::new(&server, "job", true, claim(what));
     for _ in 0..swaps {
         assert!(pending.ask().await.is_err(), "no answer");
     }
@@ -145,4 +148,45 @@ async fn ending_server_sends_one_last_release_and_does_not_wait_for_late_claims(
     server.cancel_runs.raise();
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert!(!is_held(&link).await && server.tracked.is_empty());
+}
+
+/// Drops a claim that has won without an answer, while its store is unreachable.
+async fn dropped_during_an_outage() -> (Link, Arc<Server>) {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("server", &link, clock);
+    let mut pending = PendingClaim::new(&server, "job", true, claim(ClaimPurpose::Now));
+    link.swap_replies_lost.store(true, Ordering::SeqCst);
+    assert!(pending.ask().await.is_err(), "no answer");
+    link.swap_replies_lost.store(false, Ordering::SeqCst);
+    link.cut.store(true, Ordering::SeqCst);
+    drop(pending);
+    seconds(5).await;
+    assert!(is_held(&link).await && !server.tracked.is_empty());
+    (link, server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_claim_is_released_as_soon_as_the_store_is_reachable_again() {
+    let (link, server) = dropped_during_an_outage().await;
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(2).await;
+    assert!(!is_held(&link).await && server.tracked.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_shuts_down_leaves_a_dropped_claim_in_an_unreachable_store() {
+    let (_link, server) = dropped_during_an_outage().await;
+    server.shut_down();
+    seconds(2).await;
+    assert!(server.tracked.is_empty(), "its lease expires by itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_claim_is_left_to_expire_after_two_ttls_without_an_answer() {
+    let (_link, server) = dropped_during_an_outage().await;
+    tokio::time::sleep(2 * TTL - Duration::from_secs(5) - Duration::from_millis(1)).await;
+    assert!(!server.tracked.is_empty());
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(server.tracked.is_empty());
 }

@@ -1,7 +1,7 @@
-//! The number of requests for a lock, and locks whose ttl was shortened.
+//! The number of requests for a lock, locks whose ttl was shortened, and releases without an answer.
 
 use super::*;
-use crate::locks::{Lock, WeakServer};
+use crate::locks::{Lock, LockError, WeakServer};
 use crate::store::{JobRecords, Look, Note, Notes, Page, StoreFuture, Subscription, SwapReply};
 
 fn lock_on(server: &Arc<Server>) -> Lock {
@@ -203,4 +203,79 @@ async fn waiter_whose_subscription_cannot_be_renewed_keeps_its_pace() {
     let count = asked(&link);
     assert!((50..=101).contains(&count), "{count} requests in 100 s");
     assert!(!waiting.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_whose_first_answer_was_lost_is_confirmed_by_the_second() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let guard = lock_on(&server("one", &link, clock)).acquire().await.unwrap();
+    link.swap_replies_lost.store(true, Ordering::SeqCst);
+    let releasing = tokio::spawn(guard.release());
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    link.swap_replies_lost.store(false, Ordering::SeqCst);
+    assert!(releasing.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_of_a_lock_that_was_broken_reports_it_as_lost() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("one", &link, clock);
+    let guard = lock_on(&server).acquire().await.unwrap();
+    server.requests(Duration::from_secs(1)).break_lock("k", &server.id, 10).await.unwrap();
+    let released = guard.release().await;
+    assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_is_given_up_after_a_ttl_without_an_answer() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let guard = lock_on(&server("one", &link, clock)).acquire().await.unwrap();
+    link.cut.store(true, Ordering::SeqCst);
+    let begun = Instant::now();
+    let released = guard.release().await;
+    assert!(matches!(released, Err(LockError::Store { .. })), "{released:?}");
+    assert!((30..32).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_extension_is_retried_at_least_every_twentieth_of_the_ttl() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("one", &link, clock);
+    let guard = lock_on(&server).ttl("6s").acquire().await.unwrap();
+    link.swaps_cut.store(true, Ordering::SeqCst);
+    guard.lost().await;
+    // From 2 s to 5.4 s, every 0.3 s.
+    let retries = link.extensions.load(Ordering::SeqCst);
+    assert!((12..=18).contains(&retries), "{retries} extensions");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_that_was_won_again_with_little_left_is_extended_in_time() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let server = server("one", &link, clock);
+    link.swap_replies_lost.store(true, Ordering::SeqCst);
+    let acquiring = tokio::spawn(lock_on(&server).acquire());
+    seconds(21).await;
+    link.swap_replies_lost.store(false, Ordering::SeqCst);
+    let guard = acquiring.await.unwrap().expect("the first request had won");
+    seconds(20).await;
+    assert!(!guard.is_lost());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_whose_new_ttl_did_not_arrive_is_restored_in_a_store_that_lost_it() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let guard = lock_on(&server("one", &link, clock)).acquire().await.unwrap();
+    link.cut.store(true, Ordering::SeqCst);
+    assert!(guard.extend("20s").await.is_err(), "it did not arrive");
+    link.store.wipe("k");
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(30).await;
+    assert!(!guard.is_lost());
 }

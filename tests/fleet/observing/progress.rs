@@ -1,3 +1,4 @@
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jobs::Run;
@@ -36,13 +37,20 @@ async fn progress_is_seen_by_every_server_after_the_next_keep_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn final_status_is_part_of_the_record() {
-    let fleet = Fleet::of(1).job(Notes::new().job(job("1h", 30), tells)).start().await.unwrap();
+async fn final_status_is_part_of_the_record_and_of_what_a_hook_is_called_with() {
+    let hooked = Arc::new(Mutex::new(None));
+    let noted = hooked.clone();
+    let job = job("1h", 30).on_success(move |run| {
+        *noted.lock().unwrap() = run.record.progress;
+        async {}
+    });
+    let fleet = Fleet::of(1).job(Notes::new().job(job, tells)).start().await.unwrap();
     fleet.run_for(secs(HOUR + 120)).await;
     let history = fleet.history("job").await;
     assert!(history.current.is_none());
     let said = Progress { done: 99, total: 100, status: "done".to_owned() };
-    assert_eq!(history.runs[0].progress, Some(said));
+    assert_eq!(history.runs[0].progress, Some(said.clone()));
+    assert_eq!(*hooked.lock().unwrap(), Some(said));
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,6 +28,7 @@ async fn cancellation_reaches_the_holder_at_its_next_extension() {
     let mut lease = bench.win(&claim_now("a", LONG)).await;
     let asked = bench.cancel().await.expect("a run in progress");
     assert_eq!((&*asked.server, asked.fence, asked.until), ("a", lease.fence, lease.until));
+    assert_eq!(bench.history().await.current, Some(asked), "people see who asked");
     for _ in 0..2 {
         let ExtendReply::Kept { until, cancelled_by } = bench.extend(&lease).await else {
             panic!("a cancelled run keeps its lease until it has ended")

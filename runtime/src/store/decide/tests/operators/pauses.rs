@@ -120,6 +120,21 @@ async fn job_is_paused_after_so_many_failures_in_a_row() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_a_failure_pauses_the_job_and_replaces_no_other_pause() {
+    let bench = bench();
+    for _ in 0..2 {
+        let without_limit = bench.win(&claim_now("a", LONG)).await;
+        bench.release(&without_limit, RunOutcome::Failed).await;
+    }
+    let cancelled = bench.win(&pausing(claim_now("a", LONG))).await;
+    bench.release(&cancelled, RunOutcome::Cancelled).await;
+    assert_eq!(bench.history().await.pause, None);
+    let own = pause(&bench, &order("own")).await;
+    fail(&bench, "three").await;
+    assert_eq!(bench.history().await.pause, Some(own));
+}
+
+#[tokio::test(start_paused = true)]
 async fn crash_that_pauses_the_job_skips_the_next_tick() {
     let bench = bench();
     fail(&bench, "one").await;
@@ -137,6 +152,16 @@ async fn crash_that_pauses_the_job_skips_the_next_tick() {
     );
     bench.win(&claim_now("b", LONG)).await;
     assert_eq!(bench.history().await.runs.len(), 2, "it is recorded once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_in_progress_is_no_crash_that_pauses_the_job() {
+    let bench = bench();
+    fail(&bench, "one").await;
+    bench.win(&pausing(claim_now("a", LONG))).await;
+    let tick = bench.tick_ago(SHORT).await;
+    assert!(matches!(bench.claim(&pausing(claim("b", tick))).await, ClaimDecision::Held(_)));
+    assert_eq!(bench.history().await.pause, None);
 }
 
 #[tokio::test(start_paused = true)]

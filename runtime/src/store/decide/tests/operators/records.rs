@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::history::{CurrentRun, FailedTry, History, Progress, RunOutcome, RunRecord, Trigger};
-use crate::store::{Claim, Ending, Lease, ReleaseReply};
+use crate::store::{ActionKind, Claim, Ending, Lease, LeaseKind, ReleaseReply};
 
 use crate::store::decide::tests::{bench, subject};
 use crate::testing::store::bench::{Bench, LONG, SHORT, claim, claim_now, ending};
@@ -178,4 +178,28 @@ async fn crash_is_recorded_beside_as_many_runs_as_the_claim_asks_for() {
 async fn nothing_is_remembered_of_an_unknown_key() {
     let subject = &subject();
     assert_eq!(Bench::with_key(subject, "never-seen").history().await, History::default());
+}
+
+#[test]
+fn names_are_shown_as_they_are_stored() {
+    fn stored<T: serde::de::DeserializeOwned>(name: &str) -> T {
+        serde_json::from_value(name.into()).unwrap()
+    }
+    for name in ["pause", "resume", "run", "cancel", "unlock", "reset", "forget"] {
+        let action: ActionKind = stored(name);
+        assert_eq!((action.as_str(), format!("{action:>11}")), (name, format!("{name:>11}")));
+    }
+    let outcomes = ["succeeded", "failed", "timed_out", "panicked", "cancelled", "lease_lost", "crashed"];
+    for name in outcomes.into_iter().chain(["not_started", "broken"]) {
+        let outcome: RunOutcome = stored(name);
+        assert_eq!((outcome.as_str(), format!("{outcome:>11}")), (name, format!("{name:>11}")));
+    }
+    for name in ["schedule", "manual", "takeover", "missed"] {
+        let trigger: Trigger = stored(name);
+        assert_eq!((trigger.as_str(), format!("{trigger:>11}")), (name, format!("{name:>11}")));
+    }
+    for name in ["run", "lock", "once", "leader"] {
+        assert_eq!(stored::<LeaseKind>(name).as_str(), name);
+    }
+    assert_eq!(LeaseKind::Slot { of: 2 }.as_str(), "slot");
 }

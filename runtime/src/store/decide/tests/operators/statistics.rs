@@ -96,6 +96,8 @@ async fn durations_of_successful_runs_are_counted() {
     };
     assert_eq!(history.stats, expected);
     assert_eq!(expected.mean(), Some(Duration::from_micros(expected.total_micros / 2)));
+    assert_eq!(expected.longest(), Some(first.duration()));
+    assert_eq!(Stats::default().longest(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,10 @@ use crate::store::{
 };
 use crate::testing::store::bench::{LONG, ask, claim_now, claim_requested, claim_what, claim_with};
 
+mod leases;
+mod operators;
+mod slots;
+
 const MICRO: Duration = Duration::from_micros(1);
 
 fn at(seconds: u64) -> Timestamp {
