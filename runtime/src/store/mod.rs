@@ -9,7 +9,6 @@ mod client;
 pub mod decide;
 mod error;
 pub mod file;
-mod look;
 pub mod memory;
 mod net;
 #[cfg(feature = "postgres")]
@@ -34,16 +33,16 @@ pub(crate) use decide::messages::{
     SkipRecord, Taken,
 };
 pub use error::{StoreError, StoreErrorKind};
-pub use look::{
-    Change, FenceChange, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
-    SwapReply, Swapped, Topic, Version,
-};
 pub use net::subscriptions::{Notifier, Subscription};
 #[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
 pub use net::tls::Certificates;
 pub use record::Record;
 pub use record::format::{FORMAT, UnreadableRecord, to_ascii_json};
 pub use record::key_state::{DoneMark, KeyState, StartedTick, TickMark};
+pub use record::look::{
+    Change, FenceChange, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
+    SwapReply, Swapped, Topic, Version,
+};
 
 /// The future that a store's methods return.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
