@@ -28,6 +28,7 @@ pub enum Kind {
     Postgres,
     Pooled,
     Files,
+    Sqlite,
 }
 
 /// What can be done to a store.
@@ -48,7 +49,7 @@ const DOWN_AFTER: Duration = Duration::from_millis(1500);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Kind {
-    pub const ALL: [(&str, Self); 8] = [
+    pub const ALL: [(&str, Self); 9] = [
         ("redis", Self::Redis),
         ("redis-everysec", Self::RedisEverySecond),
         ("redis-memory", Self::RedisInMemory),
@@ -57,6 +58,7 @@ impl Kind {
         ("postgres", Self::Postgres),
         ("pgbouncer", Self::Pooled),
         ("files", Self::Files),
+        ("sqlite", Self::Sqlite),
     ];
 
     pub fn named(name: &str) -> Self {
@@ -69,9 +71,10 @@ impl Kind {
     }
 
     /// The time between the ticks of a job. On PostgreSQL a server sends one request at a time, so that it can claim no
-    /// more jobs a second than it makes round trips; on a busy machine these are few.
+    /// more jobs a second than it makes round trips; on a busy machine these are few. On SQLite all of them write one at a
+    /// time.
     pub fn interval(self) -> Duration {
-        Duration::from_secs(if matches!(self, Self::Postgres | Self::Pooled) { 2 } else { 1 })
+        Duration::from_secs(if matches!(self, Self::Postgres | Self::Pooled | Self::Sqlite) { 2 } else { 1 })
     }
 
     pub fn faults(self) -> &'static [StoreFault] {
@@ -82,7 +85,7 @@ impl Kind {
             }
             Self::Sentinel | Self::Cluster => &[Failover, Stop, ForgottenScripts, ClosedConnections],
             Self::Postgres | Self::Pooled => &[Restart, Stop, ClosedConnections],
-            Self::Files => &[FullDisk],
+            Self::Files | Self::Sqlite => &[FullDisk],
         }
     }
 
@@ -136,7 +139,7 @@ impl Deployment {
             Kind::Cluster => Servers::Cluster(RedisCluster::start(DOWN_AFTER)),
             Kind::Postgres => Servers::Single(Box::new(PostgresServer::start())),
             Kind::Pooled => Servers::Single(Box::new(PooledServer::start())),
-            Kind::Files => Servers::Files(Disk::mount()),
+            Kind::Files | Kind::Sqlite => Servers::Files(Disk::mount()),
         };
         let mut deployment = Self { kind, servers, failovers: 0, first_epoch: 0 };
         deployment.first_epoch = deployment.epoch();
@@ -148,6 +151,9 @@ impl Deployment {
             Servers::Single(server) => server.url(),
             Servers::Sentinel(sentinel) => sentinel.url(""),
             Servers::Cluster(cluster) => cluster.url(""),
+            Servers::Files(disk) if self.kind == Kind::Sqlite => {
+                format!("sqlite://{}", disk.folder().with_extension("db").display())
+            }
             Servers::Files(disk) => format!("file://{}", disk.folder().display()),
         }
     }

@@ -16,6 +16,8 @@ pub mod postgres;
 mod record;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub(crate) use crate::observe::finding::Finding;
 pub(crate) use crate::observe::finding::names;

@@ -33,6 +33,7 @@ mod subjects {
     pub mod in_place;
     pub mod postgres_subject;
     pub mod redis_subject;
+    pub mod sqlite_subject;
     pub mod subject;
     pub mod topology_subject;
 }
@@ -42,4 +43,6 @@ pub use processes::{child, fleet, hand, home, promises, racer, server, worker};
 pub use servers::{
     certificates, folder, pooler, postgres_server, proxy, redis_cluster, redis_sentinel, redis_server,
 };
-pub use subjects::{file_subject, in_place, postgres_subject, redis_subject, subject, topology_subject};
+pub use subjects::{
+    file_subject, in_place, postgres_subject, redis_subject, sqlite_subject, subject, topology_subject,
+};

@@ -8,7 +8,7 @@ use singleton_jobs_policy::Timestamp;
 use crate::store::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
 use format::{UnreadableRecord, from_object, object, to_ascii_json};
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod columns;
 pub(crate) mod format;
 pub(crate) mod key_state;

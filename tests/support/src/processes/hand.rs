@@ -10,6 +10,7 @@ use jobs::schedule::Overlap;
 use jobs::store::file::FileStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
+use jobs::store::sqlite::SqliteStore;
 use jobs::store::{ClaimDecision, Look, Store, TickClaim};
 use jobs::testing::store::Client;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
@@ -151,6 +152,11 @@ impl Hand {
 
     /// Whether nobody is in the middle of a step, for as long as it takes to look: a folder's keys are locked then.
     pub fn is_at_rest(&self) -> bool {
+        if let Some(path) = database_of(&self.url) {
+            let database = rusqlite::Connection::open(path).expect("a database");
+            database.busy_timeout(Duration::ZERO).expect("a setting");
+            return database.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok();
+        }
         let Some(folder) = folder_of(&self.url) else { return true };
         let files = std::fs::read_dir(folder).expect("a folder").flatten().map(|file| file.path());
         let mut locks = files.filter(|file| file.extension().is_some_and(|name| name == "lock"));
@@ -199,6 +205,8 @@ pub fn open(url: &str, namespace: Option<&str>) -> Arc<dyn Store> {
     let patience = postgres_server::PATIENCE;
     if let Some(folder) = folder_of(url) {
         Arc::new(FileStore::open(folder, namespace).expect("a folder"))
+    } else if let Some(path) = database_of(url) {
+        Arc::new(SqliteStore::open(path, namespace).expect("a database"))
     } else if url.starts_with("postgres") {
         let store = PostgresStore::open(url, namespace).expect("a URL");
         Arc::new(store.with_timeouts(patience, patience))
@@ -210,6 +218,10 @@ pub fn open(url: &str, namespace: Option<&str>) -> Arc<dyn Store> {
 
 fn folder_of(url: &str) -> Option<&str> {
     url.strip_prefix("file://")
+}
+
+fn database_of(url: &str) -> Option<&str> {
+    url.strip_prefix("sqlite://")
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -37,6 +37,7 @@ pub enum Kind {
     Sentinel,
     Cluster,
     File,
+    Sqlite,
 }
 
 /// Nobody finds a server dead, however long it is silent.
@@ -45,7 +46,7 @@ const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 impl Kind {
     pub const ALL: &[Self] =
-        &[Self::Redis, Self::Postgres, Self::Pooled, Self::Sentinel, Self::Cluster, Self::File];
+        &[Self::Redis, Self::Postgres, Self::Pooled, Self::Sentinel, Self::Cluster, Self::File, Self::Sqlite];
 
     /// A store that no other test uses.
     pub fn home(self) -> Home {
@@ -55,7 +56,10 @@ impl Kind {
             Self::Pooled => Home::shared(Pooler::shared()),
             Self::Sentinel => Home::shared(RedisSentinel::shared()),
             Self::Cluster => Home::shared(RedisCluster::shared()),
-            Self::File => Home::Folder(TempFolder::in_memory()),
+            Self::File => Home::Folder { folder: TempFolder::in_memory(), scheme: "file", file: "" },
+            Self::Sqlite => {
+                Home::Folder { folder: TempFolder::in_memory(), scheme: "sqlite", file: "/jobs.db" }
+            }
         }
     }
 
@@ -73,7 +77,7 @@ impl Kind {
             Self::Pooled => Home::of(PooledServer::start()),
             Self::Sentinel => Home::of(RedisSentinel::start_with(NEVER, &DURABLE)),
             Self::Cluster => Home::of(RedisCluster::start_with(NEVER, &DURABLE)),
-            Self::File => panic!("a folder cannot be killed"),
+            Self::File | Self::Sqlite => panic!("a folder cannot be killed"),
         }
     }
 }
@@ -95,7 +99,12 @@ pub enum Home {
         place: &'static (dyn Whereabouts + Sync),
         namespace: String,
     },
-    Folder(TempFolder),
+    Folder {
+        folder: TempFolder,
+        scheme: &'static str,
+        /// What the URL has behind the folder.
+        file: &'static str,
+    },
 }
 
 impl Home {
@@ -130,7 +139,7 @@ impl Whereabouts for Home {
         match self {
             Self::Own(server) => server.url(),
             Self::Shared { place, .. } => place.url(),
-            Self::Folder(folder) => format!("file://{}", folder.path().display()),
+            Self::Folder { folder, scheme, file } => format!("{scheme}://{}{file}", folder.path().display()),
         }
     }
 
@@ -145,7 +154,7 @@ impl Whereabouts for Home {
         match self {
             Self::Own(server) => server.nodes(),
             Self::Shared { place, .. } => place.nodes(),
-            Self::Folder(_) => Vec::new(),
+            Self::Folder { .. } => Vec::new(),
         }
     }
 }

@@ -20,7 +20,7 @@ pub const EVERYWHERE: Homes = Homes { always: Kind::ALL, at_length: &[] };
 /// On Redis and PostgreSQL every time, and at length on all others.
 pub const EVERYWHERE_AT_LENGTH: Homes = Homes {
     always: &[Kind::Redis, Kind::Postgres],
-    at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Cluster, Kind::File],
+    at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Cluster, Kind::File, Kind::Sqlite],
 };
 
 /// For what keeps a small machine busy on one store already.
