@@ -158,6 +158,11 @@ impl Deployment {
         }
     }
 
+    /// Whether the processes are the store.
+    pub fn is_local(&self) -> bool {
+        matches!(self.servers, Servers::Files(_))
+    }
+
     /// The port before which a proxy can stand. Clients of sentinels and clusters learn addresses from the servers.
     pub fn port(&self) -> Option<u16> {
         let Servers::Single(server) = &self.servers else { return None };
