@@ -14,6 +14,7 @@ mod postgres;
 mod random_replay;
 mod redis_interop;
 mod redis_reconnect;
+mod sqlite;
 mod tls;
 
 /// Also where the worker processes begin.

@@ -49,7 +49,12 @@ impl SqliteError {
 
 impl From<rusqlite::Error> for SqliteError {
     fn from(error: rusqlite::Error) -> Self {
-        let (kind, advice) = match error.sqlite_error_code() {
+        // A statement that SQLite cannot compile: its whole text would be in the message.
+        let (code, message) = match &error {
+            rusqlite::Error::SqlInputError { error, msg, .. } => (Some(error.code), msg.clone()),
+            _ => (error.sqlite_error_code(), error.to_string()),
+        };
+        let (kind, advice) = match code {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
                 TimedOut,
                 "another process has kept the database locked: a stopped one, one with a long transaction, or a backup that \
@@ -77,6 +82,6 @@ impl From<rusqlite::Error> for SqliteError {
             _ => (Unreachable, ""),
         };
         let separator = if advice.is_empty() { "" } else { "; " };
-        Self { kind, cause: format!("{error}{separator}{advice}") }
+        Self { kind, cause: format!("{message}{separator}{advice}") }
     }
 }

@@ -12,7 +12,7 @@
 //! | `job_note` | notes that expire: heartbeats, requests for manual runs |
 //!
 //! ```sql
-//! SELECT job_name, server, since, until FROM job_lock WHERE server IS NOT NULL;
+//! SELECT job_name, server, since, until FROM job_lock WHERE datetime(until) > datetime('now'); -- the holders
 //! SELECT job_name, server, started, ended, outcome, error FROM job_record WHERE kind = 'run' ORDER BY id DESC LIMIT 20;
 //! ```
 //!

@@ -1,5 +1,5 @@
 -- One row per key. `since` and `until` are UTC; held while `until` is ahead:
---   SELECT job_name, server, since, until FROM job_lock WHERE until > strftime('%FT%R:%fZ');
+--   SELECT job_name, server, since, until FROM job_lock WHERE datetime(until) > datetime('now');
 CREATE TABLE IF NOT EXISTS job_lock (
   namespace TEXT NOT NULL,
   job_name TEXT NOT NULL,

@@ -45,14 +45,14 @@ fn about_type(kind: &str, what: &str) -> Option<Finding> {
             FindingKind::NetworkShare,
             format!(
                 "the store's {what} is on a network share ({kind}): locks and clocks differ between machines, so a tick can \
-                start twice; use a local disk, or Redis or PostgreSQL for several machines"
+                start twice; use a {what} on a local disk, or Redis or PostgreSQL for several machines"
             ),
         ),
         "tmpfs" | "ramfs" => (
             FindingKind::NotDurable,
             format!(
                 "the store's {what} is in memory ({kind}): after a restart of the machine a tick that has run may run again \
-                within its grace, and pauses are lost; use a disk"
+                within its grace, and pauses are lost; use a {what} on a disk"
             ),
         ),
         _ => return None,
