@@ -10,6 +10,8 @@ pub mod decide;
 mod error;
 pub mod file;
 pub mod memory;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 mod net;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -36,7 +38,7 @@ pub(crate) use decide::messages::{
 };
 pub use error::{StoreError, StoreErrorKind};
 pub use net::subscriptions::{Notifier, Subscription};
-#[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
+#[cfg(all(feature = "tls", any(feature = "mysql", feature = "postgres", feature = "redis")))]
 pub use net::tls::Certificates;
 pub use record::Record;
 pub use record::format::{FORMAT, UnreadableRecord, to_ascii_json};

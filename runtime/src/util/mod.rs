@@ -11,7 +11,7 @@ pub(crate) mod random;
 pub(crate) mod signal;
 pub(crate) mod spawner;
 pub(crate) mod token;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) mod turns;
 pub(crate) mod watched;
 

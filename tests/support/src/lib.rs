@@ -21,6 +21,7 @@ mod processes {
 mod servers {
     pub mod certificates;
     pub mod folder;
+    pub mod mariadb_server;
     pub mod pooler;
     pub mod postgres_server;
     pub mod proxy;
@@ -31,6 +32,7 @@ mod servers {
 mod subjects {
     pub mod file_subject;
     pub mod in_place;
+    pub mod mysql_subject;
     pub mod postgres_subject;
     pub mod redis_subject;
     pub mod sqlite_subject;
@@ -41,8 +43,10 @@ mod subjects {
 pub use jobs::testing::store::bench;
 pub use processes::{child, fleet, hand, home, promises, racer, server, worker};
 pub use servers::{
-    certificates, folder, pooler, postgres_server, proxy, redis_cluster, redis_sentinel, redis_server,
+    certificates, folder, mariadb_server, pooler, postgres_server, proxy, redis_cluster, redis_sentinel,
+    redis_server,
 };
 pub use subjects::{
-    file_subject, in_place, postgres_subject, redis_subject, sqlite_subject, subject, topology_subject,
+    file_subject, in_place, mysql_subject, postgres_subject, redis_subject, sqlite_subject, subject,
+    topology_subject,
 };

@@ -112,12 +112,11 @@ pub(crate) fn variable(name: &str) -> Option<(String, String)> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty()).map(|value| (value, name.to_owned()))
 }
 
-const SCHEMES: &str = "redis://host:6379, postgres://host/database, sqlite:///var/lib/shop/jobs.db, \
+const SCHEMES: &str = "redis://host:6379, postgres://host/database, mysql://host/database, sqlite:///var/lib/shop/jobs.db, \
                        file:///var/lib/shop/jobs or memory://name";
 
 /// Schemes of other databases, which a message may repeat.
-const FOREIGN: [&str; 9] =
-    ["amqp", "etcd", "http", "https", "mariadb", "memcached", "mongodb", "mysql", "nats"];
+const FOREIGN: [&str; 7] = ["amqp", "etcd", "http", "https", "memcached", "mongodb", "nats"];
 
 /// Valkey speaks the protocol of Redis.
 fn is_redis(scheme: &str) -> bool {
@@ -134,7 +133,7 @@ fn open_url(url: &str, namespace: Option<&str>, source: String) -> Result<Opened
         return Err(config(format!("not a URL; expected {SCHEMES}")));
     };
     // No store was reached yet: the URL is at fault, and waiting does not help.
-    #[cfg(any(feature = "postgres", feature = "redis"))]
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
     let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
     let opened: Result<Arc<dyn Store>, _> = match scheme {
         #[cfg(feature = "redis")]
@@ -151,6 +150,13 @@ fn open_url(url: &str, namespace: Option<&str>, source: String) -> Result<Opened
         "postgres" | "postgresql" => {
             return Err(config(needs(scheme, "postgres")));
         }
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => {
+            let store = crate::store::mysql::MysqlStore::open(url, namespace).map_err(malformed)?;
+            Ok(Arc::new(store))
+        }
+        #[cfg(not(feature = "mysql"))]
+        "mysql" | "mariadb" => return Err(config(needs(scheme, "mysql"))),
         #[cfg(not(feature = "redis"))]
         _ if is_redis(scheme) => return Err(config(needs(scheme, "redis"))),
         "file" if rest.starts_with('/') => {
@@ -240,6 +246,8 @@ mod tests {
             ("redis+sentinel://:secret@host/shop", "redis", cfg!(feature = "redis")),
             ("redis+cluster://:secret@host", "redis", cfg!(feature = "redis")),
             ("postgres://host", "postgres", cfg!(feature = "postgres")),
+            ("mysql://user:secret@host/shop", "mysql", cfg!(feature = "mysql")),
+            ("mariadb://user:secret@host/shop", "mysql", cfg!(feature = "mysql")),
         ] {
             match open_url(url, None, "the test".to_owned()) {
                 Ok(opened) => {

@@ -8,7 +8,7 @@ use singleton_jobs_policy::Timestamp;
 use crate::store::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
 use format::{UnreadableRecord, from_object, object, to_ascii_json};
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) mod columns;
 pub(crate) mod format;
 pub(crate) mod key_state;
