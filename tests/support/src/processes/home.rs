@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::folder::TempFolder;
+use crate::mariadb_server::MariadbServer;
 use crate::pooler::{PooledServer, Pooler};
 use crate::postgres_server::PostgresServer;
 use crate::redis_cluster::RedisCluster;
@@ -38,6 +39,7 @@ pub enum Kind {
     Cluster,
     File,
     Sqlite,
+    Mysql,
 }
 
 /// Nobody finds a server dead, however long it is silent.
@@ -45,8 +47,16 @@ const NEVER: Duration = Duration::from_secs(600);
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 impl Kind {
-    pub const ALL: &[Self] =
-        &[Self::Redis, Self::Postgres, Self::Pooled, Self::Sentinel, Self::Cluster, Self::File, Self::Sqlite];
+    pub const ALL: &[Self] = &[
+        Self::Redis,
+        Self::Postgres,
+        Self::Pooled,
+        Self::Sentinel,
+        Self::Cluster,
+        Self::File,
+        Self::Sqlite,
+        Self::Mysql,
+    ];
 
     /// A store that no other test uses.
     pub fn home(self) -> Home {
@@ -54,6 +64,7 @@ impl Kind {
             Self::Redis => Home::of(RedisServer::start()),
             Self::Postgres => Home::shared(PostgresServer::shared()),
             Self::Pooled => Home::shared(Pooler::shared()),
+            Self::Mysql => Home::shared(MariadbServer::shared()),
             Self::Sentinel => Home::shared(RedisSentinel::shared()),
             Self::Cluster => Home::shared(RedisCluster::shared()),
             Self::File => Home::Folder { folder: TempFolder::in_memory(), scheme: "file", file: "" },
@@ -75,6 +86,7 @@ impl Kind {
             Self::Redis => Home::of(RedisServer::start_with(&DURABLE)),
             Self::Postgres => Home::of(PostgresServer::start()),
             Self::Pooled => Home::of(PooledServer::start()),
+            Self::Mysql => Home::of(MariadbServer::start()),
             Self::Sentinel => Home::of(RedisSentinel::start_with(NEVER, &DURABLE)),
             Self::Cluster => Home::of(RedisCluster::start_with(NEVER, &DURABLE)),
             Self::File | Self::Sqlite => panic!("a folder cannot be killed"),
@@ -180,4 +192,4 @@ macro_rules! single_servers {
     )+ };
 }
 
-single_servers!(RedisServer, PostgresServer);
+single_servers!(MariadbServer, RedisServer, PostgresServer);
