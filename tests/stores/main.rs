@@ -10,6 +10,7 @@ mod file_store;
 mod format;
 mod kit;
 mod listening;
+mod mysql;
 mod postgres;
 mod random_replay;
 mod redis_interop;

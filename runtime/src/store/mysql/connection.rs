@@ -29,7 +29,7 @@ pub(super) type TextRow = Vec<Option<String>>;
 const SESSION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
     SET SESSION TRANSACTION READ WRITE;
     SET SESSION autocommit = 1, completion_type = 0, foreign_key_checks = 1, unique_checks = 1,
-      sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_safe_updates = 0, sql_select_limit = DEFAULT,
+      sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_safe_updates = 0, sql_select_limit = 18446744073709551615,
       time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, wait_timeout = 28800";
 
 #[derive(Clone)]

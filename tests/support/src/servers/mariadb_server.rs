@@ -2,7 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -36,17 +37,24 @@ impl MariadbServer {
 
     /// A server with settings: `&["autocommit=0"]`.
     pub fn start_with(settings: &[&str]) -> Self {
-        let folder = TempFolder::in_memory();
+        Self::start_in(TempFolder::in_memory(), settings)
+    }
+
+    /// A server whose data is on a disk.
+    pub fn start_on_disk(settings: &[&str]) -> Self {
+        Self::start_in(TempFolder::new(), settings)
+    }
+
+    fn start_in(folder: TempFolder, settings: &[&str]) -> Self {
         folder.put("users.sql", USERS);
         let as_other = other_user();
         if let Some(user) = as_other {
             run(Command::new("chown").arg("-R").arg(user).arg(folder.path()));
         }
-        // The user that starts it may be root, and the one that it is told is then who it becomes.
         run(as_server(&mut Command::new("env"))
-            .args(["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal"])
-            .args(["--skip-test-db", "--innodb-log-file-size=4M"])
-            .arg(format!("--datadir={}", folder.path().join("data").display())));
+            .args(["cp", "-r"])
+            .arg(template())
+            .arg(folder.path().join("data")));
         let settings = settings.iter().map(ToString::to_string).collect();
         let mut server = Self { watched: None, port: 0, folder, settings };
         // Another process may take the port between our looking and the server's start.
@@ -138,6 +146,29 @@ impl Drop for MariadbServer {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The data of an empty server, made once for all servers of a program. A shell removes it when the program ends.
+fn template() -> &'static Path {
+    static MADE: OnceLock<(Child, PathBuf)> = OnceLock::new();
+    let (_, data) = MADE.get_or_init(|| {
+        let folder = TempFolder::in_memory();
+        if let Some(user) = other_user() {
+            run(Command::new("chown").arg(user).arg(folder.path()));
+        }
+        let data = folder.path().join("data");
+        run(as_server(&mut Command::new("env"))
+            .args(["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal"])
+            .args(["--skip-test-db", "--innodb-log-file-size=4M"])
+            .arg(format!("--datadir={}", data.display())));
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read -r _; rm -rf \"$1\"", "sh"]).arg(folder.path());
+        let shell =
+            shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh");
+        std::mem::forget(folder);
+        (shell, data)
+    });
+    data
 }
 
 fn run(command: &mut Command) {

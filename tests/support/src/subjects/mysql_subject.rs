@@ -27,7 +27,12 @@ pub async fn at(server: &MariadbServer, url: String) -> Subject {
         store.with_timeouts(PATIENCE, PATIENCE)
     };
     let (store, prefix) = (open(&namespace), namespace.clone());
-    let client = Arc::new(Mutex::new(server.client().await));
+    let mut client = server.client().await;
+    // Whatever the server's defaults are.
+    let session = "SET SESSION TRANSACTION READ WRITE; SET SESSION autocommit = 1, foreign_key_checks = 1, sql_safe_updates = 0,
+        completion_type = 0, sql_mode = '', wait_timeout = 28800";
+    client.query_drop(session).await.expect("settings");
+    let client = Arc::new(Mutex::new(client));
     Subject::new(store)
         .without_notifications()
         .with_wipe(move |key| {
