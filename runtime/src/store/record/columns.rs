@@ -22,6 +22,17 @@ pub(crate) fn readable(text: &str) -> String {
     text.chars().map(|c| if matches!(c, ' '..='~' | '\n' | '\t') { c } else { '?' }).collect()
 }
 
+/// Returns a text in hexadecimal.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) fn hexadecimal(text: &str) -> String {
+    use std::fmt::Write;
+
+    text.bytes().fold(String::with_capacity(2 * text.len()), |mut digits, byte| {
+        write!(digits, "{byte:02x}").expect("a string takes every write");
+        digits
+    })
+}
+
 /// Returns the holder of a key, and the instants since and until which it holds it, expired or not. Empty after a release.
 pub(crate) fn holder(state: &KeyState) -> [Option<String>; 3] {
     if let (Some(Lease { server, since, until, .. }), false) = (&state.claimant, state.released) {

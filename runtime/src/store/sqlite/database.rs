@@ -42,7 +42,7 @@ impl Database {
         let writer = loop {
             match set_up(&path) {
                 Err(error) if error.is_busy() && Instant::now() < deadline => {
-                    sleep(up_to(Duration::from_millis(20)))
+                    sleep(up_to(Duration::from_millis(20)));
                 }
                 writer => break writer?,
             }

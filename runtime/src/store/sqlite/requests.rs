@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::errors::{Result, SqliteError};
 use crate::Timestamp;
-use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP};
+use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP, hexadecimal};
 use crate::store::{
     Change, JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, Record, Swap, SwapReply, Topic,
     to_ascii_json,
@@ -214,7 +214,7 @@ impl Requests {
         for key in keys {
             match self.record(database, key) {
                 Err(error) if error.kind == crate::store::StoreErrorKind::Unreadable => {
-                    unreadable.push(key.clone())
+                    unreadable.push(key.clone());
                 }
                 result => drop(result?),
             }
@@ -248,8 +248,4 @@ impl StoredRecord {
         let state = KeyState::from_json(&self.state).map_err(|problem| problem.to_string())?;
         Ok(Record { version, fence: self.fence, state: Arc::new(state), records: JobRecords::default() })
     }
-}
-
-fn hexadecimal(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }

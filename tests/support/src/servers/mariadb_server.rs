@@ -123,7 +123,8 @@ impl MariadbServer {
     fn launch(&mut self) -> bool {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         let mut watched = watched(&self.folder, "KILL")
-            .args(["mariadbd", "--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve"])
+            .arg(program())
+            .args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve"])
             .args([format!("--port={}", self.port), format!("--datadir={}", path("data"))])
             .args([format!("--socket={}", path("socket")), format!("--pid-file={}", path("pid"))])
             .arg(format!("--init-file={}", path("users.sql")))
@@ -169,6 +170,12 @@ fn template() -> &'static Path {
         (shell, data)
     });
     data
+}
+
+/// Debian keeps the server in a folder that is not in every user's path.
+fn program() -> &'static str {
+    let installed = "/usr/sbin/mariadbd";
+    if Path::new(installed).exists() { installed } else { "mariadbd" }
 }
 
 fn run(command: &mut Command) {

@@ -3,18 +3,13 @@
 //! A message with several statements can have no parameters. Texts are written in hexadecimal, so they mean the same in
 //! every `sql_mode` and character set, and nothing in them can end a literal.
 
-use std::fmt::Write;
-
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::store::record::columns::hexadecimal;
 
 /// Returns a text in ASCII as a literal.
 pub(crate) fn text(value: &str) -> String {
-    let mut literal = "_ascii X'".to_owned();
-    for byte in value.bytes() {
-        write!(literal, "{byte:02x}").expect("a string takes every write");
-    }
-    literal.push('\'');
-    literal
+    format!("_ascii X'{}'", hexadecimal(value))
 }
 
 /// Returns a text in ASCII as a literal; `NULL` for none.
