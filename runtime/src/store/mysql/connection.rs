@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::encryption::Encryption;
-use super::errors::{MysqlError, Result};
+use super::errors::{MysqlError, MysqlResult};
 use crate::store::StoreErrorKind;
 use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::timeouts::Timeouts;
@@ -61,7 +61,7 @@ impl MysqlConnection {
     }
 
     /// Sends one message, and returns the rows of its answers: only if no statement failed, the commit included.
-    pub(super) async fn send(&self, lane: Lane, text: &str, patience: Duration) -> Result<Vec<TextRow>> {
+    pub(super) async fn send(&self, lane: Lane, text: &str, patience: Duration) -> MysqlResult<Vec<TextRow>> {
         let shared = match lane {
             Lane::Read => &self.reading,
             Lane::Write => &self.writing,
@@ -85,7 +85,7 @@ pub(super) struct OpenSession {
 
 impl OpenSession {
     /// Returns `None`, and sends nothing, if the connection was abandoned while this message waited for its turn.
-    async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<TextRow>>> {
+    async fn send(&self, text: &str, patience: Duration) -> MysqlResult<Option<Vec<TextRow>>> {
         let _turn = self.turns.take().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
             return Ok(None);
@@ -106,7 +106,7 @@ impl OpenSession {
     }
 }
 
-async fn query(connection: &mut Conn, text: &str) -> Result<Vec<TextRow>> {
+async fn query(connection: &mut Conn, text: &str) -> MysqlResult<Vec<TextRow>> {
     let mut answers = connection.query_iter(text).await?;
     let mut rows = Vec::new();
     while !answers.is_empty() {
@@ -135,7 +135,7 @@ pub(super) struct MysqlConnector {
 }
 
 impl MysqlConnector {
-    async fn open(self) -> Result<Conn> {
+    async fn open(self) -> MysqlResult<Conn> {
         let Self { options, encryption, .. } = self;
         let plain = options.clone();
         let opened = match encryption {
@@ -158,7 +158,7 @@ impl Connect for MysqlConnector {
     type Connection = Arc<OpenSession>;
     type Error = MysqlError;
 
-    async fn connect(self) -> Result<Arc<OpenSession>> {
+    async fn connect(self) -> MysqlResult<Arc<OpenSession>> {
         let patience = self.patience;
         let Ok(opened) = timeout(patience, self.open()).await else {
             return Err(MysqlError::timed_out("no connection", patience)

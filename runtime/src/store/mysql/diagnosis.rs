@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::MysqlStore;
 use super::connection::{Lane, TextRow};
-use super::errors::Result;
+use super::errors::MysqlResult;
 use super::statements::literals::decoded;
 use super::statements::reply;
 use super::statements::unreadable;
@@ -23,7 +23,7 @@ const ENGINES: &str = "SELECT table_name, engine FROM information_schema.tables
 
 impl MysqlStore {
     /// Looks at the server, then at the tables, then at the states of these jobs.
-    pub(super) async fn findings(&self, jobs: &[String]) -> Result<Vec<Finding>> {
+    pub(super) async fn findings(&self, jobs: &[String]) -> MysqlResult<Vec<Finding>> {
         let settings = |rows: &[TextRow]| Settings::of(rows);
         let mut findings = self.tables.ask(Lane::Read, SETTINGS, settings).await?.findings();
         if findings.iter().any(|finding| finding.severity == Severity::Error) {
@@ -39,7 +39,7 @@ impl MysqlStore {
 }
 
 /// The keys of those states that really cannot be read.
-fn unreadable_keys(rows: &[TextRow]) -> Result<Vec<String>> {
+fn unreadable_keys(rows: &[TextRow]) -> MysqlResult<Vec<String>> {
     let mut keys = Vec::new();
     for row in rows {
         if KeyState::from_json(reply::text(row, 1)?.unwrap_or_default()).is_err() {
@@ -49,7 +49,7 @@ fn unreadable_keys(rows: &[TextRow]) -> Result<Vec<String>> {
     Ok(keys)
 }
 
-fn about_engines(rows: &[TextRow]) -> Result<Option<Finding>> {
+fn about_engines(rows: &[TextRow]) -> MysqlResult<Option<Finding>> {
     let Some(row) = rows.first() else { return Ok(None) };
     let (table, engine) =
         (reply::text(row, 0)?.unwrap_or_default(), reply::text(row, 1)?.unwrap_or_default());
@@ -64,12 +64,12 @@ fn about_engines(rows: &[TextRow]) -> Result<Option<Finding>> {
 struct Settings(BTreeMap<String, String>);
 
 impl Settings {
-    fn of(rows: &[TextRow]) -> Result<Self> {
-        let setting = |row: &TextRow| -> Result<_> {
+    fn of(rows: &[TextRow]) -> MysqlResult<Self> {
+        let setting = |row: &TextRow| -> MysqlResult<_> {
             let (name, value) = (reply::text(row, 0)?, reply::text(row, 1)?);
             Ok((name.unwrap_or_default().to_lowercase(), value.unwrap_or_default().to_owned()))
         };
-        rows.iter().map(setting).collect::<Result<_>>().map(Self)
+        rows.iter().map(setting).collect::<MysqlResult<_>>().map(Self)
     }
 
     fn is(&self, name: &str, value: &str) -> bool {

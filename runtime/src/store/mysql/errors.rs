@@ -13,7 +13,7 @@ use crate::store::net::errors;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
 
-pub(super) type Result<T, E = MysqlError> = std::result::Result<T, E>;
+pub(super) type MysqlResult<T> = Result<T, MysqlError>;
 
 /// The error of one exchange. Never contains a password: neither the client nor the server repeats it.
 #[derive(Clone, Debug)]

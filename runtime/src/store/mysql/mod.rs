@@ -59,9 +59,9 @@ use super::{
 };
 use crate::Timestamp;
 use connection::{Lane, MysqlConnection, TextRow};
-use errors::{MysqlError, Result};
+use errors::{MysqlError, MysqlResult};
 use statements::reply;
-use statements::tables::Tables;
+use statements::tables::MysqlTables;
 
 mod address;
 mod connection;
@@ -81,7 +81,7 @@ pub struct MysqlStore {
     location: String,
     user: Option<String>,
     namespace: String,
-    tables: Tables,
+    tables: MysqlTables,
     /// Number of expiring keys that this store has added.
     added: AtomicU32,
 }
@@ -116,7 +116,7 @@ impl MysqlStore {
             location: address.location,
             user: address.user,
             namespace: namespace.unwrap_or_default().to_owned(),
-            tables: Tables::new(MysqlConnection::new(address.options, encryption, address.timeouts)),
+            tables: MysqlTables::new(MysqlConnection::new(address.options, encryption, address.timeouts)),
             added: AtomicU32::new(0),
         })
     }
@@ -137,18 +137,18 @@ impl MysqlStore {
         statements::script(database, self.user.as_deref())
     }
 
-    async fn look_at(&self, key: &str) -> Result<Look> {
+    async fn look_at(&self, key: &str) -> MysqlResult<Look> {
         let look = |rows: &[TextRow]| reply::look(reply::first(rows)?);
         self.tables.ask(Lane::Read, &statements::look(&self.namespace, key), look).await
     }
 
-    async fn newest_of(&self, keys: &[String], newest: usize) -> Result<Vec<JobRecords>> {
+    async fn newest_of(&self, keys: &[String], newest: usize) -> MysqlResult<Vec<JobRecords>> {
         let sql = statements::records(&self.namespace, keys, newest);
         let found = self.tables.ask(Lane::Read, &sql, reply::records).await?;
         Ok(keys.iter().map(|key| found.get(key).cloned().unwrap_or_default()).collect())
     }
 
-    async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp> {
+    async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> MysqlResult<Timestamp> {
         let sql = if ttl.is_zero() {
             statements::remove_note(&self.namespace, topic, &note.name)
         } else {
@@ -169,7 +169,7 @@ impl MysqlStore {
     fn step<'a, T>(
         &'a self,
         step: &'static str,
-        asking: impl Future<Output = Result<T>> + Send + 'a,
+        asking: impl Future<Output = MysqlResult<T>> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let named =

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use super::errors::{Result, SqliteError};
+use super::errors::{SqliteError, SqliteResult};
 use crate::store::StoreErrorKind;
 use crate::util::backoff::up_to;
 use crate::util::lock;
@@ -37,7 +37,7 @@ struct OpenDatabase {
 
 impl Database {
     /// Opens the database, and creates it if it is missing.
-    pub(super) fn create(path: PathBuf) -> Result<Self> {
+    pub(super) fn create(path: PathBuf) -> SqliteResult<Self> {
         let deadline = Instant::now() + SETUP_TIMEOUT;
         let writer = loop {
             match set_up(&path) {
@@ -51,7 +51,7 @@ impl Database {
     }
 
     /// Reads, without waiting for a process that writes.
-    pub(super) fn read<T>(&self, step: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    pub(super) fn read<T>(&self, step: impl FnOnce(&Connection) -> SqliteResult<T>) -> SqliteResult<T> {
         let idle = lock(&self.readers).pop();
         let reader = match idle {
             Some(reader) if reader.file.is_at(&self.path) => reader,
@@ -66,7 +66,7 @@ impl Database {
     /// included, it reads after every wait.
     ///
     /// Nothing is written if the step returns an error.
-    pub(super) fn write<T>(&self, step: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn write<T>(&self, step: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> SqliteResult<T> {
         let mut writer = lock(&self.writer);
         let is_there = writer.as_ref().is_some_and(|writer| writer.file.is_at(&self.path));
         if !is_there {
@@ -89,11 +89,11 @@ impl Database {
 
 impl OpenDatabase {
     /// Opens a database that exists.
-    fn open(path: &Path) -> Result<Self> {
+    fn open(path: &Path) -> SqliteResult<Self> {
         Self::open_with(path, OpenFlags::empty())
     }
 
-    fn open_with(path: &Path, flags: OpenFlags) -> Result<Self> {
+    fn open_with(path: &Path, flags: OpenFlags) -> SqliteResult<Self> {
         let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let before = FileIdentity::of(path);
         let mut connection = Connection::open_with_flags(path, flags)?;
@@ -118,7 +118,7 @@ fn pause(attempts: i32) -> bool {
 }
 
 /// Creates what is missing. A database that is complete is not written to.
-fn set_up(path: &Path) -> Result<OpenDatabase> {
+fn set_up(path: &Path) -> SqliteResult<OpenDatabase> {
     let mut open = OpenDatabase::open_with(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     let mode = journal_mode(&open.connection)?;
     if mode != "wal" {
@@ -142,7 +142,7 @@ fn set_up(path: &Path) -> Result<OpenDatabase> {
     Ok(open)
 }
 
-pub(super) fn journal_mode(connection: &Connection) -> Result<String> {
+pub(super) fn journal_mode(connection: &Connection) -> SqliteResult<String> {
     Ok(connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?)
 }
 

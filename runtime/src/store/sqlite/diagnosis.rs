@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::database::journal_mode;
-use super::errors::Result;
+use super::errors::SqliteResult;
 use super::requests::Requests;
 use crate::observe::finding;
 use crate::observe::finding::{Finding, FindingKind, LOOKED_AT};
@@ -17,7 +17,7 @@ pub(super) fn look(
     database: &Connection,
     path: &Path,
     jobs: &[String],
-) -> Result<Vec<Finding>> {
+) -> SqliteResult<Vec<Finding>> {
     if database.is_readonly("main")? {
         return Ok(vec![Finding::error(
             FindingKind::NotPrimary,

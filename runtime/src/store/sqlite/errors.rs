@@ -6,7 +6,7 @@ use rusqlite::ErrorCode;
 
 use crate::store::StoreErrorKind::{self, Full, Refused, TimedOut, Unreachable, Unreadable};
 
-pub(super) type Result<T, E = SqliteError> = std::result::Result<T, E>;
+pub(super) type SqliteResult<T> = Result<T, SqliteError>;
 
 /// The error of one request, before the store adds the method and its location.
 #[derive(Debug)]

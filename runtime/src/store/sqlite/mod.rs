@@ -49,7 +49,7 @@ use super::{
 use crate::Timestamp;
 use crate::util::turns::Turns;
 use database::{Database, READERS, interrupted};
-use errors::{Result, SqliteError};
+use errors::{SqliteError, SqliteResult};
 use requests::Requests;
 
 mod database;
@@ -94,7 +94,7 @@ impl SqliteStore {
         })
     }
 
-    fn named<T>(&self, step: &'static str, result: Result<T>) -> Result<T, StoreError> {
+    fn named<T>(&self, step: &'static str, result: SqliteResult<T>) -> Result<T, StoreError> {
         result.map_err(|SqliteError { kind, cause }| StoreError::new(kind, step, self.location(), cause))
     }
 
@@ -102,7 +102,7 @@ impl SqliteStore {
     fn read<'a, T: Send + 'static>(
         &'a self,
         name: &'static str,
-        step: impl FnOnce(&Requests, &Connection) -> Result<T> + Send + 'static,
+        step: impl FnOnce(&Requests, &Connection) -> SqliteResult<T> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let room = Arc::clone(&self.readers).acquire_owned().await;
@@ -120,7 +120,7 @@ impl SqliteStore {
     fn write<'a, T: Send + 'static>(
         &'a self,
         name: &'static str,
-        step: impl FnOnce(&Requests, &Transaction<'_>) -> Result<T> + Send + 'static,
+        step: impl FnOnce(&Requests, &Transaction<'_>) -> SqliteResult<T> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let turn = self.turns.take().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
-use super::errors::{Result, SqliteError};
+use super::errors::{SqliteError, SqliteResult};
 use crate::Timestamp;
 use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP, hexadecimal};
 use crate::store::{
@@ -29,13 +29,18 @@ pub(super) struct Requests {
 
 impl Requests {
     /// One statement, so version, fence and state are of one commit, the newest.
-    pub(super) fn look(&self, database: &Connection, key: &str) -> Result<Look> {
+    pub(super) fn look(&self, database: &Connection, key: &str) -> SqliteResult<Look> {
         let record = self.record(database, key)?;
         Ok(Record::look(record.as_ref(), None, Timestamp::now()))
     }
 
     /// Has the write lock already, so the clock is read after every wait.
-    pub(super) fn swap(&self, transaction: &Transaction<'_>, key: &str, swap: &Swap) -> Result<SwapReply> {
+    pub(super) fn swap(
+        &self,
+        transaction: &Transaction<'_>,
+        key: &str,
+        swap: &Swap,
+    ) -> SqliteResult<SwapReply> {
         let mut record = self.record(transaction, key)?;
         let is_new = record.is_none();
         let now = Timestamp::now();
@@ -52,10 +57,10 @@ impl Requests {
         Ok(reply)
     }
 
-    fn record(&self, database: &Connection, key: &str) -> Result<Option<Record>> {
+    fn record(&self, database: &Connection, key: &str) -> SqliteResult<Option<Record>> {
         let sql = "SELECT version, fence, state FROM job_lock WHERE namespace = ?1 AND job_name = ?2";
-        let row = database.query_row(sql, [&*self.namespace, key], |row| StoredRecord::of(row, 0));
-        let read = |row: StoredRecord| row.read();
+        let row = database.query_row(sql, [&*self.namespace, key], |row| RecordColumns::of(row, 0));
+        let read = |row: RecordColumns| row.read();
         row.optional()?
             .map(read)
             .transpose()
@@ -63,7 +68,7 @@ impl Requests {
     }
 
     /// The trigger deletes the records with it.
-    fn delete(&self, transaction: &Transaction<'_>, key: &str) -> Result<()> {
+    fn delete(&self, transaction: &Transaction<'_>, key: &str) -> SqliteResult<()> {
         let sql = "DELETE FROM job_lock WHERE namespace = ?1 AND job_name = ?2";
         transaction.execute(sql, [&*self.namespace, key])?;
         Ok(())
@@ -75,7 +80,7 @@ impl Requests {
         key: &str,
         record: &Record,
         change: &Change,
-    ) -> Result<()> {
+    ) -> SqliteResult<()> {
         let Record { version, fence, state, .. } = record;
         let [server, since, until] = columns::holder(state);
         let sql = "INSERT INTO job_lock (namespace, job_name, version, fence, state, server, since, until, expires)
@@ -118,13 +123,13 @@ impl Requests {
     }
 
     /// Lists a page, which begins after the last key of the previous one.
-    pub(super) fn list(&self, database: &Connection, after: Option<&str>) -> Result<Page> {
+    pub(super) fn list(&self, database: &Connection, after: Option<&str>) -> SqliteResult<Page> {
         let sql = "SELECT job_name, version, fence, state FROM job_lock
             WHERE namespace = ?1 AND (?2 IS NULL OR job_name > ?2) ORDER BY job_name LIMIT ?3";
         let mut query = database.prepare(sql)?;
         let limit = i64::try_from(PAGE).unwrap_or(i64::MAX);
         let rows = query.query_map(params![self.namespace, after, limit], |row| {
-            Ok((row.get::<_, String>(0)?, StoredRecord::of(row, 1)?))
+            Ok((row.get::<_, String>(0)?, RecordColumns::of(row, 1)?))
         })?;
         let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
         let now = Timestamp::now();
@@ -135,7 +140,7 @@ impl Requests {
         Ok(Page { keys: looks.collect(), next })
     }
 
-    pub(super) fn records(&self, database: &Connection, key: &str) -> Result<JobRecords> {
+    pub(super) fn records(&self, database: &Connection, key: &str) -> SqliteResult<JobRecords> {
         let mut found = self.newest_records(database, &[key.to_owned()], usize::MAX)?;
         Ok(found.pop().unwrap_or_default())
     }
@@ -146,7 +151,7 @@ impl Requests {
         database: &Connection,
         keys: &[String],
         newest: usize,
-    ) -> Result<Vec<JobRecords>> {
+    ) -> SqliteResult<Vec<JobRecords>> {
         let sql = "SELECT job_name, kind, record FROM (
               SELECT id, job_name, kind, record, row_number() OVER (PARTITION BY job_name, kind ORDER BY id DESC) AS age
               FROM job_record WHERE namespace = ?1
@@ -178,7 +183,7 @@ impl Requests {
         topic: Topic,
         note: &Note,
         ttl: Duration,
-    ) -> Result<Timestamp> {
+    ) -> SqliteResult<Timestamp> {
         let now = Timestamp::now();
         if ttl.is_zero() {
             let sql = "DELETE FROM job_note WHERE namespace = ?1 AND topic = ?2 AND name = ?3";
@@ -197,7 +202,7 @@ impl Requests {
         Ok(now)
     }
 
-    pub(super) fn notes(&self, database: &Connection, topic: Topic) -> Result<Notes> {
+    pub(super) fn notes(&self, database: &Connection, topic: Topic) -> SqliteResult<Notes> {
         let now = Timestamp::now();
         let sql = "SELECT name, content FROM job_note
             WHERE namespace = ?1 AND topic = ?2 AND expires > ?3 ORDER BY name";
@@ -209,7 +214,7 @@ impl Requests {
     }
 
     /// Of these keys, those whose states cannot be read.
-    pub(super) fn unreadable(&self, database: &Connection, keys: &[String]) -> Result<Vec<String>> {
+    pub(super) fn unreadable(&self, database: &Connection, keys: &[String]) -> SqliteResult<Vec<String>> {
         let mut unreadable = Vec::new();
         for key in keys {
             match self.record(database, key) {
@@ -224,7 +229,7 @@ impl Requests {
 }
 
 /// Removes rows that have expired, in the transaction that compares their expiry with the clock.
-fn remove_expired(transaction: &Transaction<'_>, now: Timestamp, most: i64) -> Result<()> {
+fn remove_expired(transaction: &Transaction<'_>, now: Timestamp, most: i64) -> SqliteResult<()> {
     let sql = "DELETE FROM job_lock WHERE rowid IN (
         SELECT rowid FROM job_lock WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
     transaction.execute(sql, [now.as_micros(), most])?;
@@ -232,13 +237,13 @@ fn remove_expired(transaction: &Transaction<'_>, now: Timestamp, most: i64) -> R
 }
 
 /// The columns of a record.
-struct StoredRecord {
+struct RecordColumns {
     version: String,
     fence: i64,
     state: String,
 }
 
-impl StoredRecord {
+impl RecordColumns {
     fn of(row: &Row<'_>, column: usize) -> rusqlite::Result<Self> {
         Ok(Self { version: row.get(column)?, fence: row.get(column + 1)?, state: row.get(column + 2)? })
     }

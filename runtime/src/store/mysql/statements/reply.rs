@@ -8,12 +8,12 @@ use super::literals::decoded;
 use crate::Timestamp;
 use crate::store::mysql::PAGE;
 use crate::store::mysql::connection::TextRow;
-use crate::store::mysql::errors::{MysqlError, OTHER_TABLES, Result};
+use crate::store::mysql::errors::{MysqlError, MysqlResult, OTHER_TABLES};
 use crate::store::record::columns::RUN;
 use crate::store::{JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind};
 
 /// Refuses the answer of a server that takes no writes from all users. Users with a right for it could write.
-pub(crate) fn check_primary(row: &TextRow, index: usize) -> Result<()> {
+pub(crate) fn check_primary(row: &TextRow, index: usize) -> MysqlResult<()> {
     match text(row, index)? {
         Some("0" | "OFF") => Ok(()),
         _ => Err(MysqlError::not_primary()),
@@ -21,7 +21,7 @@ pub(crate) fn check_primary(row: &TextRow, index: usize) -> Result<()> {
 }
 
 /// Reads a row of `read_only`, clock, version, fence and state.
-pub(crate) fn look(row: &TextRow) -> Result<Look> {
+pub(crate) fn look(row: &TextRow) -> MysqlResult<Look> {
     check_primary(row, 0)?;
     let now = clock(row, 1)?;
     let Some(version) = text(row, 2)? else { return Ok(Look::nothing(now)) };
@@ -32,7 +32,7 @@ pub(crate) fn look(row: &TextRow) -> Result<Look> {
 }
 
 /// Reads a page of such rows with a name, without those that cannot be read.
-pub(crate) fn page(rows: &[TextRow]) -> Result<Page> {
+pub(crate) fn page(rows: &[TextRow]) -> MysqlResult<Page> {
     let mut page = Page::default();
     for row in rows {
         match look(row) {
@@ -46,7 +46,7 @@ pub(crate) fn page(rows: &[TextRow]) -> Result<Page> {
 }
 
 /// Reads rows of name, kind and record, newest first.
-pub(crate) fn records(rows: &[TextRow]) -> Result<BTreeMap<String, JobRecords>> {
+pub(crate) fn records(rows: &[TextRow]) -> MysqlResult<BTreeMap<String, JobRecords>> {
     let mut found = BTreeMap::<String, JobRecords>::new();
     let problem = |problem| MysqlError::unreadable(format!("a row of job_record {problem}"));
     for row in rows {
@@ -62,7 +62,7 @@ pub(crate) fn records(rows: &[TextRow]) -> Result<BTreeMap<String, JobRecords>> 
 }
 
 /// Reads rows of clock, name and content; a single one without a name if there are no notes.
-pub(crate) fn notes(rows: &[TextRow]) -> Result<Notes> {
+pub(crate) fn notes(rows: &[TextRow]) -> MysqlResult<Notes> {
     let mut notes = Notes { now: now(rows)?, notes: Vec::new() };
     for row in rows {
         if let Some(name) = text(row, 1)? {
@@ -78,26 +78,26 @@ pub(crate) fn notes(rows: &[TextRow]) -> Result<Notes> {
 }
 
 /// Reads the clock in the first row.
-pub(crate) fn now(rows: &[TextRow]) -> Result<Timestamp> {
+pub(crate) fn now(rows: &[TextRow]) -> MysqlResult<Timestamp> {
     clock(first(rows)?, 0)
 }
 
 /// Returns the first row of an answer, which must exist.
-pub(crate) fn first(rows: &[TextRow]) -> Result<&TextRow> {
+pub(crate) fn first(rows: &[TextRow]) -> MysqlResult<&TextRow> {
     rows.first().ok_or_else(|| MysqlError::new(StoreErrorKind::Unreachable, "the answer is empty"))
 }
 
 /// Reads a clock in microseconds.
-pub(crate) fn clock(row: &TextRow, index: usize) -> Result<Timestamp> {
+pub(crate) fn clock(row: &TextRow, index: usize) -> MysqlResult<Timestamp> {
     column(row, index).map(Timestamp::from_micros)
 }
 
-pub(crate) fn column<T: FromStr>(row: &TextRow, index: usize) -> Result<T> {
+pub(crate) fn column<T: FromStr>(row: &TextRow, index: usize) -> MysqlResult<T> {
     let parsed = text(row, index)?.and_then(|text| text.parse().ok());
     parsed.ok_or_else(|| other_tables(index))
 }
 
-pub(crate) fn text(row: &TextRow, index: usize) -> Result<Option<&str>> {
+pub(crate) fn text(row: &TextRow, index: usize) -> MysqlResult<Option<&str>> {
     row.get(index).map(Option::as_deref).ok_or_else(|| other_tables(index))
 }
 

@@ -14,7 +14,7 @@ use super::{CLOCK, is_key, reply};
 use crate::Timestamp;
 use crate::store::mysql::MysqlStore;
 use crate::store::mysql::connection::{Lane, TextRow};
-use crate::store::mysql::errors::{MysqlError, Result};
+use crate::store::mysql::errors::{MysqlError, MysqlResult};
 use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP};
 use crate::store::{
     Change, FenceChange, KeyState, Look, Record, StoreErrorKind, Swap, SwapReply, Swapped, Version,
@@ -28,7 +28,7 @@ impl MysqlStore {
     /// ignored.
     ///
     /// A message that failed because of another session was not applied. It is sent again while the key is as expected.
-    pub(crate) async fn swap_or_look(&self, key: &str, swap: &Swap) -> Result<SwapReply> {
+    pub(crate) async fn swap_or_look(&self, key: &str, swap: &Swap) -> MysqlResult<SwapReply> {
         let begun = Instant::now();
         loop {
             let conflict = match self.send_swap(key, swap).await {
@@ -50,7 +50,7 @@ impl MysqlStore {
     }
 
     /// Returns `None` if the swap was refused.
-    async fn send_swap(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>> {
+    async fn send_swap(&self, key: &str, swap: &Swap) -> MysqlResult<Option<Swapped>> {
         let Swap { expected, nonce, change, .. } = swap;
         if expected.is_none() && change.state.is_none() {
             return self.delete_nothing(key, swap).await;
@@ -68,7 +68,7 @@ impl MysqlStore {
     }
 
     /// Deletes a record that is expected not to exist: only the limits are checked.
-    async fn delete_nothing(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>> {
+    async fn delete_nothing(&self, key: &str, swap: &Swap) -> MysqlResult<Option<Swapped>> {
         let look = self.look_at(key).await?;
         Ok(match Record::swap(&mut None, None, look.now, swap) {
             SwapReply::Swapped(swapped) if look.version.is_none() => Some(swapped),
@@ -184,7 +184,7 @@ fn push_records(sql: &mut String, namespace: &str, key: &str, change: &Change) {
 }
 
 /// Reads the answer to a swap; `None` if it was refused.
-fn applied(rows: &[TextRow], nonce: u64) -> Result<Option<Swapped>> {
+fn applied(rows: &[TextRow], nonce: u64) -> MysqlResult<Option<Swapped>> {
     let row = reply::first(rows)?;
     if reply::text(row, 0)? != Some(&*format!("{nonce:016x}")) {
         return Err(MysqlError::new(StoreErrorKind::Unreachable, "the answer is for another swap"));

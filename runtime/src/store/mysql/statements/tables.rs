@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::definitions;
 use crate::store::mysql::connection::{Lane, MysqlConnection, TextRow};
-use crate::store::mysql::errors::{MysqlError, Result};
+use crate::store::mysql::errors::{MysqlError, MysqlResult};
 use crate::util::backoff::up_to;
 
 /// Timeout for the creation of the tables, during which other servers wait.
@@ -17,12 +17,12 @@ const MAKING: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
-pub(crate) struct Tables {
+pub(crate) struct MysqlTables {
     pub(crate) connection: MysqlConnection,
     making: Arc<Mutex<()>>,
 }
 
-impl Tables {
+impl MysqlTables {
     pub(crate) fn new(connection: MysqlConnection) -> Self {
         Self { connection, making: Arc::default() }
     }
@@ -32,8 +32,8 @@ impl Tables {
         &self,
         lane: Lane,
         text: &str,
-        read: impl Fn(&[TextRow]) -> Result<T>,
-    ) -> Result<T> {
+        read: impl Fn(&[TextRow]) -> MysqlResult<T>,
+    ) -> MysqlResult<T> {
         let begun = Instant::now();
         loop {
             match self.send(lane, text).await {
@@ -59,9 +59,9 @@ impl Tables {
     }
 
     /// Sends a message once; once more if the tables had to be created.
-    pub(crate) async fn send(&self, lane: Lane, text: &str) -> Result<Vec<TextRow>> {
+    pub(crate) async fn send(&self, lane: Lane, text: &str) -> MysqlResult<Vec<TextRow>> {
         let patience = self.connection.timeouts.response;
-        let is_missing = |result: &Result<_>| result.as_ref().is_err_and(MysqlError::is_missing);
+        let is_missing = |result: &MysqlResult<_>| result.as_ref().is_err_and(MysqlError::is_missing);
         let mut result = self.connection.send(lane, text, patience).await;
         if is_missing(&result) {
             let _one_at_a_time = self.making.lock().await;
@@ -75,7 +75,7 @@ impl Tables {
     }
 
     /// Every statement may be repeated, and another server may create the same at the same time.
-    async fn make(&self) -> Result<()> {
+    async fn make(&self) -> MysqlResult<()> {
         let begun = Instant::now();
         loop {
             match self.connection.send(Lane::Write, &definitions(), MAKING).await {
