@@ -21,8 +21,10 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::schedule::{Missed, Overlap};
 use jobs::store::file::FileStore;
+use jobs::store::mysql::MysqlStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
+use jobs::store::sqlite::SqliteStore;
 use jobs::store::{Claim, ClaimDecision, ClaimPurpose, Ending, REMEMBERED, RunDetails, Store, TickClaim};
 use jobs::testing::store::Client;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -92,7 +94,13 @@ fn open(url: &str, namespace: &str) -> anyhow::Result<Client> {
             Arc::new(PostgresStore::open(url, namespace)?.with_timeouts(MINUTE, MINUTE))
         }
         Some(("file", folder)) => Arc::new(FileStore::open(folder, namespace)?.with_lock_timeout(MINUTE)),
-        _ => bail!("expected redis://host:6379, postgres://host/database or file:///folder"),
+        Some(("mysql" | "mariadb", _)) => {
+            Arc::new(MysqlStore::open(url, namespace)?.with_timeouts(MINUTE, MINUTE))
+        }
+        Some(("sqlite", path)) => Arc::new(SqliteStore::open(path, namespace)?),
+        _ => bail!(
+            "expected redis://host:6379, postgres://host/database, mysql://host/database, sqlite:///path or file:///folder"
+        ),
     };
     Ok(Client::of(store))
 }

@@ -187,8 +187,11 @@ pub mod guide {
     #[doc = include_str!("docs/permissions.md")]
     pub mod permissions {}
 
+    /// [MySQL]: crate::store::mysql
     /// [PostgreSQL]: crate::store::postgres
     /// [Redis]: crate::store::redis
+    /// [SQLite]: crate::store::sqlite
+    /// [performance]: crate::guide::performance#build
     /// [`Store`]: crate::store::Store
     /// [testing]: crate::guide::testing#a-store-of-your-own
     #[doc = include_str!("docs/stores.md")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use support::fleet::{send_signal, wait_for_within};
 use support::hand::{Hand, StoppedServer};
 use support::home::Server;
+use support::mariadb_server::MariadbServer;
 use support::pooler::PooledServer;
 use support::postgres_server::PostgresServer;
 use support::redis_cluster::RedisCluster;
@@ -28,6 +29,8 @@ pub enum Kind {
     Postgres,
     Pooled,
     Files,
+    Sqlite,
+    Mysql,
 }
 
 /// What can be done to a store.
@@ -48,7 +51,7 @@ const DOWN_AFTER: Duration = Duration::from_millis(1500);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Kind {
-    pub const ALL: [(&str, Self); 8] = [
+    pub const ALL: [(&str, Self); 10] = [
         ("redis", Self::Redis),
         ("redis-everysec", Self::RedisEverySecond),
         ("redis-memory", Self::RedisInMemory),
@@ -57,6 +60,8 @@ impl Kind {
         ("postgres", Self::Postgres),
         ("pgbouncer", Self::Pooled),
         ("files", Self::Files),
+        ("sqlite", Self::Sqlite),
+        ("mysql", Self::Mysql),
     ];
 
     pub fn named(name: &str) -> Self {
@@ -68,10 +73,15 @@ impl Kind {
         Self::ALL.into_iter().find(|(_, kind)| *kind == self).expect("all are named").0
     }
 
-    /// The time between the ticks of a job. On PostgreSQL a server sends one request at a time, so that it can claim no
-    /// more jobs a second than it makes round trips; on a busy machine these are few.
+    /// The time between the ticks of a job. On PostgreSQL and MySQL a server sends one request at a time, so that it can claim no
+    /// more jobs a second than it makes round trips; on a busy machine these are few. On SQLite all of them write one at a
+    /// time.
     pub fn interval(self) -> Duration {
-        Duration::from_secs(if matches!(self, Self::Postgres | Self::Pooled) { 2 } else { 1 })
+        Duration::from_secs(if matches!(self, Self::Postgres | Self::Pooled | Self::Sqlite | Self::Mysql) {
+            2
+        } else {
+            1
+        })
     }
 
     pub fn faults(self) -> &'static [StoreFault] {
@@ -81,8 +91,8 @@ impl Kind {
                 &[Restart, Stop, ForgottenScripts, ClosedConnections]
             }
             Self::Sentinel | Self::Cluster => &[Failover, Stop, ForgottenScripts, ClosedConnections],
-            Self::Postgres | Self::Pooled => &[Restart, Stop, ClosedConnections],
-            Self::Files => &[FullDisk],
+            Self::Postgres | Self::Pooled | Self::Mysql => &[Restart, Stop, ClosedConnections],
+            Self::Files | Self::Sqlite => &[FullDisk],
         }
     }
 
@@ -136,7 +146,8 @@ impl Deployment {
             Kind::Cluster => Servers::Cluster(RedisCluster::start(DOWN_AFTER)),
             Kind::Postgres => Servers::Single(Box::new(PostgresServer::start())),
             Kind::Pooled => Servers::Single(Box::new(PooledServer::start())),
-            Kind::Files => Servers::Files(Disk::mount()),
+            Kind::Mysql => Servers::Single(Box::new(MariadbServer::start())),
+            Kind::Files | Kind::Sqlite => Servers::Files(Disk::mount()),
         };
         let mut deployment = Self { kind, servers, failovers: 0, first_epoch: 0 };
         deployment.first_epoch = deployment.epoch();
@@ -148,8 +159,16 @@ impl Deployment {
             Servers::Single(server) => server.url(),
             Servers::Sentinel(sentinel) => sentinel.url(""),
             Servers::Cluster(cluster) => cluster.url(""),
+            Servers::Files(disk) if self.kind == Kind::Sqlite => {
+                format!("sqlite://{}", disk.folder().with_extension("db").display())
+            }
             Servers::Files(disk) => format!("file://{}", disk.folder().display()),
         }
+    }
+
+    /// Whether the processes are the store.
+    pub fn is_local(&self) -> bool {
+        matches!(self.servers, Servers::Files(_))
     }
 
     /// The port before which a proxy can stand. Clients of sentinels and clusters learn addresses from the servers.
@@ -199,12 +218,12 @@ impl Deployment {
                 self.failovers += 1;
                 return Broken::Killed { server: master, slot };
             }
-            (StoreFault::Stop, Servers::Single(server)) if server.url().starts_with("postgres") => {
+            (StoreFault::Stop, Servers::Single(server)) if !server.url().starts_with("redis") => {
                 return Broken::Stopped { _server: Hand::at(server.nodes()[0].clone()).stop_server() };
             }
             (StoreFault::Stop, _) => return Broken::StoppedNodes(self.stop_redis()),
             (StoreFault::ClosedConnections, Servers::Single(server))
-                if server.url().starts_with("postgres") =>
+                if !server.url().starts_with("redis") =>
             {
                 Hand::at(server.nodes()[0].clone()).cut_connections();
             }

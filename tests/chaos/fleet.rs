@@ -62,8 +62,8 @@ impl Fleet {
             let proxy = port.map(|port| runtime.block_on(Proxy::before(port, late)));
             let url =
                 proxy.as_ref().map_or_else(|| deployment.url(), |proxy| deployment.url_by(proxy.port()));
-            // The clock of files is that of the processes.
-            let has_clock = WITH_A_CLOCK.contains(&number) && !url.starts_with("file");
+            // The clock of a store without a server is that of the processes.
+            let has_clock = WITH_A_CLOCK.contains(&number) && !deployment.is_local();
             let clock = has_clock.then(|| folder.join(format!("s{number}.clock")));
             Place::start(folder, (number, deployment.kind.interval()), url, (proxy, clock))
         };

@@ -117,6 +117,16 @@ fn invariants_hold_on_files() {
 }
 
 #[test]
+fn invariants_hold_on_sqlite() {
+    run_on(Kind::Sqlite);
+}
+
+#[test]
+fn invariants_hold_on_mariadb() {
+    run_on(Kind::Mysql);
+}
+
+#[test]
 #[ignore = "runs for as long as JOBS_CHAOS_TICKS says"]
 fn soak() {
     let kind = Kind::named(&std::env::var("JOBS_CHAOS_STORE").expect("JOBS_CHAOS_STORE=redis, for example"));

@@ -7,8 +7,10 @@ use std::time::Duration;
 use jobs::events::{Event, EventKind, SkipReason};
 use jobs::store::Store;
 use jobs::store::file::FileStore;
+use jobs::store::mysql::MysqlStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
+use jobs::store::sqlite::SqliteStore;
 use jobs::testing::Intercept;
 use jobs::testing::check::{HELD, LeaseRef, Observed};
 use jobs::{Jobs, Timestamp};
@@ -68,6 +70,10 @@ fn open() -> Intercept<SwapLog> {
     let url = setting("URL").expect("a store");
     let store: Arc<dyn Store> = if let Some(folder) = url.strip_prefix("file://") {
         Arc::new(FileStore::open(folder, None).expect("a folder"))
+    } else if let Some(path) = url.strip_prefix("sqlite://") {
+        Arc::new(SqliteStore::open(path, None).expect("a database"))
+    } else if url.starts_with("mysql") {
+        Arc::new(MysqlStore::open(&url, None).expect("a URL"))
     } else if url.starts_with("postgres") {
         Arc::new(PostgresStore::open(&url, None).expect("a URL"))
     } else {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
@@ -16,7 +16,7 @@ use support::in_place::InPlaceStore;
 use support::server::{SUCCEEDED, claim_now, claim_of, random, win, win_and_release};
 
 const ENTRY: &str = "file_store::a_server_alone_wins_every_tick";
-const KEY: &str = "import";
+pub(super) const KEY: &str = "import";
 
 /// Also where the child processes begin.
 #[tokio::test]
@@ -56,16 +56,16 @@ fn open(folder: &Path) -> Client {
     Client::new(FileStore::open(folder, None).unwrap())
 }
 
-fn ticks(count: i64) -> Vec<Timestamp> {
+pub(super) fn ticks(count: i64) -> Vec<Timestamp> {
     ticks_from(Timestamp::now() - Duration::from_secs(60), count)
 }
 
-fn ticks_from(base: Timestamp, count: i64) -> Vec<Timestamp> {
+pub(super) fn ticks_from(base: Timestamp, count: i64) -> Vec<Timestamp> {
     (0..count).map(|index| Timestamp::from_micros(base.as_micros() + index)).collect()
 }
 
 /// Claims each tick until it is decided; returns how many were won.
-async fn claim_each(client: &Client, ticks: &[Timestamp]) -> usize {
+pub(super) async fn claim_each(client: &Client, ticks: &[Timestamp]) -> usize {
     let mut wins = 0;
     for tick in ticks {
         let claim = claim_of(*tick, Duration::from_secs(1));
@@ -104,7 +104,7 @@ fn ten_processes_that_race_for_fifty_ticks_win_each_once() {
 }
 
 /// The leases are short, so that a killed holder does not delay the next child.
-async fn work_for_ever(client: &Client) {
+pub(super) async fn work_for_ever(client: &Client) {
     const GAP_MICROS: i64 = 2_000;
     tell("ready");
     loop {
@@ -146,15 +146,12 @@ impl Ledger {
         }
     }
 
-    fn check(&mut self, state_file: &Path) -> Result<(), String> {
+    /// `fence`: that of the store.
+    fn check(&mut self, fence: i64) -> Result<(), String> {
         let ticks: Vec<_> = self.tick_by_fence.values().collect();
         if let Some([first, second, ..]) = ticks.windows(2).find(|pair| pair[0] >= pair[1]) {
             return Err(format!("tick {second} was won after tick {first}"));
         }
-        let fence = match fs::read_to_string(state_file) {
-            Ok(text) => Record::from_text(&text).map_err(|why| format!("unreadable state: {why}"))?.fence,
-            Err(_) => 0,
-        };
         let newest = self.tick_by_fence.keys().next_back().copied().unwrap_or(0);
         if fence < self.fence.max(newest) {
             return Err(format!("the fence went back from {} to {}", self.fence.max(newest), fence));
@@ -165,11 +162,17 @@ impl Ledger {
 }
 
 /// Kills children at random instants; stops at the first broken promise.
-fn kill_at_random(role: &str, folder: &Path, state_file: &Path, rounds: u32) -> Result<usize, String> {
+pub(super) fn kill_at_random(
+    entry: &str,
+    role: &str,
+    folder: &Path,
+    fence: impl Fn() -> Result<i64, String>,
+    rounds: u32,
+) -> Result<usize, String> {
     let mut ledger = Ledger::default();
     for round in 0..rounds {
         let count = if round % 4 == 3 { 3 } else { 1 };
-        let mut children: Vec<_> = (0..count).map(|_| Child::spawn(ENTRY, role, folder)).collect();
+        let mut children: Vec<_> = (0..count).map(|_| Child::spawn(entry, role, folder)).collect();
         for child in &mut children {
             child.expect("ready");
         }
@@ -180,16 +183,25 @@ fn kill_at_random(role: &str, folder: &Path, state_file: &Path, rounds: u32) -> 
         for told in children.iter_mut().flat_map(Child::rest) {
             ledger.enter(&told).map_err(|why| format!("round {round}: {why}"))?;
         }
-        ledger.check(state_file).map_err(|why| format!("round {round}: {why}"))?;
+        fence().and_then(|fence| ledger.check(fence)).map_err(|why| format!("round {round}: {why}"))?;
     }
     Ok(ledger.tick_by_fence.len())
+}
+
+/// The fence in a state file; 0 if there is none.
+fn fence_in(state_file: PathBuf) -> impl Fn() -> Result<i64, String> {
+    move || match fs::read_to_string(&state_file) {
+        Ok(text) => Ok(Record::from_text(&text).map_err(|why| format!("unreadable state: {why}"))?.fence),
+        Err(_) => Ok(0),
+    }
 }
 
 #[test]
 fn a_kill_at_any_instant_leaves_the_old_state_or_the_new_one() {
     for folder in [TempFolder::new(), TempFolder::in_memory()] {
         let store = FileStore::open(folder.path(), None).unwrap();
-        let wins = kill_at_random("work", folder.path(), &store.state_file(KEY), 160).unwrap();
+        let wins =
+            kill_at_random(ENTRY, "work", folder.path(), fence_in(store.state_file(KEY)), 160).unwrap();
         assert!(wins >= 40, "only {wins} wins in 160 rounds: too few to prove anything");
     }
 }
@@ -199,7 +211,8 @@ fn a_kill_at_any_instant_leaves_the_old_state_or_the_new_one() {
 fn a_store_that_writes_in_place_is_caught() {
     let folder = TempFolder::in_memory();
     let state_file = InPlaceStore { folder: folder.path().to_owned() }.state_file(KEY);
-    let broken = kill_at_random("work in place", folder.path(), &state_file, 300).unwrap_err();
+    let broken =
+        kill_at_random(ENTRY, "work in place", folder.path(), fence_in(state_file), 300).unwrap_err();
     // Seen after the kill, or by another child whose read met the half-written file.
     assert!(broken.contains("unreadable") || broken.contains("damaged"), "{broken}");
 }

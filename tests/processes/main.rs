@@ -10,6 +10,7 @@ mod faults;
 mod file_store;
 mod fleets;
 mod redis_topologies;
+mod sqlite_store;
 mod web_service;
 
 /// Also where the worker processes begin.

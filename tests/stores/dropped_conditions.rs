@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use jobs::store::postgres::PostgresStore;
 use jobs::testing::store::{Subject, prove};
+use support::mariadb_server::MariadbServer;
+use support::mysql_subject;
 use support::postgres_server::PostgresServer;
 use support::redis_server::{PATIENCE, RedisServer};
 use support::redis_subject;
@@ -20,13 +22,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A text that is replaced on its way to the server.
 #[derive(Clone, Copy)]
-struct Replacement {
-    text: &'static str,
-    by: &'static str,
+pub struct Replacement {
+    pub text: &'static str,
+    pub by: &'static str,
 }
 
 /// Replaces a text in what clients send to the server on this port, and returns the port to connect to.
-async fn relay(server: u16, replacement: Replacement, replaced: Arc<AtomicUsize>) -> u16 {
+pub async fn relay(server: u16, replacement: Replacement, replaced: Arc<AtomicUsize>) -> u16 {
     assert!(replacement.by.len() <= replacement.text.len(), "messages carry their length");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -88,6 +90,13 @@ async fn postgres(replacement: Replacement, replaced: Arc<AtomicUsize>) -> Subje
     let url = url.replace(&format!(":{port}"), &format!(":{through}"));
     let store = PostgresStore::open(&url, Some(&namespace)).expect("a valid URL");
     Subject::new(store.with_timeouts(PATIENCE, PATIENCE))
+}
+
+async fn mysql(replacement: Replacement, replaced: Arc<AtomicUsize>) -> Subject {
+    let server = tokio::task::spawn_blocking(MariadbServer::shared).await.expect("a server");
+    let through = relay(server.port(), replacement, replaced).await;
+    let url = server.url().replace(&format!(":{}", server.port()), &format!(":{through}"));
+    mysql_subject::at(server, url).await
 }
 
 /// The store keeps the promise, and without the condition it does not.
@@ -164,4 +173,23 @@ noticed! { postgres:
         by next_fence_grows_and_is_at_least_the_clock;
     lowered_fence_is_noticed:
         "greatest(c.fence, $8)" => "$8" by fence_is_raised_to_at_least_a_number_and_never_lowered;
+}
+
+noticed! { mysql:
+    missing_comparison_of_the_version_of_an_update_is_noticed:
+        "AND version = '" => "AND version >='" by swap_from_an_older_version_is_refused;
+    missing_comparison_of_the_version_of_a_deletion_is_noticed:
+        "AND version = '" => "AND version >='" by deletion_of_an_older_version_is_refused;
+    missing_not_before_is_noticed:
+        "@now >= " => "-1e19<= " by not_before_is_checked_by_the_stores_clock;
+    missing_not_after_is_noticed:
+        "@now <= " => "-1e19<= " by not_after_is_checked_by_the_stores_clock;
+    fence_without_the_stored_one_is_noticed:
+        "GREATEST(LEAST(@fence, 9223372036854775806) + 1, @now)" => "@now"
+        by fence_is_raised_to_at_least_a_number_and_never_lowered;
+    fence_without_the_clock_is_noticed:
+        "GREATEST(LEAST(@fence, 9223372036854775806) + 1, @now)" => "@fence + 1"
+        by next_fence_grows_and_is_at_least_the_clock;
+    lowered_fence_is_noticed:
+        "GREATEST(@fence, " => "GREATEST(0,      " by fence_is_raised_to_at_least_a_number_and_never_lowered;
 }

@@ -10,10 +10,12 @@ mod file_store;
 mod format;
 mod kit;
 mod listening;
+mod mysql;
 mod postgres;
 mod random_replay;
 mod redis_interop;
 mod redis_reconnect;
+mod sqlite;
 mod tls;
 
 /// Also where the worker processes begin.

@@ -5,7 +5,7 @@
 
 use jobs::testing::store::random_operations;
 
-use support::{file_subject, postgres_subject, subject, topology_subject};
+use support::{file_subject, mysql_subject, postgres_subject, sqlite_subject, subject, topology_subject};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_store_agrees_with_the_reference_record() {
@@ -35,4 +35,14 @@ async fn file_store_agrees_with_the_reference_record() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_store_agrees_with_the_reference_record() {
     random_operations(postgres_subject::postgres().await, 800).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_store_agrees_with_the_reference_record() {
+    random_operations(sqlite_subject::sqlite().await, 800).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mysql_store_agrees_with_the_reference_record() {
+    random_operations(mysql_subject::mysql().await, 400).await;
 }

@@ -9,14 +9,17 @@ mod client;
 pub mod decide;
 mod error;
 pub mod file;
-mod look;
 pub mod memory;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 mod net;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod record;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub(crate) use crate::observe::finding::Finding;
 pub(crate) use crate::observe::finding::names;
@@ -34,16 +37,16 @@ pub(crate) use decide::messages::{
     SkipRecord, Taken,
 };
 pub use error::{StoreError, StoreErrorKind};
-pub use look::{
-    Change, FenceChange, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
-    SwapReply, Swapped, Topic, Version,
-};
 pub use net::subscriptions::{Notifier, Subscription};
-#[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
+#[cfg(all(feature = "tls", any(feature = "mysql", feature = "postgres", feature = "redis")))]
 pub use net::tls::Certificates;
 pub use record::Record;
 pub use record::format::{FORMAT, UnreadableRecord, to_ascii_json};
 pub use record::key_state::{DoneMark, KeyState, StartedTick, TickMark};
+pub use record::look::{
+    Change, FenceChange, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
+    SwapReply, Swapped, Topic, Version,
+};
 
 /// The future that a store's methods return.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

@@ -11,6 +11,8 @@ pub(crate) mod random;
 pub(crate) mod signal;
 pub(crate) mod spawner;
 pub(crate) mod token;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub(crate) mod turns;
 pub(crate) mod watched;
 
 pub(crate) use random::random;

@@ -21,6 +21,7 @@ mod processes {
 mod servers {
     pub mod certificates;
     pub mod folder;
+    pub mod mariadb_server;
     pub mod pooler;
     pub mod postgres_server;
     pub mod proxy;
@@ -31,8 +32,10 @@ mod servers {
 mod subjects {
     pub mod file_subject;
     pub mod in_place;
+    pub mod mysql_subject;
     pub mod postgres_subject;
     pub mod redis_subject;
+    pub mod sqlite_subject;
     pub mod subject;
     pub mod topology_subject;
 }
@@ -40,6 +43,10 @@ mod subjects {
 pub use jobs::testing::store::bench;
 pub use processes::{child, fleet, hand, home, promises, racer, server, worker};
 pub use servers::{
-    certificates, folder, pooler, postgres_server, proxy, redis_cluster, redis_sentinel, redis_server,
+    certificates, folder, mariadb_server, pooler, postgres_server, proxy, redis_cluster, redis_sentinel,
+    redis_server,
 };
-pub use subjects::{file_subject, in_place, postgres_subject, redis_subject, subject, topology_subject};
+pub use subjects::{
+    file_subject, in_place, mysql_subject, postgres_subject, redis_subject, sqlite_subject, subject,
+    topology_subject,
+};

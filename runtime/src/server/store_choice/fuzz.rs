@@ -55,6 +55,8 @@ fn printed(url: &str) -> Printed {
     }
     of_store(RedisStore::open(url, None), &mut printed);
     of_store(PostgresStore::open(url, None), &mut printed);
+    #[cfg(feature = "mysql")]
+    of_store(crate::store::mysql::MysqlStore::open(url, None), &mut printed);
     printed
 }
 
@@ -74,7 +76,7 @@ fn public_part(url: &str) -> String {
     let (credentials, rest) = rest.rsplit_once('@').unwrap_or(("", rest));
     let user = match credentials.split_once(':') {
         Some((user, _)) => user,
-        None if scheme.starts_with("postgres") => credentials,
+        None if ["postgres", "mysql", "mariadb"].iter().any(|name| scheme.starts_with(name)) => credentials,
         None => "",
     };
     let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -85,8 +87,8 @@ fn public_part(url: &str) -> String {
 
 fn check(case: &[u8], printed: fn(&str) -> Printed) -> Verdict {
     let url = String::from_utf8_lossy(case);
-    // A folder would be created. Neither a path nor a name in memory is a secret.
-    if ["file:///", "memory://"].iter().any(|scheme| url.trim().starts_with(scheme)) {
+    // A folder or a file would be created. Neither a path nor a name in memory is a secret.
+    if ["file:///", "memory://", "sqlite:///"].iter().any(|scheme| url.trim().starts_with(scheme)) {
         return Ok("without a secret");
     }
     let Printed { errors, locations } = printed(&url);

@@ -112,12 +112,11 @@ pub(crate) fn variable(name: &str) -> Option<(String, String)> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty()).map(|value| (value, name.to_owned()))
 }
 
-const SCHEMES: &str =
-    "redis://host:6379, postgres://host/database, file:///var/lib/shop/jobs or memory://name";
+const SCHEMES: &str = "redis://host:6379, postgres://host/database, mysql://host/database, sqlite:///var/lib/shop/jobs.db, \
+                       file:///var/lib/shop/jobs or memory://name";
 
 /// Schemes of other databases, which a message may repeat.
-const FOREIGN: [&str; 10] =
-    ["amqp", "etcd", "http", "https", "mariadb", "memcached", "mongodb", "mysql", "nats", "sqlite"];
+const FOREIGN: [&str; 7] = ["amqp", "etcd", "http", "https", "memcached", "mongodb", "nats"];
 
 /// Valkey speaks the protocol of Redis.
 fn is_redis(scheme: &str) -> bool {
@@ -134,7 +133,7 @@ fn open_url(url: &str, namespace: Option<&str>, source: String) -> Result<Opened
         return Err(config(format!("not a URL; expected {SCHEMES}")));
     };
     // No store was reached yet: the URL is at fault, and waiting does not help.
-    #[cfg(any(feature = "postgres", feature = "redis"))]
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
     let malformed = |error: crate::store::StoreError| config(error.cause().to_string());
     let opened: Result<Arc<dyn Store>, _> = match scheme {
         #[cfg(feature = "redis")]
@@ -151,6 +150,13 @@ fn open_url(url: &str, namespace: Option<&str>, source: String) -> Result<Opened
         "postgres" | "postgresql" => {
             return Err(config(needs(scheme, "postgres")));
         }
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => {
+            let store = crate::store::mysql::MysqlStore::open(url, namespace).map_err(malformed)?;
+            Ok(Arc::new(store))
+        }
+        #[cfg(not(feature = "mysql"))]
+        "mysql" | "mariadb" => return Err(config(needs(scheme, "mysql"))),
         #[cfg(not(feature = "redis"))]
         _ if is_redis(scheme) => return Err(config(needs(scheme, "redis"))),
         "file" if rest.starts_with('/') => {
@@ -158,6 +164,17 @@ fn open_url(url: &str, namespace: Option<&str>, source: String) -> Result<Opened
         }
         "file" => {
             return Err(config("expected an absolute path, as in file:///var/lib/shop/jobs".to_owned()));
+        }
+        "sqlite" if cfg!(not(feature = "sqlite")) => return Err(config(needs(scheme, "sqlite"))),
+        #[cfg(feature = "sqlite")]
+        "sqlite" if rest.starts_with('/') && !rest.contains(['?', '#']) => {
+            crate::store::sqlite::SqliteStore::open(PathBuf::from(rest), namespace)
+                .map(|store| Arc::new(store) as _)
+        }
+        "sqlite" => {
+            let expected =
+                "expected an absolute path without parameters, as in sqlite:///var/lib/shop/jobs.db";
+            return Err(config(expected.to_owned()));
         }
         "memory" => {
             let store = MemoryStore::named(rest);
@@ -177,7 +194,6 @@ fn open_url(url: &str, namespace: Option<&str>, source: String) -> Result<Opened
     }
 }
 
-#[cfg(not(all(feature = "postgres", feature = "redis")))]
 fn needs(scheme: &str, feature: &str) -> String {
     format!("{scheme}:// needs the feature `{feature}` of singleton-jobs")
 }
@@ -230,6 +246,8 @@ mod tests {
             ("redis+sentinel://:secret@host/shop", "redis", cfg!(feature = "redis")),
             ("redis+cluster://:secret@host", "redis", cfg!(feature = "redis")),
             ("postgres://host", "postgres", cfg!(feature = "postgres")),
+            ("mysql://user:secret@host/shop", "mysql", cfg!(feature = "mysql")),
+            ("mariadb://user:secret@host/shop", "mysql", cfg!(feature = "mysql")),
         ] {
             match open_url(url, None, "the test".to_owned()) {
                 Ok(opened) => {
@@ -242,6 +260,16 @@ mod tests {
                     assert!(!text.contains("secret"), "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn url_of_sqlite_has_an_absolute_path_and_nothing_else() {
+        for rest in ["jobs.db", "", "./jobs.db", "host/jobs.db", "/jobs.db?mode=ro", "/jobs.db#1"] {
+            let error = open_url(&format!("sqlite://{rest}"), None, "the test".to_owned());
+            let text = error.err().expect("an error").to_string();
+            let expected = if cfg!(feature = "sqlite") { "an absolute path" } else { "the feature `sqlite`" };
+            assert!(text.contains(expected), "{text}");
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::Timestamp;
 
-mod diagnosis;
+pub(super) mod diagnosis;
 mod disk;
 mod folder;
 mod key_files;

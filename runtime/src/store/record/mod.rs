@@ -8,8 +8,11 @@ use singleton_jobs_policy::Timestamp;
 use crate::store::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
 use format::{UnreadableRecord, from_object, object, to_ascii_json};
 
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub(crate) mod columns;
 pub(crate) mod format;
 pub(crate) mod key_state;
+pub(crate) mod look;
 
 /// Everything that a store keeps for one key. A store of your own can keep it as one value, and call [`Record::swap`].
 #[derive(Clone, Debug, PartialEq, Eq)]

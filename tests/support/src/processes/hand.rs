@@ -8,10 +8,14 @@ use jobs::Timestamp;
 use jobs::history::History;
 use jobs::schedule::Overlap;
 use jobs::store::file::FileStore;
+use jobs::store::mysql::MysqlStore;
 use jobs::store::postgres::PostgresStore;
 use jobs::store::redis::RedisStore;
+use jobs::store::sqlite::SqliteStore;
 use jobs::store::{ClaimDecision, Look, Store, TickClaim};
 use jobs::testing::store::Client;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts};
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
 use tokio_postgres::{NoTls, Row};
 
@@ -44,6 +48,10 @@ impl Hand {
 
     fn is_postgres(&self) -> bool {
         self.url.starts_with("postgres")
+    }
+
+    fn is_mysql(&self) -> bool {
+        self.url.starts_with("mysql")
     }
 
     fn is_redis(&self) -> bool {
@@ -91,6 +99,17 @@ impl Hand {
             let rows = client.query(statement, &[&namespace, &key]).await.expect(statement);
             drop(client);
             connection.await.expect("no panic").expect("a proper end");
+            rows
+        })
+    }
+
+    /// A query to MariaDB, as an administrator.
+    fn query(&self, statement: &str) -> mysql_async::Result<Vec<String>> {
+        block_on(async {
+            let url = self.nodes[0].replace("jobs:sesame@", "admin@");
+            let mut client = Conn::new(Opts::from_url(&url).expect("a URL")).await.expect("a connection");
+            let rows = client.query(statement).await;
+            client.disconnect().await.expect("a proper end");
             rows
         })
     }
@@ -151,6 +170,11 @@ impl Hand {
 
     /// Whether nobody is in the middle of a step, for as long as it takes to look: a folder's keys are locked then.
     pub fn is_at_rest(&self) -> bool {
+        if let Some(path) = database_of(&self.url) {
+            let database = rusqlite::Connection::open(path).expect("a database");
+            database.busy_timeout(Duration::ZERO).expect("a setting");
+            return database.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok();
+        }
         let Some(folder) = folder_of(&self.url) else { return true };
         let files = std::fs::read_dir(folder).expect("a folder").flatten().map(|file| file.path());
         let mut locks = files.filter(|file| file.extension().is_some_and(|name| name == "lock"));
@@ -163,6 +187,11 @@ impl Hand {
             let statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                 WHERE application_name = 'singleton-jobs' AND $1::text IS NOT NULL AND $2::text IS NOT NULL";
             self.select(statement, KEY);
+        } else if self.is_mysql() {
+            let of_jobs = "SELECT CAST(id AS CHAR) FROM information_schema.processlist WHERE user = 'jobs'";
+            for session in self.query(of_jobs).expect("a list") {
+                let _may_have_ended = self.query(&format!("KILL {session}"));
+            }
         } else {
             for node in self.each_node() {
                 let _killed: u32 = node.say("CLIENT KILL TYPE normal");
@@ -178,6 +207,10 @@ impl Hand {
                 WHERE pid <> pg_backend_pid() AND $1::text IS NOT NULL AND $2::text IS NOT NULL";
             let process = |row: &Row| u32::try_from(row.get::<_, i32>(0)).expect("positive");
             self.select(statement, KEY).iter().map(process).collect()
+        } else if self.is_mysql() {
+            let path = self.query("SELECT @@pid_file").expect("an answer").pop().expect("a path");
+            let process = std::fs::read_to_string(path).expect("a file with its process");
+            vec![process.trim().parse().expect("a number")]
         } else {
             let process = |node: Self| {
                 let info: String = node.say("INFO server");
@@ -199,6 +232,11 @@ pub fn open(url: &str, namespace: Option<&str>) -> Arc<dyn Store> {
     let patience = postgres_server::PATIENCE;
     if let Some(folder) = folder_of(url) {
         Arc::new(FileStore::open(folder, namespace).expect("a folder"))
+    } else if let Some(path) = database_of(url) {
+        Arc::new(SqliteStore::open(path, namespace).expect("a database"))
+    } else if url.starts_with("mysql") {
+        let store = MysqlStore::open(url, namespace).expect("a URL");
+        Arc::new(store.with_timeouts(patience, patience))
     } else if url.starts_with("postgres") {
         let store = PostgresStore::open(url, namespace).expect("a URL");
         Arc::new(store.with_timeouts(patience, patience))
@@ -210,6 +248,10 @@ pub fn open(url: &str, namespace: Option<&str>) -> Arc<dyn Store> {
 
 fn folder_of(url: &str) -> Option<&str> {
     url.strip_prefix("file://")
+}
+
+fn database_of(url: &str) -> Option<&str> {
+    url.strip_prefix("sqlite://")
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::folder::TempFolder;
+use crate::mariadb_server::MariadbServer;
 use crate::pooler::{PooledServer, Pooler};
 use crate::postgres_server::PostgresServer;
 use crate::redis_cluster::RedisCluster;
@@ -37,6 +38,8 @@ pub enum Kind {
     Sentinel,
     Cluster,
     File,
+    Sqlite,
+    Mysql,
 }
 
 /// Nobody finds a server dead, however long it is silent.
@@ -44,8 +47,16 @@ const NEVER: Duration = Duration::from_secs(600);
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 impl Kind {
-    pub const ALL: &[Self] =
-        &[Self::Redis, Self::Postgres, Self::Pooled, Self::Sentinel, Self::Cluster, Self::File];
+    pub const ALL: &[Self] = &[
+        Self::Redis,
+        Self::Postgres,
+        Self::Pooled,
+        Self::Sentinel,
+        Self::Cluster,
+        Self::File,
+        Self::Sqlite,
+        Self::Mysql,
+    ];
 
     /// A store that no other test uses.
     pub fn home(self) -> Home {
@@ -53,9 +64,13 @@ impl Kind {
             Self::Redis => Home::of(RedisServer::start()),
             Self::Postgres => Home::shared(PostgresServer::shared()),
             Self::Pooled => Home::shared(Pooler::shared()),
+            Self::Mysql => Home::shared(MariadbServer::shared()),
             Self::Sentinel => Home::shared(RedisSentinel::shared()),
             Self::Cluster => Home::shared(RedisCluster::shared()),
-            Self::File => Home::Folder(TempFolder::in_memory()),
+            Self::File => Home::Folder { folder: TempFolder::in_memory(), scheme: "file", file: "" },
+            Self::Sqlite => {
+                Home::Folder { folder: TempFolder::in_memory(), scheme: "sqlite", file: "/jobs.db" }
+            }
         }
     }
 
@@ -71,9 +86,10 @@ impl Kind {
             Self::Redis => Home::of(RedisServer::start_with(&DURABLE)),
             Self::Postgres => Home::of(PostgresServer::start()),
             Self::Pooled => Home::of(PooledServer::start()),
+            Self::Mysql => Home::of(MariadbServer::start()),
             Self::Sentinel => Home::of(RedisSentinel::start_with(NEVER, &DURABLE)),
             Self::Cluster => Home::of(RedisCluster::start_with(NEVER, &DURABLE)),
-            Self::File => panic!("a folder cannot be killed"),
+            Self::File | Self::Sqlite => panic!("a folder cannot be killed"),
         }
     }
 }
@@ -95,7 +111,12 @@ pub enum Home {
         place: &'static (dyn Whereabouts + Sync),
         namespace: String,
     },
-    Folder(TempFolder),
+    Folder {
+        folder: TempFolder,
+        scheme: &'static str,
+        /// What the URL has behind the folder.
+        file: &'static str,
+    },
 }
 
 impl Home {
@@ -130,7 +151,7 @@ impl Whereabouts for Home {
         match self {
             Self::Own(server) => server.url(),
             Self::Shared { place, .. } => place.url(),
-            Self::Folder(folder) => format!("file://{}", folder.path().display()),
+            Self::Folder { folder, scheme, file } => format!("{scheme}://{}{file}", folder.path().display()),
         }
     }
 
@@ -145,7 +166,7 @@ impl Whereabouts for Home {
         match self {
             Self::Own(server) => server.nodes(),
             Self::Shared { place, .. } => place.nodes(),
-            Self::Folder(_) => Vec::new(),
+            Self::Folder { .. } => Vec::new(),
         }
     }
 }
@@ -171,4 +192,4 @@ macro_rules! single_servers {
     )+ };
 }
 
-single_servers!(RedisServer, PostgresServer);
+single_servers!(MariadbServer, RedisServer, PostgresServer);

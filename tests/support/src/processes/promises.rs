@@ -20,7 +20,7 @@ pub const EVERYWHERE: Homes = Homes { always: Kind::ALL, at_length: &[] };
 /// On Redis and PostgreSQL every time, and at length on all others.
 pub const EVERYWHERE_AT_LENGTH: Homes = Homes {
     always: &[Kind::Redis, Kind::Postgres],
-    at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Cluster, Kind::File],
+    at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Cluster, Kind::File, Kind::Sqlite, Kind::Mysql],
 };
 
 /// For what keeps a small machine busy on one store already.
@@ -28,20 +28,20 @@ pub const ON_REDIS: Homes = Homes { always: &[Kind::Redis], at_length: &[Kind::P
 
 /// For what stops the server itself, every time: a folder has none.
 pub const ON_EVERY_SERVER: Homes = Homes {
-    always: &[Kind::Redis, Kind::Postgres, Kind::Pooled, Kind::Sentinel, Kind::Cluster],
+    always: &[Kind::Redis, Kind::Postgres, Kind::Pooled, Kind::Sentinel, Kind::Cluster, Kind::Mysql],
     at_length: &[],
 };
 
 /// For what kills the server itself, or its connections.
 pub const ON_EVERY_SERVER_AT_LENGTH: Homes = Homes {
     always: &[Kind::Redis, Kind::Postgres],
-    at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Cluster],
+    at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Cluster, Kind::Mysql],
 };
 
 /// For what has to be over before a lease of a second and a half is. The nodes of a cluster need
 /// longer if all of them restart; what becomes of a run when one dies is in `redis_topologies`.
 pub const ON_SERVERS_THAT_ARE_BACK_AT_ONCE: Homes =
-    Homes { always: &[Kind::Redis, Kind::Postgres], at_length: &[Kind::Pooled, Kind::Sentinel] };
+    Homes { always: &[Kind::Redis, Kind::Postgres], at_length: &[Kind::Pooled, Kind::Sentinel, Kind::Mysql] };
 
 /// The list of what is promised, and where: each becomes a test.
 #[macro_export]

@@ -162,7 +162,7 @@ impl Drop for PostgresServer {
 }
 
 /// PostgreSQL refuses to run as root.
-fn other_user() -> Option<&'static str> {
+pub(crate) fn other_user() -> Option<&'static str> {
     static USER: OnceLock<Option<&str>> = OnceLock::new();
     *USER.get_or_init(|| {
         let id = |args: &[&str]| Command::new("id").args(args).output().expect("id");
@@ -172,7 +172,7 @@ fn other_user() -> Option<&'static str> {
     })
 }
 
-fn as_server(command: &mut Command) -> &mut Command {
+pub(crate) fn as_server(command: &mut Command) -> &mut Command {
     match other_user() {
         Some(user) => command.args(["setpriv", &format!("--reuid={user}"), "--clear-groups"]),
         None => command,

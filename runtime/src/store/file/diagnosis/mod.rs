@@ -16,15 +16,16 @@ pub(super) fn look(folder: &Path, jobs: &[String]) -> Vec<Finding> {
         record.is_err_and(|failure| failure.kind == StoreErrorKind::Unreadable)
     };
     let unreadable: Vec<_> = looked_at.iter().filter(is_unreadable).cloned().collect();
-    let findings = [about_file_system(folder), about_permissions(folder)].into_iter().flatten();
+    let findings =
+        [about_file_system(folder, "folder"), about_permissions(folder, "folder")].into_iter().flatten();
     findings.chain(finding::about_states(looked_at, jobs.len(), &unreadable)).collect()
 }
 
-/// Only where the system lists its mounts.
-fn about_file_system(folder: &Path) -> Option<Finding> {
+/// Only where the system lists its mounts. `what` of the store is there.
+pub(in crate::store) fn about_file_system(folder: &Path, what: &str) -> Option<Finding> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let folder = folder.canonicalize().ok()?;
-    about_type(file_system_of(&folder, &mounts)?)
+    about_type(file_system_of(&folder, &mounts)?, what)
 }
 
 /// The type of the file system that is mounted nearest to the folder, and last of those at the same place.
@@ -37,21 +38,21 @@ fn file_system_of<'m>(folder: &Path, mounts: &'m str) -> Option<&'m str> {
     around.max_by_key(|(place, _)| Path::new(place).components().count()).map(|(_, kind)| kind)
 }
 
-fn about_type(kind: &str) -> Option<Finding> {
+fn about_type(kind: &str, what: &str) -> Option<Finding> {
     let (about, message) = match kind {
         "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "ncpfs" | "afs" | "9p" | "ceph" | "lustre" | "gfs2"
         | "ocfs2" | "fuse.sshfs" | "fuse.glusterfs" => (
             FindingKind::NetworkShare,
             format!(
-                "the store's folder is on a network share ({kind}): locks and clocks differ between machines, so a tick can \
-                start twice; use a folder on a local disk, or Redis or PostgreSQL for several machines"
+                "the store's {what} is on a network share ({kind}): locks and clocks differ between machines, so a tick can \
+                start twice; use a {what} on a local disk, or Redis or PostgreSQL for several machines"
             ),
         ),
         "tmpfs" | "ramfs" => (
             FindingKind::NotDurable,
             format!(
-                "the store's folder is in memory ({kind}): after a restart of the machine a tick that has run may run again \
-                within its grace, and pauses are lost; use a folder on a disk"
+                "the store's {what} is in memory ({kind}): after a restart of the machine a tick that has run may run again \
+                within its grace, and pauses are lost; use a {what} on a disk"
             ),
         ),
         _ => return None,
@@ -60,21 +61,23 @@ fn about_type(kind: &str) -> Option<Finding> {
 }
 
 #[cfg(unix)]
-fn about_permissions(folder: &Path) -> Option<Finding> {
+pub(in crate::store) fn about_permissions(path: &Path, what: &str) -> Option<Finding> {
     use std::os::unix::fs::PermissionsExt;
 
-    let mode = fs::metadata(folder).ok()?.permissions().mode();
+    let mode = fs::metadata(path).ok()?.permissions().mode();
     (mode & 0o002 != 0).then(|| {
         Finding::warning(
             FindingKind::OpenToOthers,
-            "all users of this machine may write to the store's folder, and so stop jobs or make them run again; remove that \
-            permission: chmod o-w",
+            format!(
+                "all users of this machine may write to the store's {what}, and so stop jobs or make them run again; remove \
+                that permission: chmod o-w"
+            ),
         )
     })
 }
 
 #[cfg(not(unix))]
-fn about_permissions(_folder: &Path) -> Option<Finding> {
+pub(in crate::store) fn about_permissions(_path: &Path, _what: &str) -> Option<Finding> {
     None
 }
 

@@ -22,7 +22,7 @@ fn the_nearest_mount_decides() {
 
 #[test]
 fn network_shares_and_memory_are_reported_and_disks_are_not() {
-    let kind_of = |kind| about_type(kind).map(|finding| finding.kind);
+    let kind_of = |kind| about_type(kind, "folder").map(|finding| finding.kind);
     assert_eq!(kind_of("nfs4"), Some(FindingKind::NetworkShare));
     assert_eq!(kind_of("cifs"), Some(FindingKind::NetworkShare));
     assert_eq!(kind_of("tmpfs"), Some(FindingKind::NotDurable));

@@ -13,7 +13,10 @@ use super::verifier::AnyHostVerifier;
 
 /// What the store's certificate has to prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "Redis always proves all"))]
+#[cfg_attr(
+    not(any(feature = "mysql", feature = "postgres")),
+    allow(dead_code, reason = "Redis always proves all")
+)]
 pub(crate) enum Trust {
     /// A trusted authority signed it, and it names the host.
     Host,
@@ -84,16 +87,47 @@ impl Certificates {
         if let Some(error) = rustls_native_certs::load_native_certs().errors.first() {
             return Err(format!("this machine's root certificates cannot be read: {error}"));
         }
-        // The client uses the process's provider, and panics if there is none and the build has several.
-        if CryptoProvider::get_default().is_none() {
-            let _somebody_was_faster = rustls::crypto::ring::default_provider().install_default();
-        }
+        provide_cryptography();
         let client_tls = self.own.as_ref().map(|(certificate, key)| redis::ClientTlsConfig {
             client_cert: certificate.bytes.clone(),
             client_key: key.bytes.clone(),
         });
         let root_cert = self.roots.as_ref().map(|pem| pem.bytes.clone());
         Ok(redis::TlsCertificates { client_tls, root_cert })
+    }
+}
+
+/// Installs a provider for clients that use the process's, and panic if there is none and the build has several.
+#[cfg(any(feature = "mysql", feature = "redis"))]
+fn provide_cryptography() {
+    if CryptoProvider::get_default().is_none() {
+        let _somebody_was_faster = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+#[cfg(feature = "mysql")]
+impl Certificates {
+    /// Returns the certificates for the MySQL client, which makes a configuration for each connection.
+    pub(crate) fn for_mysql(&self, trust: Trust) -> Result<mysql_async::SslOpts, String> {
+        use mysql_async::{ClientIdentity, SslOpts};
+
+        self.client_config(trust)?;
+        provide_cryptography();
+        let identity = self.own.as_ref().map(|(certificate, key)| {
+            ClientIdentity::new(certificate.bytes.clone().into(), key.bytes.clone().into())
+        });
+        let options = SslOpts::default().with_client_identity(identity);
+        let roots = match (trust, &self.roots) {
+            (Trust::Nothing, _) => return Ok(options.with_danger_accept_invalid_certs(true)),
+            (_, Some(pem)) => vec![pem.bytes.clone().into()],
+            (_, None) => {
+                let found = rustls_native_certs::load_native_certs().certs;
+                found.iter().map(|certificate| certificate.to_vec().into()).collect()
+            }
+        };
+        // Not the roots that the client brings along: the machine's decide, as for every other store.
+        let options = options.with_root_certs(roots).with_disable_built_in_roots(true);
+        Ok(options.with_danger_skip_domain_validation(trust == Trust::Authority))
     }
 }
 

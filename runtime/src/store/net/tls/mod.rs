@@ -14,7 +14,7 @@ mod verifier;
 pub use certificates::Certificates;
 #[cfg(not(feature = "tls"))]
 pub(crate) use certificates::needs_feature;
-#[cfg(all(feature = "tls", feature = "postgres"))]
+#[cfg(all(feature = "tls", any(feature = "mysql", feature = "postgres")))]
 pub(crate) use client_config::Trust;
 #[cfg(feature = "tls")]
 pub(crate) use errors::explain;

@@ -29,7 +29,7 @@ impl<'a> UrlParameters<'a> {
     }
 
     /// Refuses any parameter but these, and these if they are given twice.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "mysql", feature = "redis"))]
     pub(crate) fn allow(&self, known: &[&str]) -> Result<(), String> {
         if let Some(index) = self.0.iter().position(|parameter| !known.contains(&name_of(parameter))) {
             let (number, known) = (index + 1, known.join(", "));

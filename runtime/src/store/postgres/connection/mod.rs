@@ -16,9 +16,9 @@ use super::errors::{PostgresError, Result};
 use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::subscriptions::Subscriptions;
 use crate::store::net::timeouts::Timeouts;
+use crate::util::turns::Turns;
 use encryption::Encryption;
 use source::{BorrowedConnection, ConnectionSource};
-use turns::Turns;
 
 #[cfg(feature = "deadpool-postgres")]
 pub(crate) mod deadpool;
@@ -26,7 +26,6 @@ pub(crate) mod encryption;
 pub(crate) mod source;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
-mod turns;
 
 /// The channel of all notifications. Each names its schema, namespace and key.
 const LISTEN: &str = "LISTEN jobs_freed";

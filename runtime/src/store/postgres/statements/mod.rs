@@ -10,7 +10,6 @@ pub(crate) mod prepared;
 pub(crate) mod reply;
 pub(crate) mod swap;
 pub(crate) mod tables;
-pub(crate) mod values;
 
 /// The text of a statement.
 #[derive(Clone)]

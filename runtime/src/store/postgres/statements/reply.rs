@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tokio_postgres::SimpleQueryRow as Row;
 
-use super::values::RUN;
 use crate::Timestamp;
 use crate::store::postgres::PAGE;
 use crate::store::postgres::errors::{OTHER_TABLES, PostgresError, Result};
+use crate::store::record::columns::RUN;
 use crate::store::{JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind, Version};
 
 /// Reads a row of recovery, clock, version, fence and state.

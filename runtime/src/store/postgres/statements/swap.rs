@@ -8,12 +8,13 @@ use tokio_postgres::SimpleQueryRow as Row;
 use super::Statements;
 use super::prepared::{Parameter, text};
 use super::reply;
-use super::values;
-use super::values::{AppendedRecords, time};
 use crate::Timestamp;
 use crate::store::postgres::PostgresStore;
 use crate::store::postgres::errors::Result;
-use crate::store::{Change, FenceChange, KeyState, Look, Record, Swap, SwapReply, Swapped, Version};
+use crate::store::record::columns::{self, AppendedRecords, time};
+use crate::store::{
+    Change, FenceChange, KeyState, Look, Record, Swap, SwapReply, Swapped, Version, to_ascii_json,
+};
 
 /// After so many new keys that expire, those that have expired are removed.
 const SWEPT_AFTER: u32 = 32;
@@ -56,12 +57,13 @@ impl PostgresStore {
             FenceChange::AtLeast(fence) => (0, fence),
         };
         let state = change.state.as_deref();
-        let [server, since, until] = state.map(values::holder).unwrap_or_default();
+        let [server, since, until] = state.map(columns::holder).unwrap_or_default();
         let (json, expires) = (state.map(KeyState::to_json), state.and_then(|state| state.expires).map(time));
         // Records are trimmed only when some are appended, as in `Record::swap`.
         let appends = state.is_some() && !change.records.is_empty();
         let AppendedRecords { rows, runs_kept, skips_kept } =
             AppendedRecords::of(&change.records, change.keep);
+        let rows = to_ascii_json(&rows);
 
         let mut parameters = Vec::with_capacity(16);
         parameters.extend(self.named(key));

@@ -13,7 +13,7 @@ use crate::util::lock;
 /// the first to fail, and hardly any request would succeed. The newest caller has all its time, and the request that
 /// follows a look, or extends a lease, does not wait behind all claims.
 #[derive(Default)]
-pub(super) struct Turns(Arc<Mutex<TurnState>>);
+pub(crate) struct Turns(Arc<Mutex<TurnState>>);
 
 #[derive(Default)]
 struct TurnState {
@@ -23,11 +23,11 @@ struct TurnState {
 }
 
 /// A turn; dropping it lets the next caller have its own.
-pub(super) struct Turn(Option<Arc<Mutex<TurnState>>>);
+pub(crate) struct Turn(Option<Arc<Mutex<TurnState>>>);
 
 impl Turns {
     /// Waits for a turn. The future can be dropped at any point.
-    pub(super) async fn take(&self) -> Turn {
+    pub(crate) async fn take(&self) -> Turn {
         loop {
             let waiting = {
                 let mut state = lock(&self.0);
@@ -45,7 +45,7 @@ impl Turns {
         }
     }
 
-    pub(super) fn is_free(&self) -> bool {
+    pub(crate) fn is_free(&self) -> bool {
         !lock(&self.0).is_taken
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
-use super::record::format::records;
-use super::{KeyState, RunRecord, SkipRecord};
+use super::format::records;
+use crate::store::{KeyState, RunRecord, SkipRecord};
 
 /// A key as the store shows it at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub struct Change {
     pub records: Vec<JobRecord>,
     /// Number of run records, and of skip records, that the store keeps.
     pub keep: usize,
-    /// Whether the key may have become free, and [subscribers](super::Store::listen) are notified.
+    /// Whether the key may have become free, and [subscribers](crate::store::Store::listen) are notified.
     pub notify: bool,
     /// Whether the swap grants or extends a lease. A store that can lose acknowledged writes confirms such a swap before it
     /// answers, if it is configured to.

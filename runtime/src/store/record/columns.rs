@@ -1,4 +1,4 @@
-//! Columns for people. They must never fail a statement: no decision depends on them.
+//! Columns of SQL stores that people read. They must never fail a statement: no decision depends on them.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::store::{JobRecord, KeyState, Lease, names, to_ascii_json};
 /// The year 9999, shown as infinity: not every system's calendar goes further.
 const END: i64 = 253_370_764_800_000_000;
 
-/// Returns an instant as the text of a `timestamptz`.
+/// Returns an instant as text: RFC 3339 in UTC, or `infinity`, as a `timestamptz` reads it.
 pub(crate) fn time(at: Timestamp) -> String {
     match at.as_micros() {
         ..0 => "-infinity".to_owned(),
@@ -20,6 +20,17 @@ pub(crate) fn time(at: Timestamp) -> String {
 /// Returns a text in ASCII, which a database of any encoding can keep.
 pub(crate) fn readable(text: &str) -> String {
     text.chars().map(|c| if matches!(c, ' '..='~' | '\n' | '\t') { c } else { '?' }).collect()
+}
+
+/// Returns a text in hexadecimal.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) fn hexadecimal(text: &str) -> String {
+    use std::fmt::Write;
+
+    text.bytes().fold(String::with_capacity(2 * text.len()), |mut digits, byte| {
+        write!(digits, "{byte:02x}").expect("a string takes every write");
+        digits
+    })
 }
 
 /// Returns the holder of a key, and the instants since and until which it holds it, expired or not. Empty after a release.
@@ -38,8 +49,8 @@ pub(crate) fn holder(state: &KeyState) -> [Option<String>; 3] {
 
 /// Records to append, and the number of older ones of each kind to keep.
 pub(crate) struct AppendedRecords {
-    /// A JSON array, oldest first.
-    pub(crate) rows: String,
+    /// Oldest first.
+    pub(crate) rows: Vec<RecordRow>,
     pub(crate) runs_kept: i64,
     pub(crate) skips_kept: i64,
 }
@@ -64,23 +75,24 @@ impl AppendedRecords {
             .map(RecordRow::of)
             .collect();
         rows.reverse();
-        Self { rows: to_ascii_json(&rows), runs_kept, skips_kept }
+        Self { rows, runs_kept, skips_kept }
     }
 }
 
 pub(crate) const RUN: &str = "run";
+pub(crate) const SKIP: &str = "skip";
 
 /// A row of `job_record`.
 #[derive(Serialize)]
-struct RecordRow {
-    kind: &'static str,
-    tick: Option<String>,
-    server: String,
-    started: Option<String>,
-    ended: String,
-    outcome: String,
-    error: Option<String>,
-    record: String,
+pub(crate) struct RecordRow {
+    pub(crate) kind: &'static str,
+    pub(crate) tick: Option<String>,
+    pub(crate) server: String,
+    pub(crate) started: Option<String>,
+    pub(crate) ended: String,
+    pub(crate) outcome: String,
+    pub(crate) error: Option<String>,
+    pub(crate) record: String,
 }
 
 impl RecordRow {
@@ -97,7 +109,7 @@ impl RecordRow {
                 record: record.to_json(),
             },
             JobRecord::Skip(skip) => Self {
-                kind: "skip",
+                kind: SKIP,
                 tick: Some(time(skip.tick)),
                 server: readable(&skip.server),
                 started: None,
@@ -154,7 +166,8 @@ mod tests {
     fn newest_records_of_each_kind_are_appended() {
         let appended = AppendedRecords::of(&[run(1), run(2), skip(), run(3)], 2);
         assert_eq!((appended.runs_kept, appended.skips_kept), (0, 1));
-        let rows: Vec<serde_json::Value> = serde_json::from_str(&appended.rows).expect("an array");
+        let rows: Vec<serde_json::Value> =
+            serde_json::from_str(&to_ascii_json(&appended.rows)).expect("an array");
         let column = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
         assert_eq!(column("kind"), ["run", "skip", "run"]);
         assert_eq!(column("error"), ["Gr??e?".into(), serde_json::Value::Null, "Gr??e?".into()]);

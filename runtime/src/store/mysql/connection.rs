@@ -1,0 +1,186 @@
+//! Connections to the server: one for requests that read, one for those that write.
+//!
+//! A connection sends one message at a time, with all statements of a request, so that no lock is ever held across a round
+//! trip. It sets everything that its statements depend on for its session, whatever the server's defaults.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, DriverError, Error, OptsBuilder, Row, Value};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::encryption::Encryption;
+use super::errors::{MysqlError, MysqlResult};
+use crate::store::StoreErrorKind;
+use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
+use crate::store::net::timeouts::Timeouts;
+use crate::util::turns::Turns;
+
+/// The columns of a row, as text.
+pub(super) type TextRow = Vec<Option<String>>;
+
+/// - `READ COMMITTED`: no locks of gaps, so new keys do not wait for each other, and each look shows the newest commit.
+/// - Without `autocommit` a look would begin a transaction, and later ones show the same snapshot.
+/// - After `COMMIT` with another `completion_type` a transaction, or the end of the session, would follow.
+/// - A row or table that is locked by another session is waited for as briefly as the server can.
+const SESSION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SET SESSION TRANSACTION READ WRITE;
+    SET SESSION autocommit = 1, completion_type = 0, foreign_key_checks = 1, unique_checks = 1,
+      sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_safe_updates = 0, sql_select_limit = 18446744073709551615,
+      time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, wait_timeout = 28800";
+
+#[derive(Clone)]
+pub(super) struct MysqlConnection {
+    server: MysqlConnector,
+    reading: Arc<SharedConnection<MysqlConnector>>,
+    writing: Arc<SharedConnection<MysqlConnector>>,
+    pub(super) timeouts: Timeouts,
+}
+
+/// Which connection a message takes: a look does not wait for a swap that waits.
+#[derive(Clone, Copy)]
+pub(super) enum Lane {
+    Read,
+    Write,
+}
+
+impl MysqlConnection {
+    pub(super) fn new(options: OptsBuilder, encryption: Encryption, timeouts: Timeouts) -> Self {
+        let server = MysqlConnector { options, encryption, patience: timeouts.connect };
+        let [reading, writing] = [(); 2].map(|()| Arc::new(SharedConnection::new()));
+        Self { server, reading, writing, timeouts }
+    }
+
+    pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
+        self.timeouts = Timeouts { connect, response };
+        self.server.patience = connect;
+        self
+    }
+
+    /// Sends one message, and returns the rows of its answers: only if no statement failed, the commit included.
+    pub(super) async fn send(&self, lane: Lane, text: &str, patience: Duration) -> MysqlResult<Vec<TextRow>> {
+        let shared = match lane {
+            Lane::Read => &self.reading,
+            Lane::Write => &self.writing,
+        };
+        loop {
+            let sent = shared.exchange(&self.server, |line| async move { line.send(text, patience).await });
+            if let Some(rows) = sent.await? {
+                return Ok(rows);
+            }
+        }
+    }
+}
+
+/// An open connection.
+pub(super) struct OpenSession {
+    connection: Mutex<Conn>,
+    turns: Turns,
+    /// Whether a message was left without an answer. No other may be sent after it: a transaction may be open.
+    is_abandoned: AtomicBool,
+}
+
+impl OpenSession {
+    /// Returns `None`, and sends nothing, if the connection was abandoned while this message waited for its turn.
+    async fn send(&self, text: &str, patience: Duration) -> MysqlResult<Option<Vec<TextRow>>> {
+        let _turn = self.turns.take().await;
+        if self.is_abandoned.swap(true, Ordering::SeqCst) {
+            return Ok(None);
+        }
+        let mut connection = self.connection.lock().await;
+        let asked = timeout(patience, query(&mut connection, text)).await;
+        let result = asked.unwrap_or_else(|_| Err(MysqlError::timed_out("no answer", patience)));
+        let is_usable = match &result {
+            Ok(_) => true,
+            // The statements after the one that failed were not executed: the transaction is still open.
+            Err(error) if error.is_answer() => {
+                matches!(timeout(patience, query(&mut connection, "ROLLBACK")).await, Ok(Ok(_)))
+            }
+            Err(_) => false,
+        };
+        self.is_abandoned.store(!is_usable, Ordering::SeqCst);
+        result.map(Some)
+    }
+}
+
+async fn query(connection: &mut Conn, text: &str) -> MysqlResult<Vec<TextRow>> {
+    let mut answers = connection.query_iter(text).await?;
+    let mut rows = Vec::new();
+    while !answers.is_empty() {
+        for row in answers.collect::<Row>().await? {
+            rows.push(row.unwrap().into_iter().map(text_of).collect());
+        }
+    }
+    answers.drop_result().await?;
+    Ok(rows)
+}
+
+fn text_of(value: Value) -> Option<String> {
+    match value {
+        Value::NULL => None,
+        Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        other => Some(other.as_sql(true)),
+    }
+}
+
+/// Opens connections to a server.
+#[derive(Clone)]
+pub(super) struct MysqlConnector {
+    options: OptsBuilder,
+    encryption: Encryption,
+    patience: Duration,
+}
+
+impl MysqlConnector {
+    async fn open(self) -> MysqlResult<Conn> {
+        let Self { options, encryption, .. } = self;
+        let plain = options.clone();
+        let opened = match encryption {
+            Encryption::Never => Conn::new(plain).await,
+            Encryption::Always(tls) => Conn::new(options.ssl_opts(tls)).await,
+            Encryption::IfOffered(tls) => match Conn::new(options.ssl_opts(tls)).await {
+                Err(Error::Driver(DriverError::NoClientSslFlagFromServer)) => Conn::new(plain).await,
+                opened => opened,
+            },
+        };
+        let mut connection = opened?;
+        query(&mut connection, SESSION)
+            .await
+            .map_err(|error| error.during("the session cannot be set up"))?;
+        Ok(connection)
+    }
+}
+
+impl Connect for MysqlConnector {
+    type Connection = Arc<OpenSession>;
+    type Error = MysqlError;
+
+    async fn connect(self) -> MysqlResult<Arc<OpenSession>> {
+        let patience = self.patience;
+        let Ok(opened) = timeout(patience, self.open()).await else {
+            return Err(MysqlError::timed_out("no connection", patience)
+                .with_advice("check host and port, and that no firewall is between"));
+        };
+        Ok(Arc::new(OpenSession {
+            connection: Mutex::new(opened?),
+            turns: Turns::default(),
+            is_abandoned: AtomicBool::new(false),
+        }))
+    }
+
+    fn abandoned() -> MysqlError {
+        MysqlError::new(StoreErrorKind::Unreachable, "the connection was given up before it was open")
+    }
+
+    fn fault(error: &MysqlError) -> ConnectionFault {
+        error.fault()
+    }
+
+    fn is_closed(line: &Arc<OpenSession>) -> bool {
+        // While a message waits for its answer the turn is taken, and it is not known yet whether it is answered.
+        line.is_abandoned.load(Ordering::SeqCst) && line.turns.is_free()
+    }
+}

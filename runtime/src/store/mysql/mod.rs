@@ -1,0 +1,236 @@
+//! A store on a MySQL or MariaDB server: a look is one `SELECT`, a swap one message and one transaction.
+//!
+//! There are three tables and no functions, in the database that the URL names. They are created when they are first needed.
+//! URLs, parameters and versions: [stores]. What the user must be allowed to do, and the SQL for an administrator:
+//! [permissions].
+//!
+//! | table | holds |
+//! |---|---|
+//! | `job_lock` | one row per key: its holder, and the state on which the servers decide |
+//! | `job_record` | the newest runs and skips of each key |
+//! | `job_note` | notes that expire: heartbeats, requests for manual runs |
+//!
+//! ```sql
+//! SELECT job_name, server, since, until FROM job_lock WHERE until > UTC_TIMESTAMP(6);
+//! SELECT job_name, server, started, ended, outcome, error FROM job_record WHERE kind = 'run' ORDER BY id DESC LIMIT 20;
+//! ```
+//!
+//! All times are UTC. All columns are ASCII and are compared byte by byte: what a job's key may not contain is percent-encoded
+//! in names (`a b` is `a%20b`), and appears as `?` in the columns for people. The columns `state` and `record` have
+//! everything, as JSON.
+//!
+//! # What the server's settings may be
+//!
+//! A session sets what its statements depend on, so these defaults of the server do not matter: `autocommit`, the isolation
+//! level, `transaction_read_only`, `sql_mode`, `completion_type`, `sql_safe_updates`, `sql_select_limit`,
+//! `foreign_key_checks`, `time_zone`, `wait_timeout`, character sets and collations, `sysdate_is_now`, and the default storage
+//! engine. `max_allowed_packet` must have room for a record, which is sent in twice its size: an error names the setting.
+//! `binlog_format` must be `ROW` or `MIXED`, because the isolation level is `READ COMMITTED`. A start reports settings with
+//! which a crash can lose acknowledged writes, and refuses a server that is read-only or too old.
+//!
+//! # Locks and clocks
+//!
+//! A swap locks its row with `NOWAIT` and reads the server's clock in the next statement, after every wait. All statements of
+//! a swap are one message, so no lock is held across a round trip, and a process that is stopped or killed holds none. A
+//! deadlock, a locked row and a lock timeout mean that nothing was applied: the swap is sent again while the key is as
+//! expected. Only an insert that meets another one of the same key, and a table that an administrator has locked, wait: for a
+//! second, the shortest time that the server can be told.
+//!
+//! # Limits
+//!
+//! - One primary. On a Galera cluster point all servers to one node: looks at another node may be out of date.
+//! - A failover to a replica that has not got every write loses claims, as on every store: use semi-synchronous replication.
+//! - There are no notifications: callers that wait for a key poll.
+//! - Poolers and proxies (`ProxySQL`, `MaxScale`) have not been tried. They must keep a session's variables.
+//!
+//! [permissions]: crate::guide::permissions#mysql-and-mariadb
+//! [stores]: crate::guide::stores
+
+use std::fmt;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use singleton_jobs_policy::check_name;
+
+use super::net::tls::Certificates;
+use super::{
+    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
+    SwapReply, Topic, to_ascii_json,
+};
+use crate::Timestamp;
+use connection::{Lane, MysqlConnection, TextRow};
+use errors::{MysqlError, MysqlResult};
+use statements::reply;
+use statements::tables::MysqlTables;
+
+mod address;
+mod connection;
+mod diagnosis;
+mod encryption;
+mod errors;
+mod statements;
+
+/// Number of keys on a page.
+const PAGE: usize = 1000;
+
+/// Longest life of a note: the present plus this is still a `DATETIME`.
+const LONGEST: Duration = Duration::from_secs(1000 * 365 * 86_400);
+
+/// A store on a MySQL or MariaDB server, over two connections that are opened when they are first needed.
+pub struct MysqlStore {
+    location: String,
+    user: Option<String>,
+    namespace: String,
+    tables: MysqlTables,
+    /// Number of expiring keys that this store has added.
+    added: AtomicU32,
+}
+
+impl MysqlStore {
+    /// Opens the store at a URL such as `mysql://user:password@host:3306/database`. Does not connect yet.
+    ///
+    /// Fleets that share a database need different namespaces.
+    pub fn open(url: &str, namespace: Option<&str>) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, Certificates::default())
+    }
+
+    /// Opens the store with certificates that are not in files.
+    #[cfg(feature = "tls")]
+    pub fn open_with(
+        url: &str,
+        namespace: Option<&str>,
+        certificates: Certificates,
+    ) -> Result<Self, StoreError> {
+        Self::open_as(url, namespace, certificates)
+    }
+
+    fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
+        let address = address::parse(url).map_err(misconfigured)?;
+        let certificates = address.certificates.and(certificates).map_err(misconfigured)?;
+        let encryption =
+            encryption::prepare(address.sslmode.as_deref(), &certificates).map_err(misconfigured)?;
+        if let Some(name) = namespace {
+            check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
+        }
+        Ok(Self {
+            location: address.location,
+            user: address.user,
+            namespace: namespace.unwrap_or_default().to_owned(),
+            tables: MysqlTables::new(MysqlConnection::new(address.options, encryption, address.timeouts)),
+            added: AtomicU32::new(0),
+        })
+    }
+
+    /// Sets the timeouts of a connection (by default 2 s) and of a response (1 s). In the URL:
+    /// `mysql://host/database?connect_timeout=5s&response_timeout=500ms`.
+    #[must_use]
+    pub fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
+        self.tables.connection = self.tables.connection.with_timeouts(connect, response);
+        self
+    }
+
+    /// Returns the SQL that creates the tables, for an administrator to run where the store's own user may not.
+    ///
+    /// It may be run repeatedly, and grants the necessary permissions to the user in the URL, from any host.
+    pub fn setup_sql(&self) -> String {
+        let (_, database) = self.location.rsplit_once('/').unwrap_or_default();
+        statements::script(database, self.user.as_deref())
+    }
+
+    async fn look_at(&self, key: &str) -> MysqlResult<Look> {
+        let look = |rows: &[TextRow]| reply::look(reply::first(rows)?);
+        self.tables.ask(Lane::Read, &statements::look(&self.namespace, key), look).await
+    }
+
+    async fn newest_of(&self, keys: &[String], newest: usize) -> MysqlResult<Vec<JobRecords>> {
+        let sql = statements::records(&self.namespace, keys, newest);
+        let found = self.tables.ask(Lane::Read, &sql, reply::records).await?;
+        Ok(keys.iter().map(|key| found.get(key).cloned().unwrap_or_default()).collect())
+    }
+
+    async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> MysqlResult<Timestamp> {
+        let sql = if ttl.is_zero() {
+            statements::remove_note(&self.namespace, topic, &note.name)
+        } else {
+            let (content, micros) = (to_ascii_json(&&*note.text), ttl.min(LONGEST).as_micros());
+            statements::put_note(&self.namespace, topic, &note.name, &content, micros)
+        };
+        let now = self.tables.ask(Lane::Write, &sql, reply::now).await?;
+        self.sweep();
+        Ok(now)
+    }
+
+    /// Removes a limited number of expired rows.
+    fn sweep(&self) {
+        self.tables.send_afterwards(statements::sweep());
+    }
+
+    /// Runs a method of the trait, and names the method in its error.
+    fn step<'a, T>(
+        &'a self,
+        step: &'static str,
+        asking: impl Future<Output = MysqlResult<T>> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            let named =
+                |MysqlError { kind, message, .. }| StoreError::new(kind, step, &self.location, message);
+            asking.await.map_err(named)
+        })
+    }
+}
+
+fn misconfigured(cause: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, "open", "a MySQL URL", cause)
+}
+
+impl Store for MysqlStore {
+    fn location(&self) -> String {
+        self.location.clone()
+    }
+
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        self.step("look", self.look_at(key))
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        self.step("swap", self.swap_or_look(key, swap))
+    }
+
+    fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
+        self.step("list", async move {
+            let sql = statements::list(&self.namespace, page.unwrap_or_default(), PAGE);
+            self.tables.ask(Lane::Read, &sql, reply::page).await
+        })
+    }
+
+    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+        self.step("records", async move {
+            let mut found = self.newest_of(&[key.to_owned()], usize::MAX).await?;
+            Ok(found.pop().unwrap_or_default())
+        })
+    }
+
+    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        self.step("records", self.newest_of(keys, newest))
+    }
+
+    fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
+        self.step("put_note", self.write_note(topic, note, ttl))
+    }
+
+    fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
+        self.step("notes", async move {
+            self.tables.ask(Lane::Read, &statements::notes(&self.namespace, topic), reply::notes).await
+        })
+    }
+
+    fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {
+        self.step("diagnose", self.findings(jobs))
+    }
+}
+
+impl fmt::Debug for MysqlStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MysqlStore").field("location", &self.location).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,198 @@
+//! A swap as one message and one transaction.
+//!
+//! The statements of a message are executed one after the other, without another round trip, and each has a clock of its own.
+//! The row is locked by the first of them, so the clock in the next one is read after every wait. A new key is inserted
+//! first, with an empty version that no other session sees, for the same reason: an insert waits for the end of a
+//! transaction that deletes the key, and its fence must not come from before.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::literals::{optional, optional_time, text, time};
+use super::{CLOCK, is_key, reply};
+use crate::Timestamp;
+use crate::store::mysql::MysqlStore;
+use crate::store::mysql::connection::{Lane, TextRow};
+use crate::store::mysql::errors::{MysqlError, MysqlResult};
+use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP};
+use crate::store::{
+    Change, FenceChange, KeyState, Look, Record, StoreErrorKind, Swap, SwapReply, Swapped, Version,
+};
+
+/// After so many new keys that expire, those that have expired are removed.
+const SWEPT_AFTER: u32 = 32;
+
+impl MysqlStore {
+    /// Applies a swap, or returns the current look. There is no lock that other programs share, so the expected lock is
+    /// ignored.
+    ///
+    /// A message that failed because of another session was not applied. It is sent again while the key is as expected.
+    pub(crate) async fn swap_or_look(&self, key: &str, swap: &Swap) -> MysqlResult<SwapReply> {
+        let begun = Instant::now();
+        loop {
+            let conflict = match self.send_swap(key, swap).await {
+                Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),
+                Ok(None) => None,
+                Err(error) if error.is_conflict() => Some(error),
+                Err(error) => return Err(error),
+            };
+            let look = self.look_at(key).await?;
+            match conflict {
+                Some(error) if applies(swap, &look) => {
+                    if !self.tables.pause(begun).await {
+                        return Err(error);
+                    }
+                }
+                _ => return Ok(SwapReply::Changed(look)),
+            }
+        }
+    }
+
+    /// Returns `None` if the swap was refused.
+    async fn send_swap(&self, key: &str, swap: &Swap) -> MysqlResult<Option<Swapped>> {
+        let Swap { expected, nonce, change, .. } = swap;
+        if expected.is_none() && change.state.is_none() {
+            return self.delete_nothing(key, swap).await;
+        }
+        let rows = self.tables.send(Lane::Write, &message(&self.namespace, key, swap)).await?;
+        let applied = applied(&rows, *nonce)?;
+        let expires = change.state.as_ref().is_some_and(|state| state.expires.is_some());
+        if applied.is_some() && expected.is_none() && expires {
+            let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
+            if added.is_multiple_of(SWEPT_AFTER) {
+                self.sweep();
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Deletes a record that is expected not to exist: only the limits are checked.
+    async fn delete_nothing(&self, key: &str, swap: &Swap) -> MysqlResult<Option<Swapped>> {
+        let look = self.look_at(key).await?;
+        Ok(match Record::swap(&mut None, None, look.now, swap) {
+            SwapReply::Swapped(swapped) if look.version.is_none() => Some(swapped),
+            _ => None,
+        })
+    }
+}
+
+/// Whether the key is as the swap expects it.
+fn applies(swap: &Swap, look: &Look) -> bool {
+    let Change { not_before, not_after, .. } = &swap.change;
+    look.version == swap.expected
+        && not_before.is_none_or(|limit| look.now >= limit)
+        && not_after.is_none_or(|limit| look.now <= limit)
+}
+
+/// Returns the statements of a swap.
+fn message(namespace: &str, key: &str, swap: &Swap) -> String {
+    let Swap { expected, nonce, change, .. } = swap;
+    let is_key = is_key(namespace, key);
+    let version = expected.map(|version| version.to_string()).unwrap_or_default();
+    let limit = |at: Option<Timestamp>, none: i64| at.map_or(none, Timestamp::as_micros).max(-i64::MAX);
+    let (first, last) = (limit(change.not_before, i64::MIN), limit(change.not_after, i64::MAX));
+    let as_expected = format!("{is_key} AND version = '{version}' AND @now >= {first} AND @now <= {last}");
+    let fence = match change.fence {
+        FenceChange::Keep => "@fence".to_owned(),
+        FenceChange::Next => "GREATEST(LEAST(@fence, 9223372036854775806) + 1, @now)".to_owned(),
+        FenceChange::AtLeast(fence) => format!("GREATEST(@fence, {})", fence.max(-i64::MAX)),
+    };
+    let mut sql = format!(
+        "START TRANSACTION; SET @fence = 0; \
+         SELECT fence INTO @fence FROM job_lock WHERE {is_key} FOR UPDATE NOWAIT; "
+    );
+    if expected.is_none() {
+        let (namespace, name) = (text(namespace), super::literals::name(key));
+        push(
+            &mut sql,
+            format_args!(
+                "INSERT INTO job_lock (namespace, job_name, version, fence, state) \
+                 VALUES ({namespace}, {name}, '', 0, '') ON DUPLICATE KEY UPDATE job_name = job_lock.job_name; "
+            ),
+        );
+    }
+    push(&mut sql, format_args!("SET @now = {CLOCK}; SET @fence = {fence}; "));
+    match &change.state {
+        None => push(&mut sql, format_args!("DELETE FROM job_lock WHERE {as_expected}; ")),
+        Some(state) => push_update(&mut sql, state, *nonce, &as_expected),
+    }
+    sql.push_str("SET @applied = ROW_COUNT(); ");
+    if expected.is_none() {
+        // Only if it came too early or too late.
+        push(&mut sql, format_args!("DELETE FROM job_lock WHERE {is_key} AND version = ''; "));
+    }
+    if change.state.is_some() {
+        push_records(&mut sql, namespace, key, change);
+    }
+    push(&mut sql, format_args!("SELECT '{nonce:016x}', @applied, @now, @fence, @@global.read_only; COMMIT"));
+    sql
+}
+
+fn push(sql: &mut String, more: std::fmt::Arguments<'_>) {
+    sql.write_fmt(more).expect("a string takes every write");
+}
+
+fn push_update(sql: &mut String, state: &KeyState, nonce: u64, as_expected: &str) {
+    let [server, since, until] = columns::holder(state);
+    let (server, since, until) =
+        (optional(server.as_deref()), optional_time(since.as_deref()), optional_time(until.as_deref()));
+    let json = text(&state.to_json());
+    let expires = optional_time(state.expires.map(columns::time).as_deref());
+    push(
+        sql,
+        format_args!(
+            "UPDATE job_lock SET version = CONCAT(@now, '-{nonce:016x}'), fence = @fence, server = {server}, \
+             since = {since}, `until` = {until}, state = {json}, expires = {expires} WHERE {as_expected}; "
+        ),
+    );
+}
+
+/// Trims to what is to be kept beside the new records, and appends them, if the swap was applied.
+fn push_records(sql: &mut String, namespace: &str, key: &str, change: &Change) {
+    let appended = AppendedRecords::of(&change.records, change.keep);
+    let is_key = is_key(namespace, key);
+    for (kind, kept) in [(RUN, appended.runs_kept), (SKIP, appended.skips_kept)] {
+        if kept < i64::MAX {
+            // The server reads from the table that it deletes from only by way of another one.
+            push(
+                sql,
+                format_args!(
+                    "DELETE FROM job_record WHERE @applied = 1 AND {is_key} AND kind = '{kind}' AND id <= (\
+                     SELECT id FROM (SELECT id FROM job_record WHERE {is_key} AND kind = '{kind}' \
+                     ORDER BY id DESC LIMIT 1 OFFSET {kept}) AS newest_that_goes); "
+                ),
+            );
+        }
+    }
+    let (namespace, name) = (text(namespace), super::literals::name(key));
+    for RecordRow { kind, tick, server, started, ended, outcome, error, record } in &appended.rows {
+        let (tick, started, ended) =
+            (optional_time(tick.as_deref()), optional_time(started.as_deref()), time(ended));
+        let (server, outcome, error, record) =
+            (text(server), text(outcome), optional(error.as_deref()), text(record));
+        push(
+            sql,
+            format_args!(
+                "INSERT INTO job_record \
+                 (namespace, job_name, kind, tick, server, started, ended, outcome, error, record) \
+                 SELECT {namespace}, {name}, '{kind}', {tick}, {server}, {started}, {ended}, {outcome}, {error}, {record} \
+                 FROM DUAL WHERE @applied = 1; "
+            ),
+        );
+    }
+}
+
+/// Reads the answer to a swap; `None` if it was refused.
+fn applied(rows: &[TextRow], nonce: u64) -> MysqlResult<Option<Swapped>> {
+    let row = reply::first(rows)?;
+    if reply::text(row, 0)? != Some(&*format!("{nonce:016x}")) {
+        return Err(MysqlError::new(StoreErrorKind::Unreachable, "the answer is for another swap"));
+    }
+    reply::check_primary(row, 4)?;
+    if reply::column::<u64>(row, 1)? != 1 {
+        return Ok(None);
+    }
+    let now = reply::clock(row, 2)?;
+    Ok(Some(Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 3)? }))
+}

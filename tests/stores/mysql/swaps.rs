@@ -1,0 +1,178 @@
+//! Swaps beside sessions that hold locks, and swaps that no caller waits for.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+use jobs::Timestamp;
+use jobs::store::{Change, Store, StoreErrorKind, Swap, SwapReply};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, TxOpts};
+use support::mariadb_server::MariadbServer;
+
+use super::{KEY, apply, shared, store_at, swap_from, unused_name};
+use crate::dropped_conditions::{Replacement, relay};
+
+/// Holds the lock of the key's row for so long, and returns the server's time just before it was released.
+async fn hold(server: &MariadbServer, namespace: &str, time: Duration) -> tokio::task::JoinHandle<Timestamp> {
+    let mut client: Conn = server.client().await;
+    let namespace = namespace.to_owned();
+    let (locked, is_locked) = tokio::sync::oneshot::channel();
+    let holding = tokio::spawn(async move {
+        let mut transaction = client.start_transaction(TxOpts::default()).await.expect("a transaction");
+        let lock = format!(
+            "UPDATE job_lock SET server = 'x' WHERE namespace = '{namespace}' AND job_name = '{KEY}'"
+        );
+        transaction.query_drop(lock).await.expect("the lock");
+        locked.send(()).expect("a listener");
+        tokio::time::sleep(time).await;
+        let clock = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+        let end: i64 = transaction.query_first(clock).await.expect("an answer").expect("a row");
+        transaction.rollback().await.expect("a rollback");
+        Timestamp::from_micros(end)
+    });
+    is_locked.await.expect("the lock");
+    holding
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_swap_reads_the_clock_after_it_waited_for_a_row() {
+    let server = shared().await;
+    let namespace = unused_name();
+    let store = store_at(&server.url(), &namespace);
+    let first = apply(&store, &swap_from(None)).await;
+    let held = hold(server, &namespace, Duration::from_millis(150)).await;
+    let swapped = apply(&store, &swap_from(Some(first.version))).await;
+    let end = held.await.expect("no panic");
+    assert!(swapped.now >= end && swapped.version.at >= end, "{swapped:?} before {end}");
+}
+
+/// The control: the same swap without the lock of its first statement, which a relay removes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_swap_without_a_lock_before_its_clock_is_caught() {
+    let server = shared().await;
+    let namespace = unused_name();
+    let removed = Replacement { text: "FOR UPDATE NOWAIT", by: "" };
+    let port = relay(server.port(), removed, Arc::new(AtomicUsize::new(0))).await;
+    let url = server.url().replace(&format!(":{}", server.port()), &format!(":{port}"));
+    let store = store_at(&url, &namespace);
+    let first = apply(&store, &swap_from(None)).await;
+    let held = hold(server, &namespace, Duration::from_millis(150)).await;
+    let swapped = apply(&store, &swap_from(Some(first.version))).await;
+    let end = held.await.expect("no panic");
+    assert!(swapped.now < end, "the wait is in front of the clock, although the lock is not");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_row_delays_neither_looks_nor_other_keys_and_its_swap_is_refused_when_its_time_is_over() {
+    let server = shared().await;
+    let namespace = unused_name();
+    let store = Arc::new(store_at(&server.url(), &namespace));
+    let first = apply(&*store, &swap_from(None)).await;
+    let held = hold(server, &namespace, Duration::from_millis(1500)).await;
+    let swap = swap_from(Some(first.version));
+    let not_after = Some(store.look(KEY).await.expect("a look").now + Duration::from_millis(700));
+    let limited = Swap { change: Change { not_after, ..swap.change.clone() }, ..swap.clone() };
+    let waiting = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.swap(KEY, &limited).await }
+    });
+    let (mut version, begun) = (None, Instant::now());
+    for _ in 0..10 {
+        assert_eq!(store.look(KEY).await.expect("a look").version, Some(first.version));
+        let reply = store.swap("other", &swap_from(version)).await.expect("an answer");
+        let SwapReply::Swapped(swapped) = reply else { panic!("{reply:?}") };
+        version = Some(swapped.version);
+    }
+    assert!(begun.elapsed() < Duration::from_millis(1400), "ten took {:?}", begun.elapsed());
+    let reply = waiting.await.expect("no panic").expect("an answer");
+    assert!(matches!(reply, SwapReply::Changed(_)), "{reply:?}");
+    held.await.expect("no panic");
+    apply(&*store, &swap).await;
+}
+
+/// Ends after so many turns of the runtime: a timer is too coarse.
+async fn patience(turns: u64) {
+    for _ in 0..=turns {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Swaps are dropped at any point: each is applied or not, and no transaction stays open behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_swap_is_applied_or_not_and_leaves_no_transaction() {
+    let server = shared().await;
+    let namespace = unused_name();
+    let store = store_at(&server.url(), &namespace);
+    let mut version = Some(apply(&store, &swap_from(None)).await.version);
+    let (mut dropped, mut kept) = (0, 0);
+    for round in 0..180_u64 {
+        let swap = swap_from(version);
+        let answered = tokio::select! {
+            biased;
+            reply = store.swap(KEY, &swap) => reply.is_ok(),
+            () = patience(round % 60) => false,
+        };
+        dropped += u32::from(!answered);
+        let next = swap_from(version);
+        version = match store.swap(KEY, &next).await.expect("an answer") {
+            SwapReply::Swapped(swapped) => {
+                assert!(!answered, "its answer was that it is applied");
+                Some(swapped.version)
+            }
+            SwapReply::Changed(look) => {
+                kept += 1;
+                look.version
+            }
+        };
+        // The dropped one may still be in progress on its own connection, and comes too late.
+        let look = store.look(KEY).await.expect("a look");
+        assert!(look.version == version || look.version.map(|version| version.nonce) == Some(swap.nonce));
+        version = look.version;
+    }
+    assert!(dropped > 20, "{dropped} were dropped and {kept} applied: this shows nothing");
+    let mut client = server.client().await;
+    let open = "SELECT COUNT(*) FROM information_schema.innodb_trx t
+        JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.command = 'Sleep'";
+    for attempt in 0.. {
+        // Other tests hold some for a while.
+        let open: u32 = client.query_first(open).await.expect("an answer").expect("a row");
+        if open == 0 {
+            break;
+        }
+        assert!(attempt < 100, "{open} transactions stay open");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_table_is_an_error_that_is_retried_and_nothing_is_applied() {
+    let server = super::started_with(&[]).await;
+    let store =
+        store_at(&server.url(), "shop").with_timeouts(Duration::from_secs(5), Duration::from_millis(2500));
+    let first = apply(&store, &swap_from(None)).await;
+    let mut client = server.client().await;
+    client.query_drop("LOCK TABLES job_lock WRITE").await.expect("a lock");
+    let begun = Instant::now();
+    let error = store.swap(KEY, &swap_from(Some(first.version))).await.expect_err("locked");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(9), "it took {:?}", begun.elapsed());
+    client.query_drop("UNLOCK TABLES").await.expect("no lock");
+    // What was sent and not answered may still be applied, so this looks first.
+    let look = store.look(KEY).await.expect("a look");
+    apply(&store, &swap_from(look.version)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_servers_create_the_tables_at_once() {
+    let server = super::started_with(&[]).await;
+    let opened: Vec<_> = (0..8).map(|_| store_at(&server.url(), "shop")).collect();
+    let swaps = opened.into_iter().map(|store| async move { store.swap(KEY, &swap_from(None)).await });
+    let swaps: Vec<_> = swaps.map(tokio::spawn).collect();
+    let mut applied = 0;
+    for swap in swaps {
+        let reply = swap.await.expect("no panic").expect("an answer");
+        applied += u32::from(matches!(reply, SwapReply::Swapped(_)));
+    }
+    assert_eq!(applied, 1);
+}
