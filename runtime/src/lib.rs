@@ -126,8 +126,10 @@ pub mod history {
 pub mod fleet {
     pub use crate::job::manifest::{Manifest, ManifestJob};
     pub use crate::observe::fleet::json::JSON_FORMAT;
+    pub use crate::observe::fleet::load::{LoadCell, LoadMap};
     pub use crate::observe::fleet::overview::{DoneWork, JobAlert, JobOverview, JobVariant, Overview};
     pub use crate::observe::fleet::ticks::{TickFate, TickReport, Ticks};
+    pub use crate::observe::fleet::timeline::{RunOverlap, ServerLane, TickGap, Timeline, TimelineRun};
     pub use crate::store::decide::messages::{
         Action, ActionKind, Forgotten, HeldLock, Holder, JobInfo, LeaseKind, Pause, RunningInfo, ServerInfo,
     };
