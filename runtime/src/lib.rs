@@ -93,6 +93,8 @@ pub use job::parameters::{FromRun, State};
 pub use job::run::Run;
 pub use job::{Job, JobBuilder};
 pub use locks::functions::{leader, lock, once, semaphore};
+#[cfg(feature = "dashboard")]
+pub use observe::dashboard;
 pub use observe::health::Health;
 #[cfg(feature = "log-tail")]
 pub use observe::log_tail::LogTail;
