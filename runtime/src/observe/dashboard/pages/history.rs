@@ -35,7 +35,7 @@ pub(super) fn durations(view: &View<'_>, job: &JobOverview, history: &History) -
                         line class="grid" x1="0" x2=(PLOT_WIDTH) y1="60" y2="60" {}
                         @for (number, run) in runs.iter().enumerate() {
                             @let height = height(run);
-                            rect class=(bar_class(run)) x=(number * width) y=(format!("{:.1}", PLOT_HEIGHT - height)) width=(width.saturating_sub(2).max(1)) height=(format!("{height:.1}")) {
+                            rect class=(bar_class(run)) x=(PLOT_WIDTH - (runs.len() - number) * width) y=(format!("{:.1}", PLOT_HEIGHT - height)) width=(width.saturating_sub(2).max(1)) height=(format!("{height:.1}")) {
                                 title { (words(run.outcome.as_str())) " in " (span(run.duration())) " on " (run.server) }
                             }
                         }

@@ -23,8 +23,10 @@ pub(super) fn page(view: &View<'_>, job: &JobOverview, ticks: &Ticks) -> Markup 
         @if !job.description.is_empty() { p class="description" { (job.description) } }
         (view.live("state", state(view, job)))
         (view.live("facts", facts(view, job)))
-        (view.live("durations", history::durations(view, job, ticks.history())))
-        (view.live("winners", history::winners(ticks.history())))
+        div class="side" {
+            (view.live("durations", history::durations(view, job, ticks.history())))
+            (view.live("winners", history::winners(ticks.history())))
+        }
         (view.live("why", why(view, job, ticks)))
         (history::filters(view, job, ticks.history()))
         (view.live("history", history::table(view, job, ticks.history())))
@@ -91,7 +93,7 @@ fn facts(view: &View<'_>, job: &JobOverview) -> Markup {
         dl id="facts" class="facts" {
             div { dt { "Schedule" } dd {
                 @match &job.schedule_in_words { Some(words) => (words), None => "manual runs only" }
-                @if let Some(schedule) = &job.schedule { " " code { (schedule) } }
+                @if let Some(schedule) = &job.schedule && job.schedule_in_words.as_ref() != Some(schedule) { " " code { (schedule) } }
             } }
             div { dt { "Next run" } dd {
                 @match job.next { Some(next) => { (relative(next, now)) br; span class="quiet" { (time(next, now, zone)) } }, None => "none" }

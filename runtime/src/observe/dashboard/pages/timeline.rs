@@ -115,7 +115,6 @@ fn lanes(view: &View<'_>, timeline: &Timeline, axis: &Axis, range: TimelineRange
                 @for lane in &timeline.lanes { (lane_row(timeline, lane, axis)) }
                 @if !timeline.gaps.is_empty() { (gaps_row(timeline, axis)) }
                 div class="axis" aria-hidden="true" {
-                    span {}
                     @for number in 0..range.labels() {
                         @let at = axis.from + axis.span * number / range.labels();
                         time datetime=(at) data-axis=(range.name()) { (axis_label(at, range)) }
@@ -158,7 +157,7 @@ fn lane_row(timeline: &Timeline, lane: &ServerLane, axis: &Axis) -> Markup {
     html! {
         div class="lane" {
             span class="name" title=(lane.server) {
-                (lane.server) @if !lane.is_alive { " " span class="quiet" { "(gone)" } }
+                @if !lane.is_alive { span class="quiet" { "gone: " } } (lane.server)
             }
             svg viewBox=(format!("0 0 {WIDTH:.0} {height}")) height=(height) preserveAspectRatio="none" role="img" aria-label=(label) {
                 @for (run, left, width, row) in &placed {

@@ -125,6 +125,7 @@ pub(super) fn strip(runs: &[RunRecord], is_running: bool) -> Markup {
     let place = |number: usize| (left + number) * 8;
     html! {
         svg class="strip" viewBox="0 0 168 28" width="168" height="28" role="img" aria-label=(label) {
+            @for empty in 0..left { rect class="none" x=(empty * 8) y="24" width="6" height="4" {} }
             @for (number, run) in shown.iter().rev().enumerate() {
                 @let height = (run.duration().as_secs_f64() / longest).sqrt() * (HEIGHT - 4.0) + 4.0;
                 @if class(run.outcome) != "ok" {
