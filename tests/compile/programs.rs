@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// Their names, and the files that they begin with.
-pub const PROGRAMS: [(&str, &str); 13] = [
+pub const PROGRAMS: [(&str, &str); 14] = [
     ("chaos", "chaos/main.rs"),
     ("compile", "compile/main.rs"),
+    ("dashboard", "dashboard/main.rs"),
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),
     ("locks_under_load", "processes/locks_under_load/main.rs"),

@@ -6,7 +6,7 @@
 //!
 //! async fn serve(jobs: jobs::Jobs) -> Result<(), Box<dyn std::error::Error>> {
 //!     let dashboard = Dashboard::new(jobs).title("shop");
-//!     let app: Router = Router::new().nest("/jobs", dashboard.into_router());
+//!     let app: Router = Router::new().nest_service("/jobs", dashboard.into_router());
 //!     axum::serve(tokio::net::TcpListener::bind("127.0.0.1:8080").await?, app).await?;
 //!     Ok(())
 //! }
@@ -117,7 +117,7 @@ impl Dashboard {
         self
     }
 
-    /// Returns the router. Mount it with [`Router::nest`] at any path. All its links are relative, so that it works behind proxies
+    /// Returns the router. Mount it with [`Router::nest_service`] at any path; [`Router::nest`] does not match the path with a slash at its end. All its links are relative, so that it works behind proxies
     /// that remove a prefix of the path.
     pub fn into_router(self) -> Router {
         let Self { jobs, title, access } = self;

@@ -96,7 +96,7 @@ pub(super) fn pause_line(pause: &Pause, now: Timestamp, zone: Option<&str>) -> M
         "Paused by " b { (pause.by) } " since " (time(pause.since, now, zone))
         @if let Some(until) = pause.until { ", until " (time(until, now, zone)) }
         @if pause.all { ", with all jobs" }
-        @if let Some(reason) = &pause.reason { ": " q { (reason) } }
+        @if let Some(reason) = &pause.reason { ": “" (reason) "”" }
     }
 }
 
