@@ -146,8 +146,15 @@ function showState(state, text) {
 
 const isBusy = () => document.querySelector("dialog[open]") !== null || document.activeElement?.matches("main input, main select");
 
+// A browser opens six connections to a server, over all tabs: a page that is not seen gives its own back.
+function disconnect() {
+  events?.close();
+  showState("off", "Live updates are off");
+}
+
 function connect() {
   events?.close();
+  if (document.visibilityState === "hidden") return;
   const address = document.querySelector("main").dataset.events;
   if (!address) return;
   events = new EventSource(address);
@@ -256,6 +263,10 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   confirmAction(link.href).catch(() => notify("The server did not answer.", true));
 });
+
+document.addEventListener("visibilitychange", () => (document.visibilityState === "hidden" ? disconnect() : connect()));
+addEventListener("pagehide", disconnect);
+addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
 
 document.addEventListener("focusout", () => setTimeout(reloadIfLate, 0));
 
