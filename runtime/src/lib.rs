@@ -53,6 +53,7 @@
 //! | Which store, and how is it configured? | [`guide::stores`], [`guide::permissions`] | [`store`] |
 //! | What must be set before a deploy? | [`guide::deploying`] | [`builder`], [`Builder`] |
 //! | How is a fleet watched and operated? | [`guide::operating`] | [`Jobs`], [`Health`], [`events`], [`history`], [`fleet`], [`diagnosis`] |
+//! | How is a fleet shown to people? | [`guide::dashboard`] | [`dashboard`] |
 //! | How is something locked that is not on a schedule? | [`guide::locks`] | [`locked`], [`lock()`], [`semaphore()`], [`once()`], [`leader()`], [`locks`] |
 //! | How are jobs tested? | [`guide::testing`] | [`testing`], [`assert_locked`] |
 //! | What does it cost? | [`guide::performance`] | |
@@ -159,6 +160,11 @@ pub mod guide {
     /// [`Run`]: crate::Run
     #[doc = include_str!("docs/arguments.md")]
     pub mod arguments {}
+
+    /// [`Authentication`]: crate::dashboard::Authentication
+    /// [operating]: crate::guide::operating#calls
+    #[doc = include_str!("docs/dashboard.md")]
+    pub mod dashboard {}
 
     /// [Redis]: crate::store::redis#what-a-failover-can-lose
     /// [permissions]: crate::guide::permissions

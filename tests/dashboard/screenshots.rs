@@ -16,7 +16,7 @@ use support::folder::TempFolder;
 const PAGES: [(&str, &str); 6] = [
     ("jobs", "overview"),
     ("job", "job?key=sync-stock"),
-    ("timeline", "timeline"),
+    ("timeline", "timeline?range=minutes"),
     ("servers", "servers"),
     ("locks", "locks"),
     ("audit", "audit"),

@@ -72,7 +72,7 @@ impl Watch {
     async fn send_changes(mut self, sender: mpsc::Sender<Event>) {
         while !self.shared.jobs.health().is_terminating() {
             let rendered = render(&self.shared, self.page, &self.parameters, &self.parts).await;
-            if let Some(event) = self.change(rendered)
+            if let Some(event) = self.change(&rendered)
                 && sender.send(event).await.is_err()
             {
                 return;
@@ -85,7 +85,7 @@ impl Watch {
     }
 
     /// The event that brings the viewer up to date; `None` if nothing has changed.
-    fn change(&mut self, rendered: Rendered) -> Option<Event> {
+    fn change(&mut self, rendered: &Rendered) -> Option<Event> {
         let shown: Vec<_> = rendered.live.iter().map(|part| (part.id.clone(), hash(&part.html))).collect();
         let now = seen(&rendered.live);
         let before = std::mem::replace(&mut self.shown, shown);

@@ -13,7 +13,7 @@ const MOST_LISTED: usize = 5;
 const MOST_KEYS: usize = 10;
 
 pub(super) fn section(view: &View<'_>, load: &LoadMap) -> Markup {
-    let first = load.cells.first().map_or(0, |cell| cell_of_hour(cell));
+    let first = load.cells.first().map_or(0, cell_of_hour);
     let columns = (first + load.cells.len()).div_ceil(CELLS_PER_HOUR);
     let (width, height) = (columns * CELL_WIDTH, CELLS_PER_HOUR * CELL_HEIGHT + 16);
     let busiest = load.cells.iter().map(score).max().unwrap_or(0);

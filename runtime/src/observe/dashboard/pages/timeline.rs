@@ -19,13 +19,14 @@ const MOST_LISTED: usize = 30;
 /// How far back the timeline reaches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::observe::dashboard) enum TimelineRange {
+    Minutes,
     Hour,
     Day,
     Week,
 }
 
 impl TimelineRange {
-    const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
+    const ALL: [Self; 4] = [Self::Minutes, Self::Hour, Self::Day, Self::Week];
 
     pub(in crate::observe::dashboard) fn of(parameters: &Parameters) -> Self {
         let name = parameters.get("range");
@@ -34,14 +35,23 @@ impl TimelineRange {
 
     fn name(self) -> &'static str {
         match self {
+            Self::Minutes => "minutes",
             Self::Hour => "hour",
             Self::Day => "day",
             Self::Week => "week",
         }
     }
 
+    fn label(self) -> &'static str {
+        match self {
+            Self::Minutes => "10 minutes",
+            _ => self.name(),
+        }
+    }
+
     pub(in crate::observe::dashboard) fn span(self) -> Duration {
         Duration::from_secs(match self {
+            Self::Minutes => 600,
             Self::Hour => 3600,
             Self::Day => 24 * 3600,
             Self::Week => 7 * 24 * 3600,
@@ -51,6 +61,7 @@ impl TimelineRange {
     /// The end of the axis is a multiple of this, so that bars do not move with every second.
     fn step(self) -> i64 {
         match self {
+            Self::Minutes => 10,
             Self::Hour => 60,
             Self::Day => 600,
             Self::Week => 3600,
@@ -59,6 +70,7 @@ impl TimelineRange {
 
     fn labels(self) -> u32 {
         match self {
+            Self::Minutes => 5,
             Self::Hour => 6,
             Self::Day => 8,
             Self::Week => 7,
@@ -95,7 +107,7 @@ pub(super) fn page(view: &View<'_>, load: &LoadMap) -> Markup {
             nav class="tabs" aria-label="Range" {
                 @for choice in TimelineRange::ALL {
                     a href=(address("timeline", &[("range", choice.name())])) aria-current=[(choice == range).then_some("true")] {
-                        "Last " (choice.name())
+                        "Last " (choice.label())
                     }
                 }
             }
