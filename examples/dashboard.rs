@@ -167,7 +167,7 @@ async fn serve() -> anyhow::Result<()> {
         let place = arguments.iter().position(|argument| argument == name)?;
         arguments.get(place + 1).cloned()
     };
-    let ends_after = value("--for").map(|text| text.into_duration()).transpose();
+    let ends_after = value("--for").map(IntoDuration::into_duration).transpose();
     let ends_after = ends_after.map_err(|problem| anyhow::anyhow!("--for {problem}"))?;
     let port: u16 = value("--port").map_or(Ok(0), |port| port.parse())?;
 

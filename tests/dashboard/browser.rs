@@ -17,7 +17,7 @@ pub struct Browser {
     driver: Child,
     port: u16,
     session: String,
-    _profile: TempFolder,
+    profile: TempFolder,
 }
 
 impl Browser {
@@ -36,7 +36,7 @@ impl Browser {
         let port = port.expect("the driver names its port");
         std::thread::spawn(move || lines.for_each(drop));
         let profile = TempFolder::new();
-        let mut browser = Self { driver, port, session: String::new(), _profile: profile };
+        let mut browser = Self { driver, port, session: String::new(), profile: profile };
         browser.open_session();
         browser
     }
@@ -57,7 +57,7 @@ impl Browser {
         ]
         .map(str::to_owned)
         .into();
-        arguments.push(format!("--user-data-dir={}", self._profile.path().display()));
+        arguments.push(format!("--user-data-dir={}", self.profile.path().display()));
         let options = json!({ "args": arguments });
         let capabilities = json!({ "alwaysMatch": { "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "ALL" } } });
         let answer = self.send("POST", "/session", &json!({ "capabilities": capabilities }));

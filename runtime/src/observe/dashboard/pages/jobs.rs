@@ -191,7 +191,7 @@ fn more(view: &View<'_>, job: &JobOverview) -> Markup {
             div class="more" {
                 @if let Some(run) = &job.current {
                     p class="progress" {
-                        "Running on " b { (run.server) } " for " (relative(run.started, now)) " "
+                        "Running on " b { (run.server) } ", started " (relative(run.started, now)) " "
                         @if let Some(progress) = &run.progress { (progress_bar(progress)) }
                     }
                 }

@@ -137,8 +137,7 @@ fn lanes(view: &View<'_>, timeline: &Timeline, axis: &Axis, range: TimelineRange
             p class="quiet" {
                 (runs) " runs."
                 @if let Some(latest) = timeline.cut_off.values().max() {
-                    " The store keeps only the newest runs: those of " (timeline.cut_off.len())
-                    " jobs do not reach back to the begin, the shortest to " (time(*latest, view.now(), None)) "."
+                    " Older runs are no longer on record: of " (timeline.cut_off.len()) " of " (view.overview.jobs.len()) " jobs, at worst those before " (time(*latest, view.now(), None)) "."
                 }
             }
         }
