@@ -1,5 +1,5 @@
-//! A web service with jobs: shared state, probes, and a termination within 30 s in which no run starts after SIGTERM and
-//! requests and runs in progress finish.
+//! A web service with jobs: shared state, probes, the dashboard under `/jobs`, and a termination within 30 s in which no run
+//! starts after SIGTERM and requests and runs in progress finish.
 //!
 //!     cargo run --example web_service              requests a page, sends itself SIGTERM and ends
 //!     cargo run --example web_service -- serve     serves until SIGTERM or ctrl-c
@@ -14,6 +14,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
+use jobs::dashboard::Dashboard;
 use jobs::{CancellationToken, Jobs, Timestamp, singleton_job};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -74,7 +75,9 @@ pub(crate) async fn serve(
         .route("/products", get(list_products))
         .route("/ready", get(ready))
         .route("/alive", get(alive))
-        .with_state(app);
+        .with_state(app)
+        // Read-only, unless actions are allowed. Put it behind the login of your service.
+        .nest_service("/jobs", Dashboard::new(jobs.clone()).title("Products").into_router());
     let drain = CancellationToken::new();
     let server = axum::serve(listener, router).with_graceful_shutdown(drain.clone().cancelled_owned());
     let mut serving = tokio::spawn(server.into_future());
@@ -119,7 +122,7 @@ async fn main() -> anyhow::Result<()> {
     let app = App { jobs, products: products.clone() };
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    println!("http://{address}/products");
+    println!("http://{address}/products and http://{address}/jobs");
     if serves_until_signal {
         return serve(listener, app, terminated()).await;
     }

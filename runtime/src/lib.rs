@@ -53,6 +53,7 @@
 //! | Which store, and how is it configured? | [`guide::stores`], [`guide::permissions`] | [`store`] |
 //! | What must be set before a deploy? | [`guide::deploying`] | [`builder`], [`Builder`] |
 //! | How is a fleet watched and operated? | [`guide::operating`] | [`Jobs`], [`Health`], [`events`], [`history`], [`fleet`], [`diagnosis`] |
+//! | How is a fleet shown to people? | [`guide::dashboard`] | [`dashboard`] |
 //! | How is something locked that is not on a schedule? | [`guide::locks`] | [`locked`], [`lock()`], [`semaphore()`], [`once()`], [`leader()`], [`locks`] |
 //! | How are jobs tested? | [`guide::testing`] | [`testing`], [`assert_locked`] |
 //! | What does it cost? | [`guide::performance`] | |
@@ -93,6 +94,8 @@ pub use job::parameters::{FromRun, State};
 pub use job::run::Run;
 pub use job::{Job, JobBuilder};
 pub use locks::functions::{leader, lock, once, semaphore};
+#[cfg(feature = "dashboard")]
+pub use observe::dashboard;
 pub use observe::health::Health;
 #[cfg(feature = "log-tail")]
 pub use observe::log_tail::LogTail;
@@ -126,8 +129,10 @@ pub mod history {
 pub mod fleet {
     pub use crate::job::manifest::{Manifest, ManifestJob};
     pub use crate::observe::fleet::json::JSON_FORMAT;
+    pub use crate::observe::fleet::load::{LoadCell, LoadMap};
     pub use crate::observe::fleet::overview::{DoneWork, JobAlert, JobOverview, JobVariant, Overview};
     pub use crate::observe::fleet::ticks::{TickFate, TickReport, Ticks};
+    pub use crate::observe::fleet::timeline::{RunOverlap, ServerLane, TickGap, Timeline, TimelineRun};
     pub use crate::store::decide::messages::{
         Action, ActionKind, Forgotten, HeldLock, Holder, JobInfo, LeaseKind, Pause, RunningInfo, ServerInfo,
     };
@@ -155,6 +160,11 @@ pub mod guide {
     /// [`Run`]: crate::Run
     #[doc = include_str!("docs/arguments.md")]
     pub mod arguments {}
+
+    /// [`Authentication`]: crate::dashboard::Authentication
+    /// [operating]: crate::guide::operating#calls
+    #[doc = include_str!("docs/dashboard.md")]
+    pub mod dashboard {}
 
     /// [Redis]: crate::store::redis#what-a-failover-can-lose
     /// [permissions]: crate::guide::permissions

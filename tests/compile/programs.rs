@@ -11,6 +11,7 @@ pub const PROGRAMS: [(&str, &str); 14] = [
     ("chaos", "chaos/main.rs"),
     ("command_line", "command_line/main.rs"),
     ("compile", "compile/main.rs"),
+    ("dashboard", "dashboard/main.rs"),
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),
     ("locks_under_load", "processes/locks_under_load/main.rs"),

@@ -47,8 +47,8 @@ impl ZonedCron {
     /// The pattern in English, without its zone.
     pub(crate) fn in_words(&self) -> String {
         let words = self.pattern.describe();
-        // The years are those in which ticks are searched, not the user's.
-        let words = words.trim_end_matches('.').trim_end_matches(", in year 1900-2299");
+        // A pattern without a year is described with all years that there are.
+        let words = words.trim_end_matches('.').replace(", in year 1900-2299", "");
         let mut rest = words.chars();
         rest.next().map(|first| first.to_lowercase().chain(rest).collect()).unwrap_or_default()
     }

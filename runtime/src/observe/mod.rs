@@ -1,5 +1,7 @@
 //! Observability: events, the log, metrics, health and diagnosis.
 
+#[cfg(feature = "dashboard")]
+pub mod dashboard;
 pub(crate) mod diagnosis;
 pub(crate) mod event;
 pub(crate) mod finding;

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::overview::{JobOverview, JobVariant, Overview};
+use super::load::{LoadCell, LoadMap};
+use super::overview::{DoneWork, JobOverview, JobVariant, Overview};
 use super::ticks::TickReport;
+use super::timeline::{ServerLane, Timeline};
 use crate::Timestamp;
 use crate::fleet::{Action, HeldLock, ManifestJob, Pause, ServerInfo};
 use crate::history::{CurrentRun, Progress, RunRecord, SkipRecord};
@@ -22,12 +24,10 @@ impl Overview {
             "format": JSON_FORMAT,
             "at": time(self.at),
             "jobs": list(&self.jobs, JobOverview::to_json),
-            "servers": list(&self.servers, server),
-            "lost_servers": list(&self.lost_servers, server),
+            "servers": list(&self.servers, ServerInfo::to_json),
+            "lost_servers": list(&self.lost_servers, ServerInfo::to_json),
             "locks": list(&self.locks, lock),
-            "done": list(&self.done, |done| json!({
-                "key": done.key, "at": time(done.at), "until": time(done.until),
-            })),
+            "done": list(&self.done, DoneWork::to_json),
             "pause": self.pause.as_ref().map(pause),
             "actions": list(&self.actions, action),
         })
@@ -140,6 +140,56 @@ impl HeldLock {
     }
 }
 
+impl ServerInfo {
+    /// Returns the server as JSON for people and scripts.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "started": time(self.started),
+            "announced": time(self.announced),
+            "version": self.version,
+            "app_version": self.app_version,
+            "labels": self.labels,
+            "clock_ahead_seconds": self.clock_ahead_seconds(),
+            "jobs": list(&self.jobs, |job| json!(job.key)),
+            "running": list(&self.running, |run| json!({ "key": run.key, "fence": run.fence })),
+        })
+    }
+}
+
+impl DoneWork {
+    /// Returns the mark as JSON for people and scripts.
+    pub fn to_json(&self) -> Value {
+        json!({ "key": self.key, "at": time(self.at), "until": time(self.until) })
+    }
+}
+
+impl Timeline {
+    /// Returns the timeline as JSON, without a format of its own.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "from": time(self.from),
+            "to": time(self.to),
+            "servers": list(&self.lanes, lane),
+            "gaps": list(&self.gaps, |gap| json!({
+                "key": gap.key, "tick": time(gap.tick), "reason": gap.reason.map_or("overdue", |reason| reason.as_str()),
+            })),
+            "overlaps": list(&self.overlaps, |overlap| json!({
+                "key": overlap.key, "servers": overlap.servers, "from": time(overlap.from), "to": time(overlap.to),
+            })),
+            "cut_off": self.cut_off.iter().map(|(key, at)| (key.clone(), json!(time(*at)))).collect::<serde_json::Map<_, _>>(),
+        })
+    }
+}
+
+impl LoadMap {
+    /// Returns the map as JSON, without a format of its own.
+    pub fn to_json(&self) -> Value {
+        let cell = |cell: &LoadCell| json!({ "at": time(cell.at), "ticks": cell.ticks, "work_seconds": seconds(cell.work), "jobs": cell.jobs });
+        json!({ "step_seconds": seconds(self.step), "cells": list(&self.cells, cell) })
+    }
+}
+
 impl Pause {
     /// Returns the pause as JSON for people and scripts.
     pub fn to_json(&self) -> Value {
@@ -210,17 +260,19 @@ fn lock(lock: &HeldLock) -> Value {
     })
 }
 
-fn server(server: &ServerInfo) -> Value {
+fn lane(lane: &ServerLane) -> Value {
     json!({
-        "id": server.id,
-        "started": time(server.started),
-        "announced": time(server.announced),
-        "version": server.version,
-        "app_version": server.app_version,
-        "labels": server.labels,
-        "clock_ahead_seconds": server.clock_ahead_seconds(),
-        "jobs": list(&server.jobs, |job| json!(job.key)),
-        "running": list(&server.running, |run| json!({ "key": run.key, "fence": run.fence })),
+        "id": lane.server,
+        "alive": lane.is_alive,
+        "runs": list(&lane.runs, |run| json!({
+            "key": run.key,
+            "tick": run.tick.map(time),
+            "started": time(run.started),
+            "ended": run.outcome.map(|_| time(run.ended)),
+            "outcome": run.outcome.map_or("running", |outcome| outcome.as_str()),
+            "trigger": run.trigger.as_str(),
+            "attempt": run.attempt,
+        })),
     })
 }
 

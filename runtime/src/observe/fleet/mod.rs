@@ -1,9 +1,11 @@
 //! The fleet as an operator sees it: all jobs at once, and each tick of a job with the reason why it ran or not.
 
 pub(crate) mod json;
+pub(crate) mod load;
 pub(crate) mod overview;
-mod sentence;
+pub(crate) mod sentence;
 pub(crate) mod ticks;
+pub(crate) mod timeline;
 mod variants;
 
 #[cfg(test)]

@@ -255,7 +255,7 @@ fn optional<T>(value: Option<T>, part: impl FnOnce(T) -> String) -> String {
 }
 
 /// A duration for people: `1h 2m`, `3.25s`, `40ms`.
-fn span(duration: Duration) -> String {
+pub(crate) fn span(duration: Duration) -> String {
     match duration.as_secs() {
         0 if duration < Duration::from_millis(1) => format!("{}µs", duration.as_micros()),
         0 => format!("{}ms", duration.as_millis()),

@@ -160,6 +160,11 @@ impl Ticks {
         self.schedule.as_ref()
     }
 
+    /// The history that the ticks are explained by, as [`Jobs::history`](crate::Jobs::history) returns it.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
     /// The store's time.
     pub fn now(&self) -> Timestamp {
         self.now

@@ -81,7 +81,12 @@ impl Jobs {
     /// Everything at once: all jobs with their schedules, next ticks, newest runs, pauses and problems, the servers, the locks,
     /// and the actions of operators. It takes a few requests for each thousand jobs, and for each node of a cluster.
     pub async fn overview(&self) -> Result<Overview, OperateError> {
-        self.ask(|server| async move { server.requests(ASK_WITHIN).overview(OVERVIEW_RUNS).await }).await
+        self.overview_with(OVERVIEW_RUNS).await
+    }
+
+    /// The overview, with this number of the newest runs and skips of each job.
+    pub(crate) async fn overview_with(&self, newest: usize) -> Result<Overview, OperateError> {
+        self.ask(move |server| async move { server.requests(ASK_WITHIN).overview(newest).await }).await
     }
 
     /// The servers that share this store and namespace, the jobs that they have, and the runs in progress there.

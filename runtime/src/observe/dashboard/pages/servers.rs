@@ -1,0 +1,68 @@
+//! The servers: alive, with their versions, clocks and runs.
+
+use maud::{Markup, html};
+
+use super::View;
+use super::widgets::{badge, counted, job_link, relative, time};
+use crate::fleet::ServerInfo;
+
+/// A clock that is further off is shown as a problem.
+const TOLERATED_OFFSET: f64 = 0.5;
+
+pub(super) fn page(view: &View<'_>) -> Markup {
+    let differing: Vec<_> = view.overview.jobs.iter().filter(|job| job.variants.len() > 1).collect();
+    html! {
+        h1 { "Servers" }
+        (view.live("differing", html! {
+            div id="differing" {
+                @if !differing.is_empty() {
+                    section class="banner warn" {
+                        p { strong { "Servers differ. " } "They have different schedules or settings for these jobs, as during a deploy:" }
+                        ul { @for job in &differing { li {
+                            (job_link(&job.key)) ": "
+                            @for (number, variant) in job.variants.iter().enumerate() {
+                                @if number > 0 { "; " }
+                                code { (variant.job.as_ref().and_then(|job| job.schedule.as_deref()).unwrap_or("no schedule")) }
+                                " on " (variant.servers.join(", "))
+                            }
+                        } } }
+                    }
+                }
+            }
+        }))
+        (view.live("servers", html! {
+            section id="servers" {
+                (counted("Alive", view.overview.servers.len()))
+                @if view.overview.servers.is_empty() { p class="empty" { "No server is alive. A dead server is listed for up to 45 s." } }
+                ul class="cards" { @for server in &view.overview.servers { (card(view, server)) } }
+            }
+        }))
+    }
+}
+
+fn card(view: &View<'_>, server: &ServerInfo) -> Markup {
+    let now = view.now();
+    let offset = server.clock_ahead_seconds();
+    html! {
+        li class="card" {
+            h3 { (server.id) }
+            div class="badges" {
+                (badge("ok", "alive"))
+                @if let Some(version) = &server.app_version { (badge("idle", version)) }
+                @for (name, value) in &server.labels { (badge("idle", &format!("{name}: {value}"))) }
+                @if offset.abs() > TOLERATED_OFFSET { (badge("bad", "clock differs")) }
+            }
+            dl class="settings-list" {
+                div { dt { "Started" } dd { (time(server.started, now, None)) ", " (relative(server.started, now)) } }
+                div { dt { "Heartbeat" } dd { (relative(server.announced, now)) } }
+                div { dt { "Clock" } dd { (format!("{offset:+.3} s")) " to the store" } }
+                div { dt { "Library" } dd { "singleton-jobs " (server.version) } }
+                div { dt { "Jobs" } dd { (server.jobs.len()) } }
+                div { dt { "In flight" } dd {
+                    @if server.running.is_empty() { "none" }
+                    @for (number, run) in server.running.iter().enumerate() { @if number > 0 { ", " } (job_link(&run.key)) }
+                } }
+            }
+        }
+    }
+}
