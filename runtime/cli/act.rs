@@ -49,7 +49,7 @@ fn acting(options: &Options, jobs: &Jobs) -> Jobs {
     jobs.by(options.by.clone().unwrap_or_else(user_and_host))
 }
 
-fn user_and_host() -> String {
+pub(crate) fn user_and_host() -> String {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let user = variable("SUDO_USER").or_else(|| variable("USER")).or_else(|| variable("USERNAME"));
     let host = variable("HOSTNAME").or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());

@@ -100,6 +100,8 @@ pub(crate) enum Command {
     Plan(Plan),
     /// Serve metrics of the whole fleet for Prometheus
     Exporter(Exporter),
+    /// Serve the dashboard: web pages about the fleet
+    Dashboard(Dashboard),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -226,6 +228,22 @@ pub(crate) struct Exporter {
     /// Print the metrics once, and end
     #[arg(long)]
     pub(crate) once: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dashboard {
+    /// The address to listen on; beyond this machine only with --token-file
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// A file with the token that requests must present, as bearer token or as password
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<String>,
+    /// Allow actions: run, cancel, pause, resume, unlock
+    #[arg(long)]
+    pub(crate) actions: bool,
+    /// The title of the pages
+    #[arg(long, default_value = "Jobs")]
+    pub(crate) title: String,
 }
 
 fn time_zone(name: &str) -> Result<TimeZone, String> {

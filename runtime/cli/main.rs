@@ -2,6 +2,7 @@
 
 mod act;
 mod args;
+mod dashboard;
 mod doctor;
 mod exporter;
 mod failure;
@@ -90,6 +91,7 @@ async fn with_store(options: &Options, command: Command, jobs: &Jobs) -> Result<
         Command::Doctor => doctor::doctor(options, jobs).await,
         Command::Plan(plan) => plan::plan(options, jobs, &plan).await,
         Command::Exporter(exporter) => exporter::serve(jobs, &exporter).await,
+        Command::Dashboard(arguments) => dashboard::serve(options, jobs, &arguments).await,
         Command::Completions { .. } => Ok(Answer::Good),
     }
 }

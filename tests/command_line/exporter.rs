@@ -8,21 +8,43 @@ use support::redis_server::RedisServer;
 
 use super::kit::{Fleet, NAMESPACE, program};
 
-struct Killed(Child);
+/// The program while it serves, killed when the test ends.
+pub struct Serving {
+    process: Child,
+    pub address: String,
+}
 
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+impl Serving {
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut process = program(arguments).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let errors = process.stderr.take().expect("it is piped");
+        BufReader::new(errors).read_line(&mut line).expect("it says where it listens");
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address = address.unwrap_or_else(|| panic!("no address: {line}")).to_owned();
+        Self { process, address }
     }
 }
 
-fn scrape(address: &str) -> String {
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _has_ended = self.process.kill();
+        let _has_ended = self.process.wait();
+    }
+}
+
+/// The whole answer to a request.
+pub fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("it is sent");
     let mut page = String::new();
     stream.read_to_string(&mut page).expect("it answers");
+    page
+}
+
+fn scrape(address: &str) -> String {
+    let page = get(address, "/metrics");
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
     page
 }
@@ -48,12 +70,8 @@ async fn exporter_serves_the_whole_fleet_and_says_when_the_store_is_gone() {
     assert!(count.parse::<u64>().is_ok_and(|count| count > 0), "{count}");
 
     let arguments = ["exporter", "--listen", "127.0.0.1:0", "--url", &redis.url(), "--namespace", NAMESPACE];
-    let mut child = Killed(program(&arguments).stderr(Stdio::piped()).spawn().expect("it starts"));
-    let mut line = String::new();
-    let mut errors = BufReader::new(child.0.stderr.take().expect("it is piped"));
-    errors.read_line(&mut line).expect("it says where it listens");
-    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address");
-    let address = address.to_owned();
+    let serving = Serving::start(&arguments);
+    let address = serving.address.clone();
     let page = tokio::task::spawn_blocking({
         let address = address.clone();
         move || scrape(&address)

@@ -1,5 +1,6 @@
 //! The command line `jobs`: the real program, against real stores and running servers.
 
+mod dashboard;
 mod errors;
 mod exporter;
 mod kit;

@@ -33,8 +33,13 @@ pub(super) fn page(view: &View<'_>) -> Markup {
         (view.live("servers", html! {
             section id="servers" {
                 (counted("Alive", view.overview.servers.len()))
-                @if view.overview.servers.is_empty() { p class="empty" { "No server is alive. A dead server is listed for up to 45 s." } }
+                @if view.overview.servers.is_empty() { p class="empty" { "No server is alive." } }
                 ul class="cards" { @for server in &view.overview.servers { (card(view, server)) } }
+                @if !view.overview.lost_servers.is_empty() {
+                    (counted("Lost", view.overview.lost_servers.len()))
+                    p class="quiet" { "Their heartbeats stopped within the last hour without a shutdown: they crashed, hang, or are cut off from the store." }
+                    ul class="cards" { @for server in &view.overview.lost_servers { (card(view, server)) } }
+                }
             }
         }))
     }

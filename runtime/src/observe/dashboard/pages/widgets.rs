@@ -76,7 +76,7 @@ pub(super) fn outcome_badge(outcome: RunOutcome) -> Markup {
 pub(super) fn state_badges(job: &JobOverview) -> Markup {
     let alerts = job.alerts();
     let alert_class = |alert: &JobAlert| match alert {
-        JobAlert::Overdue | JobAlert::Failing | JobAlert::NoServer => "bad",
+        JobAlert::Overdue | JobAlert::Failing | JobAlert::NoServer | JobAlert::Overrunning => "bad",
         JobAlert::LeaseLost | JobAlert::ServersDiffer | JobAlert::Paused => "warn",
     };
     html! {
