@@ -116,7 +116,7 @@ fn lease(kept_alive: bool) -> (Validity, StoreClock, TestClock) {
 async fn lease_is_lost_a_margin_before_its_end() {
     for kept_alive in [true, false] {
         let (validity, ..) = lease(kept_alive);
-        advance(secs(27) - MICRO).await;
+        advance(Duration::from_micros(26_999_999)).await;
         assert!(validity.is_certain() && !validity.is_lost() && !validity.is_doubtful());
         advance(MICRO).await;
         assert!(!validity.is_certain() && validity.is_lost() && !validity.is_doubtful());
