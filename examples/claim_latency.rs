@@ -97,7 +97,7 @@ fn open(url: &str, namespace: &str) -> anyhow::Result<Client> {
         Some(("mysql" | "mariadb", _)) => {
             Arc::new(MysqlStore::open(url, namespace)?.with_timeouts(MINUTE, MINUTE))
         }
-        Some(("sqlite", path)) => Arc::new(SqliteStore::open(path, namespace)?),
+        Some(("sqlite", path)) => Arc::new(SqliteStore::open(path, namespace)?.with_lock_timeout(MINUTE)),
         _ => bail!(
             "expected redis://host:6379, postgres://host/database, mysql://host/database, sqlite:///path or file:///folder"
         ),

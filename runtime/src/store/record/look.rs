@@ -91,6 +91,17 @@ pub struct Swap {
     pub change: Change,
 }
 
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+impl Swap {
+    /// Whether a key is as the swap expects it, on a store without a lock that other programs share.
+    pub(crate) fn applies_to(&self, look: &Look) -> bool {
+        let Change { not_before, not_after, .. } = &self.change;
+        look.version == self.expected
+            && not_before.is_none_or(|limit| look.now >= limit)
+            && not_after.is_none_or(|limit| look.now <= limit)
+    }
+}
+
 /// The change that a [`Swap`] writes, and its limits in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {

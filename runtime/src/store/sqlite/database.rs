@@ -15,9 +15,8 @@ use crate::util::lock;
 /// Longest time for which processes that create the same database wait for each other.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Attempts to get a lock that another process has, with a pause of 1–4 ms between two: about 0.3 s, far less than a
-/// request may take. SQLite's own pauses grow to 0.1 s, and let a process starve among many.
-const ATTEMPTS: i32 = 120;
+/// Attempts to get a lock that another process has, with a pause of 1–4 ms between two: about 0.15 s. SQLite's own pauses grow to 0.1 s, and let a process starve among many.
+const ATTEMPTS: i32 = 60;
 
 /// Number of requests that read at the same time.
 pub(super) const READERS: usize = 4;

@@ -20,7 +20,7 @@
 //!
 //! - **One machine.** On a network share locks and clocks differ, and WAL does not work at all. A start reports it.
 //! - **One writer at a time** in the whole database. A process that is stopped (`SIGSTOP`, a debugger) in the middle of a swap
-//!   blocks the swaps of all keys until it continues or is killed. Each waits for 0.3 s and is then an error that is retried.
+//!   blocks the swaps of all keys until it continues or is killed. Each waits for a second and is then an error that is retried.
 //!   Looks are not affected. With [files](crate::store::file) only the swaps of that key are.
 //! - **Every swap is flushed to the disk by itself**, so the disk limits their number per second.
 //! - Give the jobs a database of their own: a long write transaction of the application blocks their leases, and `VACUUM` or
@@ -35,7 +35,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Transaction};
 use singleton_jobs_policy::check_name;
@@ -57,6 +57,9 @@ mod diagnosis;
 mod errors;
 mod requests;
 
+/// How long a swap waits for the writes of other processes, unless set.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A database on a local disk that every server on this machine opens.
 ///
 /// Its methods need a Tokio runtime, on whose blocking threads they run.
@@ -68,6 +71,7 @@ pub struct SqliteStore {
     readers: Arc<Semaphore>,
     /// Turns of requests that write: they wait without a thread.
     turns: Arc<Turns>,
+    lock_timeout: Duration,
 }
 
 impl SqliteStore {
@@ -91,7 +95,38 @@ impl SqliteStore {
             requests: Arc::new(Requests { namespace: namespace.unwrap_or_default().to_owned() }),
             readers: Arc::new(Semaphore::new(READERS)),
             turns: Arc::default(),
+            lock_timeout: LOCK_TIMEOUT,
         })
+    }
+
+    /// Sets the time for which a swap waits for the writes of other processes; one second by default.
+    #[must_use]
+    pub fn with_lock_timeout(mut self, timeout: Duration) -> Self {
+        self.lock_timeout = timeout;
+        self
+    }
+
+    /// Looks from time to time while another process has the lock: a swap that would be refused needs none.
+    async fn swap_or_look(&self, key: &str, swap: &Swap) -> SqliteResult<SwapReply> {
+        let deadline = Instant::now() + self.lock_timeout;
+        loop {
+            let (of, change) = (key.to_owned(), swap.clone());
+            let attempt = move |requests: &Requests, transaction: &Transaction<'_>| {
+                requests.swap(transaction, &of, &change)
+            };
+            let busy = match self.written(attempt).await {
+                Err(error) if error.is_busy() => error,
+                result => return result,
+            };
+            let of = key.to_owned();
+            let look = self.seen(move |requests, database| requests.look(database, &of)).await?;
+            if !swap.applies_to(&look) {
+                return Ok(SwapReply::Changed(look));
+            }
+            if Instant::now() >= deadline {
+                return Err(busy);
+            }
+        }
     }
 
     fn named<T>(&self, step: &'static str, result: SqliteResult<T>) -> Result<T, StoreError> {
@@ -99,38 +134,40 @@ impl SqliteStore {
     }
 
     /// Runs a request that reads, on a blocking thread.
+    async fn seen<T: Send + 'static>(
+        &self,
+        step: impl FnOnce(&Requests, &Connection) -> SqliteResult<T> + Send + 'static,
+    ) -> SqliteResult<T> {
+        let room = Arc::clone(&self.readers).acquire_owned().await;
+        let (database, requests) = (Arc::clone(&self.database), Arc::clone(&self.requests));
+        let done = spawn_blocking(move || {
+            let _room = room;
+            database.read(|connection| step(&requests, connection))
+        });
+        done.await.unwrap_or_else(|error| Err(interrupted(&error)))
+    }
+
+    /// Runs a request that writes, on a blocking thread: to its end, even if the caller does not wait for it, so that no
+    /// transaction stays open.
+    async fn written<T: Send + 'static>(
+        &self,
+        step: impl FnOnce(&Requests, &Transaction<'_>) -> SqliteResult<T> + Send + 'static,
+    ) -> SqliteResult<T> {
+        let turn = self.turns.take().await;
+        let (database, requests) = (Arc::clone(&self.database), Arc::clone(&self.requests));
+        let done = spawn_blocking(move || {
+            let _turn = turn;
+            database.write(|transaction| step(&requests, transaction))
+        });
+        done.await.unwrap_or_else(|error| Err(interrupted(&error)))
+    }
+
     fn read<'a, T: Send + 'static>(
         &'a self,
         name: &'static str,
         step: impl FnOnce(&Requests, &Connection) -> SqliteResult<T> + Send + 'static,
     ) -> StoreFuture<'a, T> {
-        Box::pin(async move {
-            let room = Arc::clone(&self.readers).acquire_owned().await;
-            let (database, requests) = (Arc::clone(&self.database), Arc::clone(&self.requests));
-            let done = spawn_blocking(move || {
-                let _room = room;
-                database.read(|connection| step(&requests, connection))
-            });
-            self.named(name, done.await.unwrap_or_else(|error| Err(interrupted(&error))))
-        })
-    }
-
-    /// Runs a request that writes, on a blocking thread: to its end, even if the caller does not wait for it, so that no
-    /// transaction stays open.
-    fn write<'a, T: Send + 'static>(
-        &'a self,
-        name: &'static str,
-        step: impl FnOnce(&Requests, &Transaction<'_>) -> SqliteResult<T> + Send + 'static,
-    ) -> StoreFuture<'a, T> {
-        Box::pin(async move {
-            let turn = self.turns.take().await;
-            let (database, requests) = (Arc::clone(&self.database), Arc::clone(&self.requests));
-            let done = spawn_blocking(move || {
-                let _turn = turn;
-                database.write(|transaction| step(&requests, transaction))
-            });
-            self.named(name, done.await.unwrap_or_else(|error| Err(interrupted(&error))))
-        })
+        Box::pin(async move { self.named(name, self.seen(step).await) })
     }
 }
 
@@ -149,8 +186,7 @@ impl Store for SqliteStore {
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
-        let (key, swap) = (key.to_owned(), swap.clone());
-        self.write("swap", move |requests, transaction| requests.swap(transaction, &key, &swap))
+        Box::pin(async move { self.named("swap", self.swap_or_look(key, swap).await) })
     }
 
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
@@ -170,7 +206,12 @@ impl Store for SqliteStore {
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
         let note = note.clone();
-        self.write("put_note", move |requests, transaction| requests.put_note(transaction, topic, &note, ttl))
+        Box::pin(async move {
+            let written = self
+                .written(move |requests, transaction| requests.put_note(transaction, topic, &note, ttl))
+                .await;
+            self.named("put_note", written)
+        })
     }
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {

@@ -17,7 +17,7 @@ use crate::store::mysql::connection::{Lane, TextRow};
 use crate::store::mysql::errors::{MysqlError, MysqlResult};
 use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP};
 use crate::store::{
-    Change, FenceChange, KeyState, Look, Record, StoreErrorKind, Swap, SwapReply, Swapped, Version,
+    Change, FenceChange, KeyState, Record, StoreErrorKind, Swap, SwapReply, Swapped, Version,
 };
 
 /// After so many new keys that expire, those that have expired are removed.
@@ -39,7 +39,7 @@ impl MysqlStore {
             };
             let look = self.look_at(key).await?;
             match conflict {
-                Some(error) if applies(swap, &look) => {
+                Some(error) if swap.applies_to(&look) => {
                     if !self.tables.pause(begun).await {
                         return Err(error);
                     }
@@ -75,14 +75,6 @@ impl MysqlStore {
             _ => None,
         })
     }
-}
-
-/// Whether the key is as the swap expects it.
-fn applies(swap: &Swap, look: &Look) -> bool {
-    let Change { not_before, not_after, .. } = &swap.change;
-    look.version == swap.expected
-        && not_before.is_none_or(|limit| look.now >= limit)
-        && not_after.is_none_or(|limit| look.now <= limit)
 }
 
 /// Returns the statements of a swap.
