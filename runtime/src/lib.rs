@@ -132,7 +132,7 @@ pub mod fleet {
     pub use crate::observe::fleet::load::{LoadCell, LoadMap};
     pub use crate::observe::fleet::overview::{DoneWork, JobAlert, JobOverview, JobVariant, Overview};
     pub use crate::observe::fleet::ticks::{TickFate, TickReport, Ticks};
-    pub use crate::observe::fleet::timeline::{RunOverlap, ServerLane, TickGap, Timeline, TimelineRun};
+    pub use crate::observe::fleet::timeline::{RunOverlap, RunTimeline, ServerLane, TickGap, TimelineRun};
     pub use crate::store::decide::messages::{
         Action, ActionKind, Forgotten, HeldLock, Holder, JobInfo, LeaseKind, Pause, RunningInfo, ServerInfo,
     };

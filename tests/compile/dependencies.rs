@@ -27,3 +27,18 @@ fn only_the_feature_metrics_brings_a_crate_for_metrics() {
     assert!(!has_metrics(&[]));
     assert!(has_metrics(&["--features", "metrics"]), "the control");
 }
+
+#[test]
+fn only_the_feature_dashboard_brings_a_web_server_and_at_most_40_crates() {
+    use std::collections::BTreeSet;
+    let without: BTreeSet<_> = crates(&[]).into_iter().collect();
+    assert!(
+        !without.iter().any(|name| name.starts_with("axum ") || name.starts_with("maud ")),
+        "{without:?}"
+    );
+    let all = crates(&["--features", "dashboard"]);
+    let added: BTreeSet<_> = all.iter().filter(|name| !without.contains(*name)).collect();
+    assert!(added.iter().any(|name| name.starts_with("axum ")), "the control: {added:?}");
+    // With axum's own, of which there are 16.
+    assert!(added.len() <= 40, "{} crates: {added:?}", added.len());
+}

@@ -17,10 +17,10 @@ const MOST_PARAMETERS: usize = 5;
 const CRATES: [&str; 3] = ["runtime/src", "runtime/cli", "macros/src"];
 
 /// A violation as this test reports it, up to its colon, and why it stays.
-const EXCEPTIONS: &[(&str, &str)] = &[(
-    "function verify_server_cert in runtime/src/store/net/tls/verifier.rs",
-    "a method of a trait of rustls",
-)];
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("folder runtime/src/docs", "a page for each question of the guide"),
+    ("function verify_server_cert in runtime/src/store/net/tls/verifier.rs", "a method of a trait of rustls"),
+];
 
 #[derive(Default)]
 struct Violations(BTreeMap<String, String>);

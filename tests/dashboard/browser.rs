@@ -36,7 +36,7 @@ impl Browser {
         let port = port.expect("the driver names its port");
         std::thread::spawn(move || lines.for_each(drop));
         let profile = TempFolder::new();
-        let mut browser = Self { driver, port, session: String::new(), profile: profile };
+        let mut browser = Self { driver, port, session: String::new(), profile };
         browser.open_session();
         browser
     }

@@ -36,9 +36,6 @@ mod parameters;
 mod router;
 mod standalone;
 
-#[cfg(test)]
-mod tests;
-
 pub use access::RequestedAction;
 pub use standalone::{Authentication, ServeError, serve};
 

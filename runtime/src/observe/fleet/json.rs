@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::load::{LoadCell, LoadMap};
 use super::overview::{DoneWork, JobOverview, JobVariant, Overview};
 use super::ticks::TickReport;
-use super::timeline::{ServerLane, Timeline};
+use super::timeline::{RunTimeline, ServerLane};
 use crate::Timestamp;
 use crate::fleet::{Action, HeldLock, ManifestJob, Pause, ServerInfo};
 use crate::history::{CurrentRun, Progress, RunRecord, SkipRecord};
@@ -164,7 +164,7 @@ impl DoneWork {
     }
 }
 
-impl Timeline {
+impl RunTimeline {
     /// Returns the timeline as JSON, without a format of its own.
     pub fn to_json(&self) -> Value {
         json!({

@@ -10,7 +10,7 @@ use crate::history::{RunOutcome, Skip, Trigger};
 /// Which server ran which job when: [`Overview::timeline`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Timeline {
+pub struct RunTimeline {
     /// Its begin.
     pub from: Timestamp,
     /// Its end: the store's time.
@@ -85,7 +85,7 @@ pub struct RunOverlap {
 
 impl Overview {
     /// Returns the runs that were in progress within this time before now, by server. It has only runs that are in the overview.
-    pub fn timeline(&self, last: Duration) -> Timeline {
+    pub fn timeline(&self, last: Duration) -> RunTimeline {
         let (from, to) = (self.at - last, self.at);
         let mut lanes: BTreeMap<&str, Vec<TimelineRun>> =
             self.servers.iter().map(|server| (server.id.as_str(), Vec::new())).collect();
@@ -110,7 +110,7 @@ impl Overview {
         let is_alive = |id: &str| self.servers.iter().any(|server| server.id == id);
         let mut lanes: Vec<_> = lanes.into_iter().map(|(id, runs)| lane(id, is_alive(id), runs)).collect();
         lanes.sort_by_key(|lane| !lane.is_alive);
-        Timeline { from, to, lanes, gaps, overlaps, cut_off }
+        RunTimeline { from, to, lanes, gaps, overlaps, cut_off }
     }
 }
 

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::widgets::{badge, class, counted, job_link, span, time, words};
 use super::{View, load};
 use crate::Timestamp;
-use crate::fleet::{LoadMap, ServerLane, Timeline, TimelineRun};
+use crate::fleet::{LoadMap, RunTimeline, ServerLane, TimelineRun};
 use crate::history::Trigger;
 use crate::observe::dashboard::parameters::{Parameters, address};
 
@@ -118,7 +118,7 @@ pub(super) fn page(view: &View<'_>, load: &LoadMap) -> Markup {
     }
 }
 
-fn lanes(view: &View<'_>, timeline: &Timeline, axis: &Axis, range: TimelineRange) -> Markup {
+fn lanes(view: &View<'_>, timeline: &RunTimeline, axis: &Axis, range: TimelineRange) -> Markup {
     let runs: usize = timeline.lanes.iter().map(|lane| lane.runs.len()).sum();
     html! {
         section id="lanes" aria-label="Runs by server" {
@@ -160,7 +160,7 @@ fn legend() -> Markup {
     }
 }
 
-fn lane_row(timeline: &Timeline, lane: &ServerLane, axis: &Axis) -> Markup {
+fn lane_row(timeline: &RunTimeline, lane: &ServerLane, axis: &Axis) -> Markup {
     let mut ends = Vec::<f64>::new();
     let placed: Vec<_> = lane.runs.iter().map(|run| placed(run, axis, &mut ends)).collect();
     let height = ends.len().max(1) * ROW;
@@ -197,7 +197,7 @@ fn placed<'a>(run: &'a TimelineRun, axis: &Axis, ends: &mut Vec<f64>) -> (&'a Ti
     (run, left, width, row)
 }
 
-fn run_class(timeline: &Timeline, lane: &ServerLane, run: &TimelineRun) -> String {
+fn run_class(timeline: &RunTimeline, lane: &ServerLane, run: &TimelineRun) -> String {
     let mut name = run.outcome.map_or("run", class).to_owned();
     if run.trigger == Trigger::Takeover {
         name += " takeover";
@@ -214,7 +214,7 @@ fn run_class(timeline: &Timeline, lane: &ServerLane, run: &TimelineRun) -> Strin
     name
 }
 
-fn gaps_row(timeline: &Timeline, axis: &Axis) -> Markup {
+fn gaps_row(timeline: &RunTimeline, axis: &Axis) -> Markup {
     let gaps: Vec<_> = timeline.gaps.iter().filter(|gap| gap.tick >= axis.from).collect();
     html! {
         div class="lane gaps" {
@@ -231,7 +231,7 @@ fn gaps_row(timeline: &Timeline, axis: &Axis) -> Markup {
 }
 
 /// Takeovers, overlaps and gaps as text.
-fn unusual(view: &View<'_>, timeline: &Timeline) -> Markup {
+fn unusual(view: &View<'_>, timeline: &RunTimeline) -> Markup {
     let now = view.now();
     let takeovers = timeline.lanes.iter().flat_map(|lane| lane.runs.iter().map(move |run| (lane, run)));
     let takeovers: Vec<_> = takeovers.filter(|(_, run)| run.trigger == Trigger::Takeover).collect();

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
-const SCRIPT: &str = include_str!("assets/script.js");
-const STYLE: &str = include_str!("assets/style.css");
-const ICON: &str = include_str!("assets/icon.svg");
+const SCRIPT: &str = include_str!("script.js");
+const STYLE: &str = include_str!("style.css");
+const ICON: &str = include_str!("icon.svg");
 
 /// Part of the addresses of script and styles, which change with them.
 pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
