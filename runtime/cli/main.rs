@@ -2,14 +2,13 @@
 
 mod act;
 mod args;
-mod dashboard;
 mod doctor;
-mod exporter;
 mod failure;
 mod inspect;
 mod next;
 mod output;
 mod plan;
+mod serve;
 mod time;
 mod watch;
 
@@ -90,8 +89,8 @@ async fn with_store(options: &Options, command: Command, jobs: &Jobs) -> Result<
         Command::Watch(watch) => watch::watch(options, jobs, &watch).await,
         Command::Doctor => doctor::doctor(options, jobs).await,
         Command::Plan(plan) => plan::plan(options, jobs, &plan).await,
-        Command::Exporter(exporter) => exporter::serve(jobs, &exporter).await,
-        Command::Dashboard(arguments) => dashboard::serve(options, jobs, &arguments).await,
+        Command::Exporter(exporter) => serve::exporter::serve(jobs, &exporter).await,
+        Command::Dashboard(arguments) => serve::dashboard::serve(options, jobs, &arguments).await,
         Command::Completions { .. } => Ok(Answer::Good),
     }
 }

@@ -1,0 +1,4 @@
+//! The commands that serve until ctrl-c.
+
+pub(crate) mod dashboard;
+pub(crate) mod exporter;
