@@ -95,15 +95,14 @@ impl Answer {
 /// Sends a request with these lines in its head.
 pub async fn request(address: &str, method: &str, path: &str, head: &[String], body: &str) -> Answer {
     let mut connection = TcpStream::connect(address).await.expect("the dashboard");
-    let mut text =
-        format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    let first = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}", body.len());
+    let mut lines = vec![first];
     if !head.iter().any(|line| line.starts_with("Host:")) {
-        text += &format!("Host: {address}\r\n");
+        lines.push(format!("Host: {address}"));
     }
-    for line in head {
-        text += &format!("{line}\r\n");
-    }
-    connection.write_all(format!("{text}\r\n{body}").as_bytes()).await.expect("a request");
+    lines.extend_from_slice(head);
+    let text = lines.join("\r\n");
+    connection.write_all(format!("{text}\r\n\r\n{body}").as_bytes()).await.expect("a request");
     let mut answer = Vec::new();
     connection.read_to_end(&mut answer).await.expect("an answer");
     let text = String::from_utf8_lossy(&answer).into_owned();
