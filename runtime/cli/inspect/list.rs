@@ -96,16 +96,11 @@ fn row(job: &JobOverview, overview: &Overview) -> [Cell; 7] {
     ]
 }
 
-/// The next tick that a server will run.
 fn next(job: &JobOverview, overview: &Overview) -> String {
     match (job.next, &job.pause) {
-        (Some(_), _) if job.servers.is_empty() => "-".to_owned(),
-        (Some(next), Some(pause)) if pause.is_active(next) => match pause.until {
-            Some(until) => format!("paused, {}", relative(until, overview.at)),
-            None => "paused".to_owned(),
-        },
         (Some(next), _) => relative(next, overview.at),
-        (None, _) => "-".to_owned(),
+        (None, Some(_)) => "paused".to_owned(),
+        (None, None) => "-".to_owned(),
     }
 }
 

@@ -69,7 +69,7 @@ pub struct JobOverview {
     pub schedule: Option<String>,
     /// The schedule in words: `at 03:00 (Europe/Berlin)`.
     pub schedule_in_words: Option<String>,
-    /// The next tick.
+    /// The next tick that a server will claim: none if no server has the job, and none before the end of a pause.
     pub next: Option<Timestamp>,
     /// The next tick in the zone of the schedule, if that is not UTC.
     pub next_local: Option<String>,
@@ -178,7 +178,8 @@ impl JobOverview {
         // A schedule is registered with the first tick that is claimed.
         let text = registered.as_ref().map(|registered| registered.schedule.to_string()).or(announced);
         let schedule = text.as_deref().and_then(Schedule::from_text);
-        let next = schedule.as_ref().and_then(|schedule| schedule.next_after(look.now));
+        let claimed = schedule.as_ref().filter(|_| !variants.is_empty());
+        let next = claimed.and_then(|schedule| next_claimed(schedule, pause.as_ref(), look.now));
         let next_local = schedule.as_ref().zip(next).and_then(|(schedule, next)| schedule.local_time(next));
         let is_free = current.is_none() && foreign_lock.is_none() && pause.is_none();
         let overdue = schedule.as_ref().filter(|_| is_free).and_then(|schedule| overdue(look, schedule));
@@ -239,6 +240,15 @@ fn described<'a>(
 ) -> Option<&'a ManifestJob> {
     let announced = variants.iter().find_map(|variant| variant.job.as_ref());
     announced.or_else(|| manifests.values().find_map(|manifest| manifest.job(key)))
+}
+
+/// The next tick that is not skipped by a pause.
+fn next_claimed(schedule: &Schedule, pause: Option<&Pause>, now: Timestamp) -> Option<Timestamp> {
+    match pause {
+        None => schedule.next_after(now),
+        // A tick at the end of the pause runs.
+        Some(pause) => schedule.next_after(pause.until? - Duration::from_micros(1)),
+    }
 }
 
 /// The newest tick whose grace is over and that no server has decided.
