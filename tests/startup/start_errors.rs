@@ -109,7 +109,7 @@ async fn state_given_twice_is_an_error() {
 #[tokio::test]
 async fn every_bad_setting_is_refused_by_name() {
     for (builder, parts) in [
-        (builder().url("mysql://host"), ["the builder's `url`", "unknown scheme mysql://"]),
+        (builder().url("mongodb://host"), ["the builder's `url`", "unknown scheme mongodb://"]),
         (builder().url("localhost:6379"), ["the builder's `url`", "not a URL"]),
         (builder().url("file://relative"), ["the builder's `url`", "absolute path"]),
         (

@@ -46,7 +46,9 @@ async fn overview_shows_schedules_runs_problems_servers_locks_and_actions() {
     assert_eq!(failing.stats.failures_in_row, 2);
 
     let nightly = of(&overview, "nightly");
-    assert_eq!(nightly.schedule, None, "no tick was ever claimed");
+    // No tick of it was ever claimed: the schedule comes from the manifest of its servers.
+    assert_eq!(nightly.schedule.as_deref(), Some("0 3 * * * Europe/Berlin"));
+    assert_eq!((nightly.next, nightly.variants.len()), (None, 1), "it is paused without an end");
     assert_eq!(nightly.alerts(), [JobAlert::Paused]);
     assert_eq!(nightly.pause.as_ref().map(|pause| &*pause.by), Some("anna"));
 
@@ -70,6 +72,7 @@ async fn job_whose_servers_are_gone_is_overdue_and_has_no_server() {
     let added = fleet.add_server().await.unwrap();
     let overview = fleet.server(added).overview().await.unwrap();
     let hourly = of(&overview, "job");
-    assert_eq!(hourly.alerts(), [JobAlert::Overdue, JobAlert::NoServer]);
+    assert_eq!(hourly.alerts(), [JobAlert::NoServer, JobAlert::Overdue]);
+    assert_eq!(hourly.next, None, "no server will claim a tick");
     assert_eq!(hourly.overdue.map(|tick| tick.to_string()).as_deref(), Some("2027-01-15T16:00:00Z"));
 }
