@@ -49,7 +49,7 @@ pub(super) const COMMIT: &str = "COMMIT; SET SESSION wait_timeout = 28800";
 pub(super) const ROLLBACK: &str = "ROLLBACK; SET SESSION wait_timeout = 28800";
 
 /// Returns the message that ends a transaction, by the rows of the one that began it.
-pub(super) type Ending = fn(&[TextRow]) -> &'static str;
+pub(super) type TransactionEnding = fn(&[TextRow]) -> &'static str;
 
 /// Which connection a message takes: a look does not wait for a swap that waits.
 #[derive(Clone, Copy)]
@@ -76,7 +76,7 @@ impl MysqlConnection {
         &self,
         lane: Lane,
         text: &str,
-        ending: Option<Ending>,
+        ending: Option<TransactionEnding>,
         patience: Duration,
     ) -> MysqlResult<Vec<TextRow>> {
         let shared = match lane {
@@ -106,7 +106,7 @@ impl OpenSession {
     async fn send(
         &self,
         text: &str,
-        ending: Option<Ending>,
+        ending: Option<TransactionEnding>,
         patience: Duration,
     ) -> MysqlResult<Option<Vec<TextRow>>> {
         let _turn = self.turns.take().await;
@@ -129,7 +129,11 @@ impl OpenSession {
     }
 }
 
-async fn exchange(connection: &mut Conn, text: &str, ending: Option<Ending>) -> MysqlResult<Vec<TextRow>> {
+async fn exchange(
+    connection: &mut Conn,
+    text: &str,
+    ending: Option<TransactionEnding>,
+) -> MysqlResult<Vec<TextRow>> {
     let rows = query(connection, text).await?;
     if let Some(ending) = ending {
         query(connection, ending(&rows)).await?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::definitions;
-use crate::store::mysql::connection::{Ending, Lane, MysqlConnection, TextRow};
+use crate::store::mysql::connection::{Lane, MysqlConnection, TextRow, TransactionEnding};
 use crate::store::mysql::errors::{MysqlError, MysqlResult};
 use crate::util::backoff::up_to;
 
@@ -68,7 +68,7 @@ impl MysqlTables {
         &self,
         lane: Lane,
         text: &str,
-        ending: Option<Ending>,
+        ending: Option<TransactionEnding>,
     ) -> MysqlResult<Vec<TextRow>> {
         let patience = self.connection.timeouts.response;
         let is_missing = |result: &MysqlResult<_>| result.as_ref().is_err_and(MysqlError::is_missing);
