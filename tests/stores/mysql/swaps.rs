@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
-use jobs::store::{Change, Store, StoreErrorKind, Swap, SwapReply};
+use jobs::history::{Skip, SkipRecord};
+use jobs::store::{Change, JobRecord, Store, StoreErrorKind, Swap, SwapReply};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, TxOpts};
 use support::mariadb_server::MariadbServer;
@@ -143,6 +144,47 @@ async fn a_dropped_swap_is_applied_or_not_and_leaves_no_transaction() {
         assert!(attempt < 100, "{open} transactions stay open");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// A swap that creates a key, with a record.
+fn creation() -> Swap {
+    let at = Timestamp::now();
+    let swap = swap_from(None);
+    let records = vec![JobRecord::Skip(SkipRecord::new(at, Skip::Held, "a", at))];
+    Swap { change: Change { records, keep: 9, ..swap.change.clone() }, ..swap }
+}
+
+/// Rows without a record, and rows without a version, after clients closed their connections in the middle of swaps.
+async fn torn(server: &MariadbServer, namespace: &str) -> (u32, u32) {
+    // The sessions end.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let torn = format!(
+        "SELECT COUNT(*), CAST(COALESCE(SUM(version = '' OR NOT EXISTS (SELECT 1 FROM job_record r
+           WHERE r.namespace = l.namespace AND r.job_name = l.job_name)), 0) AS SIGNED)
+         FROM job_lock l WHERE namespace = '{namespace}'"
+    );
+    server.client().await.query_first(torn).await.expect("an answer").expect("a row")
+}
+
+/// Each swap has a connection of its own, which is closed at any point.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_swap_whose_connection_closes_is_applied_with_its_record_or_not_at_all() {
+    let server = shared().await;
+    let namespace = unused_name();
+    for round in 0..400_u64 {
+        let store = store_at(&server.url(), &namespace);
+        store.swap("warm", &swap_from(None)).await.expect("a connection");
+        let (key, swap) = (format!("key-{round}"), creation());
+        tokio::select! {
+            biased;
+            reply = store.swap(&key, &swap) => drop(reply.expect("an answer")),
+            () = patience(round * 4) => {}
+        }
+    }
+    server.run(&format!("DELETE FROM jobs.job_lock WHERE namespace = '{namespace}' AND job_name = 'warm'"));
+    let (rows, torn) = torn(server, &namespace).await;
+    assert_eq!(torn, 0, "of {rows}");
+    assert!((40..400).contains(&rows), "{rows} of 400 were applied: this shows nothing");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

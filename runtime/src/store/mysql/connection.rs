@@ -1,7 +1,11 @@
 //! Connections to the server: one for requests that read, one for those that write.
 //!
-//! A connection sends one message at a time, with all statements of a request, so that no lock is ever held across a round
-//! trip. It sets everything that its statements depend on for its session, whatever the server's defaults.
+//! A connection carries one request at a time. It sets everything that its statements depend on for its session, whatever the
+//! server's defaults.
+//!
+//! A transaction is never committed by the message that begins it: MariaDB 10.11 skips some statements of a message whose client
+//! has closed the connection, executes later ones, and would commit a part. So the client commits once it has every
+//! answer, and a transaction whose client is gone is rolled back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +44,13 @@ pub(super) struct MysqlConnection {
     pub(super) timeouts: Timeouts,
 }
 
+/// End a transaction. Between its messages the server waits for a moment only.
+pub(super) const COMMIT: &str = "COMMIT; SET SESSION wait_timeout = 28800";
+pub(super) const ROLLBACK: &str = "ROLLBACK; SET SESSION wait_timeout = 28800";
+
+/// Returns the message that ends a transaction, by the rows of the one that began it.
+pub(super) type TransactionEnding = fn(&[TextRow]) -> &'static str;
+
 /// Which connection a message takes: a look does not wait for a swap that waits.
 #[derive(Clone, Copy)]
 pub(super) enum Lane {
@@ -60,14 +71,21 @@ impl MysqlConnection {
         self
     }
 
-    /// Sends one message, and returns the rows of its answers: only if no statement failed, the commit included.
-    pub(super) async fn send(&self, lane: Lane, text: &str, patience: Duration) -> MysqlResult<Vec<TextRow>> {
+    /// Sends a message, then its ending, and returns the rows of the former: only if no statement failed, the commit included.
+    pub(super) async fn send(
+        &self,
+        lane: Lane,
+        text: &str,
+        ending: Option<TransactionEnding>,
+        patience: Duration,
+    ) -> MysqlResult<Vec<TextRow>> {
         let shared = match lane {
             Lane::Read => &self.reading,
             Lane::Write => &self.writing,
         };
         loop {
-            let sent = shared.exchange(&self.server, |line| async move { line.send(text, patience).await });
+            let sent =
+                shared.exchange(&self.server, |line| async move { line.send(text, ending, patience).await });
             if let Some(rows) = sent.await? {
                 return Ok(rows);
             }
@@ -85,25 +103,42 @@ pub(super) struct OpenSession {
 
 impl OpenSession {
     /// Returns `None`, and sends nothing, if the connection was abandoned while this message waited for its turn.
-    async fn send(&self, text: &str, patience: Duration) -> MysqlResult<Option<Vec<TextRow>>> {
+    async fn send(
+        &self,
+        text: &str,
+        ending: Option<TransactionEnding>,
+        patience: Duration,
+    ) -> MysqlResult<Option<Vec<TextRow>>> {
         let _turn = self.turns.take().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
             return Ok(None);
         }
         let mut connection = self.connection.lock().await;
-        let asked = timeout(patience, query(&mut connection, text)).await;
+        let asked = timeout(patience, exchange(&mut connection, text, ending)).await;
         let result = asked.unwrap_or_else(|_| Err(MysqlError::timed_out("no answer", patience)));
         let is_usable = match &result {
             Ok(_) => true,
             // The statements after the one that failed were not executed: the transaction is still open.
             Err(error) if error.is_answer() => {
-                matches!(timeout(patience, query(&mut connection, "ROLLBACK")).await, Ok(Ok(_)))
+                matches!(timeout(patience, query(&mut connection, ROLLBACK)).await, Ok(Ok(_)))
             }
             Err(_) => false,
         };
         self.is_abandoned.store(!is_usable, Ordering::SeqCst);
         result.map(Some)
     }
+}
+
+async fn exchange(
+    connection: &mut Conn,
+    text: &str,
+    ending: Option<TransactionEnding>,
+) -> MysqlResult<Vec<TextRow>> {
+    let rows = query(connection, text).await?;
+    if let Some(ending) = ending {
+        query(connection, ending(&rows)).await?;
+    }
+    Ok(rows)
 }
 
 async fn query(connection: &mut Conn, text: &str) -> MysqlResult<Vec<TextRow>> {

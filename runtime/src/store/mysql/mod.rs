@@ -1,4 +1,4 @@
-//! A store on a MySQL or MariaDB server: a look is one `SELECT`, a swap one message and one transaction.
+//! A store on a MySQL or MariaDB server: a look is one `SELECT`, a swap one transaction in two messages.
 //!
 //! There are three tables and no functions, in the database that the URL names. They are created when they are first needed.
 //! URLs, parameters and versions: [stores]. What the user must be allowed to do, and the SQL for an administrator:
@@ -30,9 +30,10 @@
 //!
 //! # Locks and clocks
 //!
-//! A swap locks its row with `NOWAIT` and reads the server's clock in the next statement, after every wait. All statements of
-//! a swap are one message, so no lock is held across a round trip, and a process that is stopped or killed holds none. A
-//! deadlock, a locked row and a lock timeout mean that nothing was applied: the swap is sent again while the key is as
+//! A swap locks its row with `NOWAIT` and reads the server's clock in a later statement, after every wait. All its statements are
+//! one message, and the commit is another: MariaDB commits a part of a message whose client disconnects meanwhile. A process
+//! that is killed in between holds no lock, and one that is stopped holds its row for two seconds, by the session's
+//! `wait_timeout`. A deadlock, a locked row and a lock timeout mean that nothing was applied: the swap is sent again while the key is as
 //! expected. Only an insert that meets another one of the same key, and a table that an administrator has locked, wait: for a
 //! second, the shortest time that the server can be told.
 //!

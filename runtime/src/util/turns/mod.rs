@@ -45,6 +45,7 @@ impl Turns {
         }
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn is_free(&self) -> bool {
         !lock(&self.0).is_taken
     }

@@ -128,6 +128,7 @@ impl MariadbServer {
             .args([format!("--port={}", self.port), format!("--datadir={}", path("data"))])
             .args([format!("--socket={}", path("socket")), format!("--pid-file={}", path("pid"))])
             .arg(format!("--init-file={}", path("users.sql")))
+            .arg(format!("--tmpdir={}", self.folder.path().display()))
             .args(["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M", "--max-connections=300"])
             .args(self.settings.iter().map(|setting| format!("--{setting}")))
             .spawn()
@@ -161,6 +162,8 @@ fn template() -> &'static Path {
         run(as_server(&mut Command::new("env"))
             .args(["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal"])
             .args(["--skip-test-db", "--innodb-log-file-size=4M"])
+            // Servers that share a folder remove each other's temporary tables.
+            .arg(format!("--tmpdir={}", folder.path().display()))
             .arg(format!("--datadir={}", data.display())));
         let mut shell = Command::new("sh");
         shell.args(["-c", "read -r _; rm -rf \"$1\"", "sh"]).arg(folder.path());

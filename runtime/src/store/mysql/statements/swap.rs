@@ -1,9 +1,11 @@
-//! A swap as one message and one transaction.
+//! A swap as one transaction: a message with all of its statements, and one that commits them.
 //!
 //! The statements of a message are executed one after the other, without another round trip, and each has a clock of its own.
-//! The row is locked by the first of them, so the clock in the next one is read after every wait. A new key is inserted
+//! The row is locked by the first of them, so the clock in a later one is read after every wait. A new key is inserted
 //! first, with an empty version that no other session sees, for the same reason: an insert waits for the end of a
 //! transaction that deletes the key, and its fence must not come from before.
+//!
+//! The server ends the session of a client that does not commit in time: a stopped process must not hold a row.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -13,7 +15,7 @@ use super::literals::{optional, optional_time, text, time};
 use super::{CLOCK, is_key, reply};
 use crate::Timestamp;
 use crate::store::mysql::MysqlStore;
-use crate::store::mysql::connection::{Lane, TextRow};
+use crate::store::mysql::connection::{COMMIT, Lane, ROLLBACK, TextRow};
 use crate::store::mysql::errors::{MysqlError, MysqlResult};
 use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP};
 use crate::store::{
@@ -22,6 +24,9 @@ use crate::store::{
 
 /// After so many new keys that expire, those that have expired are removed.
 const SWEPT_AFTER: u32 = 32;
+
+/// Seconds after which the server ends a session that has not committed its swap.
+const UNCOMMITTED_FOR: u32 = 2;
 
 impl MysqlStore {
     /// Applies a swap, or returns the current look. There is no lock that other programs share, so the expected lock is
@@ -55,7 +60,8 @@ impl MysqlStore {
         if expected.is_none() && change.state.is_none() {
             return self.delete_nothing(key, swap).await;
         }
-        let rows = self.tables.send(Lane::Write, &message(&self.namespace, key, swap)).await?;
+        let message = message(&self.namespace, key, swap);
+        let rows = self.tables.transact(Lane::Write, &message, Some(ending)).await?;
         let applied = applied(&rows, *nonce)?;
         let expires = change.state.as_ref().is_some_and(|state| state.expires.is_some());
         if applied.is_some() && expected.is_none() && expires {
@@ -91,7 +97,7 @@ fn message(namespace: &str, key: &str, swap: &Swap) -> String {
         FenceChange::AtLeast(fence) => format!("GREATEST(@fence, {})", fence.max(-i64::MAX)),
     };
     let mut sql = format!(
-        "START TRANSACTION; SET @fence = 0; \
+        "SET SESSION wait_timeout = {UNCOMMITTED_FOR}; START TRANSACTION; SET @fence = 0; \
          SELECT fence INTO @fence FROM job_lock WHERE {is_key} FOR UPDATE NOWAIT; "
     );
     if expected.is_none() {
@@ -110,14 +116,10 @@ fn message(namespace: &str, key: &str, swap: &Swap) -> String {
         Some(state) => push_update(&mut sql, state, *nonce, &as_expected),
     }
     sql.push_str("SET @applied = ROW_COUNT(); ");
-    if expected.is_none() {
-        // Only if it came too early or too late.
-        push(&mut sql, format_args!("DELETE FROM job_lock WHERE {is_key} AND version = ''; "));
-    }
     if change.state.is_some() {
         push_records(&mut sql, namespace, key, change);
     }
-    push(&mut sql, format_args!("SELECT '{nonce:016x}', @applied, @now, @fence, @@global.read_only; COMMIT"));
+    push(&mut sql, format_args!("SELECT '{nonce:016x}', @applied, @now, @fence, @@global.read_only"));
     sql
 }
 
@@ -173,6 +175,14 @@ fn push_records(sql: &mut String, namespace: &str, key: &str, change: &Change) {
             ),
         );
     }
+}
+
+/// Commits a swap that was applied; `read_only` is the last column.
+fn ending(rows: &[TextRow]) -> &'static str {
+    let applied = rows.first().is_some_and(|row| {
+        reply::text(row, 1).is_ok_and(|applied| applied == Some("1")) && reply::check_primary(row, 4).is_ok()
+    });
+    if applied { COMMIT } else { ROLLBACK }
 }
 
 /// Reads the answer to a swap; `None` if it was refused.

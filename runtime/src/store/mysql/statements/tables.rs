@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::definitions;
-use crate::store::mysql::connection::{Lane, MysqlConnection, TextRow};
+use crate::store::mysql::connection::{Lane, MysqlConnection, TextRow, TransactionEnding};
 use crate::store::mysql::errors::{MysqlError, MysqlResult};
 use crate::util::backoff::up_to;
 
@@ -60,15 +60,25 @@ impl MysqlTables {
 
     /// Sends a message once; once more if the tables had to be created.
     pub(crate) async fn send(&self, lane: Lane, text: &str) -> MysqlResult<Vec<TextRow>> {
+        self.transact(lane, text, None).await
+    }
+
+    /// Sends a message that begins a transaction, and the one that ends it.
+    pub(crate) async fn transact(
+        &self,
+        lane: Lane,
+        text: &str,
+        ending: Option<TransactionEnding>,
+    ) -> MysqlResult<Vec<TextRow>> {
         let patience = self.connection.timeouts.response;
         let is_missing = |result: &MysqlResult<_>| result.as_ref().is_err_and(MysqlError::is_missing);
-        let mut result = self.connection.send(lane, text, patience).await;
+        let mut result = self.connection.send(lane, text, ending, patience).await;
         if is_missing(&result) {
             let _one_at_a_time = self.making.lock().await;
-            result = self.connection.send(lane, text, patience).await;
+            result = self.connection.send(lane, text, ending, patience).await;
             if is_missing(&result) {
                 self.make().await?;
-                result = self.connection.send(lane, text, patience).await;
+                result = self.connection.send(lane, text, ending, patience).await;
             }
         }
         result
@@ -78,7 +88,7 @@ impl MysqlTables {
     async fn make(&self) -> MysqlResult<()> {
         let begun = Instant::now();
         loop {
-            match self.connection.send(Lane::Write, &definitions(), MAKING).await {
+            match self.connection.send(Lane::Write, &definitions(), None, MAKING).await {
                 Err(error) if error.is_conflict() && begun.elapsed() < MAKING => {
                     tokio::time::sleep(up_to(PAUSE)).await;
                 }
