@@ -14,7 +14,7 @@ async fn dashboard_is_served_and_needs_a_token_beyond_this_machine() {
     assert!(refused.errors.contains("--token-file"), "{refused:?}");
 
     let open = Serving::start(&["dashboard", "--listen", "127.0.0.1:0", "--title", "Shop", "--url", &url]);
-    let page = get(&open.address, "/");
+    let page = get(&open.address, "/overview");
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("Shop"), "{page}");
 
     let token = folder.put("token", "s3cret\n");

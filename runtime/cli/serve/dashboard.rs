@@ -23,7 +23,7 @@ pub(crate) async fn serve(
     let listener = listener
         .map_err(|error| Failure::System(format!("failed to listen on {}: {error}", arguments.listen)))?;
     let address = listener.local_addr().map_err(|error| Failure::System(error.to_string()))?;
-    eprintln!("serving http://{address}/; ctrl-c ends");
+    report!("serving http://{address}/; ctrl-c ends");
     tokio::select! {
         biased;
         _ = tokio::signal::ctrl_c() => Ok(Answer::Good),

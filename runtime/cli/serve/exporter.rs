@@ -23,7 +23,7 @@ pub(crate) async fn serve(jobs: &Jobs, exporter: &Exporter) -> Result<Answer, Fa
     let listener = listener
         .map_err(|error| Failure::System(format!("failed to listen on {}: {error}", exporter.listen)))?;
     let address = listener.local_addr().map_err(|error| Failure::System(error.to_string()))?;
-    eprintln!("serving http://{address}/metrics; ctrl-c ends");
+    report!("serving http://{address}/metrics; ctrl-c ends");
     let app = Router::new().route("/metrics", get(scrape)).with_state(jobs.clone());
     let end = async { drop(tokio::signal::ctrl_c().await) };
     let served = axum::serve(listener, app).with_graceful_shutdown(end).await;
@@ -36,7 +36,7 @@ async fn scrape(State(jobs): State<Jobs>) -> Response {
     let page = match jobs.overview().await {
         Ok(overview) => render(&overview),
         Err(error) => {
-            eprintln!("failed to read the fleet: {error}");
+            report!("failed to read the fleet: {error}");
             render_without_store()
         }
     };

@@ -47,6 +47,8 @@ pub enum FindingKind {
     ClusterNode,
     /// The folder is on a network share.
     NetworkShare,
+    /// The store's file has several names, and processes that use different ones do not see each other.
+    SeveralNames,
     /// Every user of this machine may change the store's data.
     OpenToOthers,
     /// The store's clock and this machine's differ by more than a second.

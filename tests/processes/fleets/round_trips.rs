@@ -84,7 +84,8 @@ fn losing_server_makes_one_round_trip_per_tick_or_two_if_it_raced_and_a_winning_
     // The winner's claim and its release; the first claims register the job.
     let raced = requests.swaps.checked_sub(2 * won).expect("every winner swaps twice");
     assert!(raced <= lost + spare, "{requests:?}: {raced} swaps of losers");
-    assert!(requests.announced <= servers * 2, "at most three a minute from each");
+    // Each server joins, sends its first heartbeat, and writes the manifest of its program; then three heartbeats a minute.
+    assert!(requests.announced <= servers * 4, "{} announcements", requests.announced);
 }
 
 #[test]

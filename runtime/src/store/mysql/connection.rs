@@ -99,6 +99,8 @@ pub(super) struct OpenSession {
     turns: Turns,
     /// Whether a message was left without an answer. No other may be sent after it: a transaction may be open.
     is_abandoned: AtomicBool,
+    /// Whether a caller had the turn and found it abandoned. The turn may not be free for long: callers hand it to each other.
+    is_dead: AtomicBool,
 }
 
 impl OpenSession {
@@ -111,6 +113,7 @@ impl OpenSession {
     ) -> MysqlResult<Option<Vec<TextRow>>> {
         let _turn = self.turns.take().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
+            self.is_dead.store(true, Ordering::SeqCst);
             return Ok(None);
         }
         let mut connection = self.connection.lock().await;
@@ -203,6 +206,7 @@ impl Connect for MysqlConnector {
             connection: Mutex::new(opened?),
             turns: Turns::default(),
             is_abandoned: AtomicBool::new(false),
+            is_dead: AtomicBool::new(false),
         }))
     }
 
@@ -216,6 +220,7 @@ impl Connect for MysqlConnector {
 
     fn is_closed(line: &Arc<OpenSession>) -> bool {
         // While a message waits for its answer the turn is taken, and it is not known yet whether it is answered.
-        line.is_abandoned.load(Ordering::SeqCst) && line.turns.is_free()
+        let is_abandoned = line.is_abandoned.load(Ordering::SeqCst) && line.turns.is_free();
+        line.is_dead.load(Ordering::SeqCst) || is_abandoned
     }
 }

@@ -109,11 +109,12 @@ impl Settings {
             );
             findings.push(Finding::warning(FindingKind::NotDurable, message));
         };
-        if !self.is("innodb_flush_log_at_trx_commit", "1") {
+        // 3 is MariaDB's: it flushes at the prepare, too.
+        if !["1", "3"].iter().any(|safe| self.is("innodb_flush_log_at_trx_commit", safe)) {
             not_durable("innodb_flush_log_at_trx_commit is not 1", "set it to 1");
         }
-        if self.is_on("log_bin") && self.is("sync_binlog", "0") {
-            not_durable("sync_binlog is 0, and there is a binary log", "set it to 1");
+        if self.is_on("log_bin") && !self.is("sync_binlog", "1") {
+            not_durable("sync_binlog is not 1, and there is a binary log", "set it to 1");
         }
         if self.is("innodb_doublewrite", "OFF") {
             not_durable(

@@ -157,6 +157,8 @@ pub(super) struct OpenConnection {
     turns: Turns,
     /// Whether a message was left without an answer. No other may be sent after it.
     is_abandoned: AtomicBool,
+    /// Whether a caller had the turn and found it abandoned. The turn may not be free for long: callers hand it to each other.
+    is_dead: AtomicBool,
 }
 
 impl OpenConnection {
@@ -164,6 +166,7 @@ impl OpenConnection {
     async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<SimpleQueryRow>>> {
         let _turn = self.turns.take().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
+            self.is_dead.store(true, Ordering::SeqCst);
             return Ok(None);
         }
         let result = query(&self.client, text, patience).await;
@@ -197,6 +200,7 @@ impl Connect for PostgresConnector {
             subscriptions: Arc::downgrade(&subscriptions),
             turns: Turns::default(),
             is_abandoned: AtomicBool::new(false),
+            is_dead: AtomicBool::new(false),
         };
         // The end of the task ends all exchanges and subscriptions.
         tokio::spawn(async move {
@@ -219,6 +223,7 @@ impl Connect for PostgresConnector {
 
     fn is_closed(line: &Arc<OpenConnection>) -> bool {
         // While a message waits for its answer the turn is taken, and it is not known yet whether it is answered.
-        line.client.is_closed() || (line.is_abandoned.load(Ordering::SeqCst) && line.turns.is_free())
+        let is_abandoned = line.is_abandoned.load(Ordering::SeqCst) && line.turns.is_free();
+        line.client.is_closed() || line.is_dead.load(Ordering::SeqCst) || is_abandoned
     }
 }
