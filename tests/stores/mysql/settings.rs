@@ -1,6 +1,6 @@
 //! Defaults of the server that would change what the statements mean, if the session did not set them.
 
-use jobs::testing::store::{Capability, contract, random_operations};
+use jobs::testing::store::{Capability, contract};
 use mysql_async::prelude::Queryable;
 use support::mysql_subject;
 
@@ -32,7 +32,6 @@ async fn defaults_of_the_server_do_not_matter() {
     let shown = "SELECT CONCAT_WS(' ', @@autocommit, @@tx_isolation, @@tx_read_only, @@completion_type, @@wait_timeout)";
     let shown: Option<String> = server.client().await.query_first(shown).await.expect("an answer");
     assert_eq!(shown.as_deref(), Some("OFF SERIALIZABLE ON CHAIN 2"));
-    random_operations(mysql_subject::at(&server, server.url()).await, 60).await;
     contract(
         async || mysql_subject::at(&server, server.url()).await,
         &[Capability::Lock, Capability::Notifications],
