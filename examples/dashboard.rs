@@ -5,7 +5,7 @@
 //!     cargo run --example dashboard -- --for 20s              checks its own pages, and ends
 //!
 //! Four processes of this program run the jobs, on files of this machine or on the store in `JOBS_URL`. This one serves the
-//! dashboard, with actions allowed, since nobody but this machine reaches it.
+//! dashboard, with actions allowed, since only this machine reaches it.
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -65,7 +65,7 @@ async fn sync_stock(run: Run) {
     sleep(Duration::from_secs(1)).await;
 }
 
-/// Deletes what nobody needs any more.
+/// Deletes what is not needed any more.
 #[singleton_job(key = "clean-up", ttl = "10s", every = "10s")]
 async fn clean_up() {}
 

@@ -72,10 +72,10 @@ async fn thousand_jobs_are_shown_quickly_and_polled_once_per_second_by_twenty_vi
     }
     assert!(get(&address, "/overview").await.text.contains("1000 jobs"));
 
-    // Nobody looks.
+    // No viewer is connected.
     let before = reads(&redis).await;
     sleep(Duration::from_secs(3)).await;
-    assert_eq!((reads(&redis).await - before) / per_poll, 0, "polls while nobody looks");
+    assert_eq!((reads(&redis).await - before) / per_poll, 0, "polls without a viewer");
 
     // Twenty look, and some reload the page.
     let viewers: Vec<_> = (0..20).map(|_| tokio::spawn(view(address.clone()))).collect();

@@ -17,7 +17,7 @@ fn many_threads_create_a_database_at_once() {
     }
 }
 
-/// SQLite itself goes on with the old file, which is the control.
+/// SQLite itself continues with the old file, which is the control.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_database_that_is_replaced_or_removed_is_not_used_any_longer() {

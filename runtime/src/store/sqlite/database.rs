@@ -147,7 +147,7 @@ pub(super) fn journal_mode(connection: &Connection) -> SqliteResult<String> {
 
 /// The identity of a file, whatever its name.
 ///
-/// SQLite goes on with a file that was removed or replaced, while a process that starts creates another one, or opens it: two
+/// SQLite continues with a file that was removed or replaced, while a process that starts creates another one, or opens it: two
 /// stores at one path. The file is not opened for this: closing it again would end the locks of the whole process.
 #[derive(PartialEq, Eq)]
 struct FileIdentity(u64, u64);

@@ -26,7 +26,7 @@
 //! - Give the jobs a database of their own: a long write transaction of the application blocks their leases, and `VACUUM` or
 //!   a backup that takes an exclusive lock does so, too.
 //! - A database that is removed or replaced while servers use it is an error until it is back, or the servers restart: SQLite
-//!   itself would go on with the old file, beside servers that use the new one.
+//!   itself would continue with the old file, beside servers that use the new one.
 //! - There are no notifications: callers that wait for a key poll.
 //!
 //! [permissions]: crate::guide::permissions#sqlite
