@@ -56,7 +56,7 @@ async fn race(database: &Path) -> anyhow::Result<()> {
 
     let store = SqliteStore::open(database)?;
     let state = store.look("count-visitors").await?.state;
-    let runs = store.records("count-visitors").await?.runs;
+    let runs = store.records(&["count-visitors".to_owned()], usize::MAX).await?.remove(0).runs;
     let on_the_second = runs.iter().filter(|run| run.server.starts_with("second")).count();
     println!("{} runs in the database, {on_the_second} of them on the second server", state.stats.runs);
     ensure!(runs.len() == ticks.len(), "the number of runs differs from the number of ticks: {runs:?}");

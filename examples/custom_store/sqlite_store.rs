@@ -110,10 +110,11 @@ impl Store for SqliteStore {
         })
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        let key = key.to_owned();
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        let keys = keys.to_vec();
         self.step("records", move |database| {
-            Ok(read(database, &key, Record::from_text)?.map(|record| record.records).unwrap_or_default())
+            let record = |key: &String| read(database, key, Record::from_text);
+            keys.iter().map(|key| Ok(record(key)?.map(|it| it.records.newest(newest)).unwrap_or_default())).collect()
         })
     }
 

@@ -143,6 +143,11 @@ pub mod diagnosis {
     pub use crate::observe::finding::{Finding, FindingKind, Severity};
 }
 
+/// Transactions of the application that commit only under a lease: see [`Run::finish`] and [effects exactly once](guide::effects).
+pub mod transaction {
+    pub use crate::lease::transaction::{FinishError, Transaction};
+}
+
 /// Schedules and policies.
 pub mod schedule {
     pub use singleton_jobs_policy::{
@@ -172,6 +177,10 @@ pub mod guide {
     /// [wiped]: crate::guide::failures#the-store-is-wiped
     #[doc = include_str!("docs/deploying.md")]
     pub mod deploying {}
+
+    /// [`once`]: crate::locks::Once
+    #[doc = include_str!("docs/effects.md")]
+    pub mod effects {}
 
     /// [Guarantees]: crate::guide::guarantees
     #[doc = include_str!("docs/failures.md")]

@@ -145,7 +145,7 @@ fn running(run: &CurrentRun, overview: &Overview) -> String {
 
 pub(crate) fn style_of(outcome: RunOutcome) -> anstyle::Style {
     match outcome {
-        RunOutcome::Succeeded => GOOD,
+        RunOutcome::Succeeded | RunOutcome::Committed => GOOD,
         RunOutcome::Cancelled | RunOutcome::NotStarted => NOTABLE,
         _ => BAD,
     }

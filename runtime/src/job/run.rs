@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::Timestamp;
 use crate::history::Progress;
+use crate::lease::HeldLease;
+use crate::lease::transaction::RunLease;
 use crate::locks::WeakServer;
 use crate::observe::event::RunRef;
 use crate::server::Server;
@@ -28,11 +31,14 @@ use crate::util::watched::Flag;
 pub struct Run {
     state: Arc<RunState>,
     retry: u32,
+    done_for: Option<Duration>,
 }
 
 struct RunState {
     context: Arc<RunContext>,
     id: RunRef,
+    /// `None` for a detached run.
+    lease: Option<RunLease>,
     cancelled: CancellationToken,
     progress: Mutex<Option<Progress>>,
 }
@@ -68,9 +74,14 @@ impl RunContext {
 const LONGEST_STATUS: usize = 200;
 
 impl Run {
-    pub(crate) fn new(context: Arc<RunContext>, id: RunRef) -> Self {
-        let state = RunState { context, id, cancelled: CancellationToken::new(), progress: Mutex::default() };
-        Self { state: Arc::new(state), retry: 0 }
+    pub(crate) fn new(context: Arc<RunContext>, lease: &HeldLease) -> Self {
+        Self::of(context, lease.run_ref(), Some(lease.run_lease()))
+    }
+
+    fn of(context: Arc<RunContext>, id: RunRef, lease: Option<RunLease>) -> Self {
+        let (cancelled, progress) = (CancellationToken::new(), Mutex::default());
+        let state = RunState { context, id, lease, cancelled, progress };
+        Self { state: Arc::new(state), retry: 0, done_for: None }
     }
 
     /// A run outside any scheduler, for calling a job's function in a unit test. Its fence is 1.
@@ -81,7 +92,7 @@ impl Run {
             weak_server: WeakServer::default(),
             stopping: Arc::default(),
         };
-        Self::new(Arc::new(context), RunRef { tick: None, fence: 1, attempt: 1 })
+        Self::of(Arc::new(context), RunRef { tick: None, fence: 1, attempt: 1 }, None)
     }
 
     /// The run that this code is in, at any depth of calls; `None` outside of jobs, and in tasks and threads
@@ -194,7 +205,20 @@ impl Run {
 
     /// The same run, for another try of its function.
     pub(crate) fn next_try(&self) -> Self {
-        Self { state: self.state.clone(), retry: self.retry + 1 }
+        Self { retry: self.retry + 1, ..self.clone() }
+    }
+
+    /// The same run, for work that counts as done for this long once it is [finished](Run::finish).
+    pub(crate) fn done_for_once(self, done_for: Duration) -> Self {
+        Self { done_for: Some(done_for), ..self }
+    }
+
+    pub(crate) fn done_for(&self) -> Option<Duration> {
+        self.done_for
+    }
+
+    pub(crate) fn lease(&self) -> Option<&RunLease> {
+        self.state.lease.as_ref()
     }
 
     pub(crate) fn weak_server(&self) -> &WeakServer {

@@ -18,10 +18,12 @@ use crate::store::{
 use crate::util::backoff::Backoff;
 use crate::util::watched::Flag;
 use crate::{Run, Timestamp};
+use transaction::RunLease;
 use validity::Validity;
 
 mod pending;
 pub(crate) mod store_clock;
+pub(crate) mod transaction;
 #[cfg(test)]
 mod tests;
 pub(crate) mod validity;
@@ -64,6 +66,13 @@ impl HeldLease {
 
     pub(crate) fn run_ref(&self) -> RunRef {
         RunRef { tick: self.lease.tick, fence: self.lease.fence, attempt: self.lease.attempt }
+    }
+
+    /// What a transaction of the application checks.
+    pub(crate) fn run_lease(&self) -> RunLease {
+        let Lease { token, kind, ttl, .. } = &self.lease;
+        let (validity, finish_called) = (self.validity.clone(), Arc::default());
+        RunLease { token: token.clone(), kind: *kind, ttl: *ttl, validity, finish_called }
     }
 
     pub(crate) fn validity(&self) -> &Arc<Validity> {

@@ -42,7 +42,7 @@ use crate::util::watched::Flag;
 /// ```
 #[must_use = "dropping this guard releases the lock; keep it for as long as the lock is needed"]
 pub struct Guard {
-    pub(super) run: Run,
+    pub(crate) run: Run,
     pub(super) validity: Arc<Validity>,
     /// Raised when the code under the lock must stop, because the shutdown's grace is over.
     pub(super) stopped: Arc<Flag>,

@@ -66,7 +66,7 @@ enum KeeperEvent {
 impl LockKeeper {
     pub(super) fn new(request: &LockRequest, lease: HeldLease) -> (Guard, Self) {
         let LockRequest { server, key, what, released_by, .. } = request;
-        let run = Run::new(RunContext::new(key, server), lease.run_ref());
+        let run = Run::new(RunContext::new(key, server), &lease);
         let (sender, commands) = mpsc::unbounded_channel();
         let guard = Guard {
             run: run.clone(),

@@ -127,7 +127,7 @@ impl Once {
             AcquireOutcome::AlreadyDone(at) => return Ok(OnceOutcome::AlreadyDone(at)),
             AcquireOutcome::Held { holder, .. } => return Ok(OnceOutcome::InProgress(holder)),
         };
-        let run = guard.run.clone();
+        let run = guard.run.clone().done_for_once(done_for);
         match run_while_held(&guard, async move { code(run).await }).await? {
             Ok(value) => {
                 let ending = Ending { done_for: Some(done_for), ..guard.ending(RunOutcome::Succeeded) };

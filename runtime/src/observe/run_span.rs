@@ -54,7 +54,7 @@ impl RunSpan {
         let outcome = record.outcome.as_str();
         span.record("outcome", outcome);
         span.record("took_ms", millis(record.duration()));
-        if !matches!(record.outcome, RunOutcome::Succeeded | RunOutcome::NotStarted) {
+        if !matches!(record.outcome, RunOutcome::Succeeded | RunOutcome::Committed | RunOutcome::NotStarted) {
             span.record("error.type", outcome);
             span.record("otel.status_code", "ERROR");
             span.record("otel.status_description", record.error.as_deref().unwrap_or(outcome));

@@ -145,10 +145,13 @@ impl Store for MemoryStore {
         ready(Page { keys: keys.collect(), next: None })
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
         let contents = util::lock(&self.contents);
-        let record = contents.keys.get(self.full_key(key).as_ref()).and_then(|entry| entry.record.as_ref());
-        ready(record.map(|record| record.records.clone()).unwrap_or_default())
+        let records = |key: &String| {
+            let record = contents.keys.get(self.full_key(key).as_ref())?.record.as_ref()?;
+            Some(record.records.clone().newest(newest))
+        };
+        ready(keys.iter().map(|key| records(key).unwrap_or_default()).collect())
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {

@@ -8,6 +8,7 @@ use crate::Timestamp;
 mod client;
 pub mod decide;
 mod error;
+mod fence_table;
 pub mod file;
 pub mod memory;
 #[cfg(feature = "mysql")]
@@ -36,15 +37,16 @@ pub(crate) use decide::messages::{
     CurrentRun, Forgotten, HeldLock, History, Holder, LeaseKind, RunOutcome, RunRecord, Skip, SkipHolder,
     SkipRecord, Taken,
 };
+pub use fence_table::FenceTable;
 pub use error::{StoreError, StoreErrorKind};
 pub use net::subscriptions::{Notifier, Subscription};
 #[cfg(all(feature = "tls", any(feature = "mysql", feature = "postgres", feature = "redis")))]
 pub use net::tls::Certificates;
-pub use record::Record;
+pub use record::{LeaseId, NotCurrent, Record};
 pub use record::format::{FORMAT, UnreadableRecord, to_ascii_json};
 pub use record::key_state::{DoneMark, KeyState, StartedTick, TickMark};
 pub use record::look::{
-    Change, FenceChange, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
+    Change, EndedLease, FenceChange, FencedLease, FinishMark, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
     SwapReply, Swapped, Topic, Version,
 };
 
@@ -81,20 +83,9 @@ pub trait Store: Send + Sync + 'static {
     /// Leaves out records that cannot be read.
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page>;
 
-    /// Returns the run and skip records of a key.
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords>;
-
-    /// Returns the newest records of several keys, in the order of the keys: at most `newest` of each kind. A store that is asked
-    /// over a network answers in one round trip, or in one per node.
-    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
-        Box::pin(async move {
-            let mut found = Vec::with_capacity(keys.len());
-            for key in keys {
-                found.push(self.records(key).await?.newest(newest));
-            }
-            Ok(found)
-        })
-    }
+    /// Returns the run and skip records of keys, in the order of the keys: of each kind the newest ones, at most so many. A store
+    /// that is asked over a network answers in one round trip, or in one per node.
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>>;
 
     /// Writes a note that expires after `ttl`, and replaces one of the same name; removes it if `ttl` is zero. Returns the
     /// store's time.
@@ -107,6 +98,12 @@ pub trait Store: Send + Sync + 'static {
     /// again to stay subscribed. Returns `None` if the store has no notifications; it is then polled.
     fn listen<'a>(&'a self, _key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns the table in which transactions of the application [finish a run](crate::Run::finish); `None` if the store is not a
+    /// database.
+    fn fence_table(&self) -> Option<FenceTable> {
+        None
     }
 
     /// Looks for problems: settings of the store, and records of these jobs that this version cannot read.

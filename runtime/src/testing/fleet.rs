@@ -105,9 +105,9 @@ impl Fleet {
 
     /// Returns the history of a job.
     pub async fn history(&self, key: &str) -> History {
-        let (look, records) = (self.store.look(key).await, self.store.records(key).await);
-        match (look, records) {
-            (Ok(look), Ok(records)) => decide::history(&look, records),
+        let records = self.store.records(&[key.to_owned()], usize::MAX).await;
+        match (self.store.look(key).await, records.map(|mut found| found.pop())) {
+            (Ok(look), Ok(Some(records))) => decide::history(&look, records),
             // The memory store always answers.
             _ => History::default(),
         }

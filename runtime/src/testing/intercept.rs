@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::diagnosis::Finding;
 use crate::store::{
-    JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Subscription, Swap, SwapReply, Topic,
+    FenceTable, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Subscription, Swap, SwapReply, Topic,
 };
 
 /// One request to a store.
@@ -20,10 +20,8 @@ pub enum Request<'a> {
     Swap(&'a str, &'a Swap),
     /// [`Store::list`].
     List,
-    /// [`Store::records`] of this key.
-    Records(&'a str),
-    /// [`Store::newest_records`] of these keys.
-    NewestRecords(&'a [String]),
+    /// [`Store::records`] of these keys.
+    Records(&'a [String]),
     /// [`Store::put_note`].
     PutNote(Topic, &'a Note),
     /// [`Store::notes`].
@@ -103,12 +101,12 @@ impl<H: Hook> Store for Intercept<H> {
         self.pass(Request::List, move |store| store.list(page))
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        self.pass(Request::Records(key), move |store| store.records(key))
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        self.pass(Request::Records(keys), move |store| store.records(keys, newest))
     }
 
-    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
-        self.pass(Request::NewestRecords(keys), move |store| store.newest_records(keys, newest))
+    fn fence_table(&self) -> Option<FenceTable> {
+        self.store.fence_table()
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {

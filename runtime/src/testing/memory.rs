@@ -56,6 +56,7 @@ impl MemoryStore {
             fence: 0,
             state: Arc::default(),
             records: JobRecords::default(),
+            lease: None,
         });
         record.version = version;
         edit(Arc::make_mut(&mut record.state))

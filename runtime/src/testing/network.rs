@@ -274,11 +274,11 @@ impl Store for Link {
         })
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        let key: Arc<str> = key.into();
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        let keys: Arc<[String]> = keys.into();
         self.0.send(RequestKind::Read, move |store| {
-            let key = key.clone();
-            Box::pin(async move { store.records(&key).await })
+            let keys = keys.clone();
+            Box::pin(async move { store.records(&keys, newest).await })
         })
     }
 

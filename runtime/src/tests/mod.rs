@@ -123,7 +123,7 @@ impl Link {
 
     async fn history(&self, key: &str) -> History {
         let look = self.store.look(key).await.unwrap();
-        decide::history(&look, self.store.records(key).await.unwrap())
+        decide::history(&look, self.store.records(&[key.to_owned()], usize::MAX).await.unwrap().remove(0))
     }
 
     /// The number of requests that were sent for claims.

@@ -61,7 +61,7 @@ pub(crate) async fn run_under_lease(
     mut lease: HeldLease,
     permit: RunPermit,
 ) -> TickOutcome {
-    let run = Run::new(job.run_context(server).clone(), lease.run_ref());
+    let run = Run::new(job.run_context(server).clone(), &lease);
     let mut execution = Execution::new(server, job, &run, &lease);
     let first_try = execution.start();
     let in_progress = server.running.enter(job, run.fence(), lease.check().clone());
@@ -78,6 +78,7 @@ pub(crate) async fn run_under_lease(
     );
     let is_stopping = server.no_new_runs.is_raised();
     drop(permit);
+    let ending = lease.settle(server, &run, ending).await;
     let record = lease.record(&run, server.time.now(), &ending);
     // Before the release, which may wait long for the store.
     execution.close_span(&record);

@@ -101,6 +101,7 @@ impl Real {
                 fence: record.fence.into(),
                 state: Arc::new(self.state(&record.state)),
                 lock,
+                finished: None,
             },
         }
     }

@@ -172,6 +172,7 @@ impl Real {
             fence: record.fence.into(),
             state: Arc::new(self.state(&record.state)),
             records: JobRecords::default(),
+            lease: None,
         });
         let mut lock = contents.lock.map(|lock| self.lock(lock));
         let swap = Swap {

@@ -155,7 +155,8 @@ impl Faulty {
             let late = Swap { expected: now.version, ..swap.clone() };
             return self.store.swap(key, &late).await.expect("memory always answers");
         }
-        let records = self.store.records(key).await.expect("memory always answers");
+        let found = self.store.records(&[key.to_owned()], usize::MAX).await;
+        let records = found.expect("memory always answers").remove(0);
         let mut reply = self.store.swap(key, &swap).await.expect("memory always answers");
         match (&mut reply, self.fault) {
             (SwapReply::Swapped(swapped), Fault::CountsVersions) => {
@@ -230,13 +231,17 @@ impl Store for Faulty {
         })
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
         Box::pin(async move {
-            let mut records = self.store.records(&self.key(key)).await?;
-            if let Some(deleted) = self.deleted.lock().unwrap().get(key) {
-                records.runs.extend(deleted.runs.iter().cloned());
+            let known: Vec<_> = keys.iter().map(|key| self.key(key).into_owned()).collect();
+            let mut found = self.store.records(&known, newest).await?;
+            let deleted = self.deleted.lock().unwrap();
+            for (key, records) in keys.iter().zip(&mut found) {
+                if let Some(deleted) = deleted.get(key) {
+                    records.runs.extend(deleted.runs.iter().cloned());
+                }
             }
-            Ok(records)
+            Ok(found)
         })
     }
 

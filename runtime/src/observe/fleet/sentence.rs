@@ -153,6 +153,9 @@ impl<'a> Sentence<'a> {
                 self.time(run.started),
                 self.time(run.ended)
             ),
+            RunOutcome::Committed => format!(
+                "{late} on {server} and committed its work after {took}; the server did not release the lease, or an error followed{error}"
+            ),
             RunOutcome::NotStarted => format!(
                 "was claimed by {server} at {} and released before the job was called: the application did not poll it in \
                  time, or the server was stopping",

@@ -12,7 +12,7 @@ use crate::fleet::{HeldLock, Manifest, ServerInfo};
 use crate::history::History;
 use crate::observe::fleet::overview::{Overview, OverviewParts};
 use crate::observe::fleet::ticks::Ticks;
-use crate::store::{Look, Note, Notes, StoreError, Topic, decide};
+use crate::store::{JobRecords, Look, Note, Notes, StoreError, Topic, decide};
 
 /// A server sends a heartbeat every 20 s, of which one may get lost.
 pub(crate) const ALIVE_FOR: Duration = Duration::from_secs(45);
@@ -42,9 +42,15 @@ impl StoreClient<'_> {
     /// Returns the history of a job, and the store's time.
     pub(crate) async fn history(&self, key: &str) -> Result<(History, Timestamp), StoreError> {
         let (look, _) = self.look("history", key).await?;
-        let records = self.ask("history", self.store.records(key)).await?;
+        let records = self.records("history", key).await?;
         self.observer.answered("history");
         Ok((decide::history(&look, records), look.now))
+    }
+
+    /// Returns all run and skip records of a key.
+    async fn records(&self, step: &'static str, key: &str) -> Result<JobRecords, StoreError> {
+        let found = self.ask(step, self.store.records(&[key.to_owned()], usize::MAX)).await?;
+        Ok(found.into_iter().next().unwrap_or_default())
     }
 
     /// Returns every key of the store, with its look.
@@ -83,7 +89,7 @@ impl StoreClient<'_> {
         let jobs: Vec<_> = jobs.collect();
         let mut records = BTreeMap::new();
         for page in jobs.chunks(PAGE) {
-            let found = self.ask("overview", self.store.newest_records(page, newest)).await?;
+            let found = self.ask("overview", self.store.records(page, newest)).await?;
             records.extend(page.iter().cloned().zip(found));
         }
         let servers = self.announced_servers().await?;
@@ -95,7 +101,7 @@ impl StoreClient<'_> {
     /// Returns the ticks of a job, with what became of each.
     pub(crate) async fn ticks(&self, key: &str) -> Result<Ticks, StoreError> {
         let (look, _) = self.look("ticks", key).await?;
-        let records = self.ask("ticks", self.store.records(key)).await?;
+        let records = self.records("ticks", key).await?;
         let servers = self.servers().await?;
         let manifests = self.manifests().await?;
         Ok(Ticks::new(key, &look, records, &servers, manifests.into_values()))

@@ -22,7 +22,8 @@ impl CachedRecord {
     pub(super) fn new(swapped: Swapped, lock: Option<SharedLock>, change: Change) -> Option<Self> {
         let Swapped { now, version, fence } = swapped;
         let lock = change.lock.apply(lock);
-        let look = Look { now, version: Some(version), fence, state: change.state?, lock };
+        // The mark of a transaction is not known here. A swap that depends on it is refused by the store.
+        let look = Look { now, version: Some(version), fence, state: change.state?, lock, finished: None };
         Some(Self { look, received: Instant::now() })
     }
 

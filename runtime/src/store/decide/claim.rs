@@ -183,7 +183,8 @@ impl Transition<'_> {
     ) -> ClaimDecision {
         if let Some(crashed) = self.newest().filter(|_| !self.released) {
             let before = (self.stats.failures_in_row, self.pause.clone());
-            self.record_run(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, claim.remember));
+            let (ended, outcome) = self.end_without_release(&crashed);
+            self.record_run(&crashed, ended, &Ending::of(outcome, claim.remember));
             if attempt > 1 {
                 // The takeover decides whether the tick has failed.
                 let state = self.edit();
@@ -252,7 +253,8 @@ impl Transition<'_> {
 
     /// Records the crash of the last run now, rather than with the next win, if it is a failure that pauses the job.
     fn record_crash_that_pauses(&mut self, claim: &Claim) {
-        let crashed = self.newest().filter(|lease| !self.released && lease.until <= self.now);
+        let is_crash = !self.released && self.committed.is_none();
+        let crashed = self.newest().filter(|lease| is_crash && lease.until <= self.now);
         let pauses = |lease: &Lease| {
             let failures = self.stats.failures_in_row.saturating_add(1);
             (1..=failures).contains(&lease.details.pause_after)
@@ -260,6 +262,7 @@ impl Transition<'_> {
         if let Some(crashed) = crashed.filter(pauses) {
             self.record_run(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, claim.remember));
             self.edit().released = true;
+            self.end_lease();
         }
     }
 

@@ -1,10 +1,10 @@
 //! The history and the holders of a key, for people.
 
-use super::super::{CurrentRun, Ending, HeldLock, History, JobRecords, Lease, LeaseKind, Look, RunOutcome};
+use super::super::{CurrentRun, Ending, HeldLock, History, JobRecords, Lease, LeaseKind, Look};
 use super::transition::Transition;
 
 /// Returns the history of a job, from a look and the records that were read after it. A run whose lease has expired without
-/// a release has crashed, even if no server has recorded that yet.
+/// a release has crashed, or its work is committed, even if no server has recorded that yet.
 pub fn history(look: &Look, records: JobRecords) -> History {
     let mut transition = Transition::new(look);
     let JobRecords { mut runs, skips } = records;
@@ -12,7 +12,8 @@ pub fn history(look: &Look, records: JobRecords) -> History {
     if let Some(crashed) = current.take_if(|run| run.until <= transition.now)
         && runs.iter().all(|run| run.fence != crashed.fence)
     {
-        runs.insert(0, transition.count(&crashed, crashed.until, &Ending::of(RunOutcome::Crashed, 0)));
+        let (ended, outcome) = transition.end_without_release(&crashed);
+        runs.insert(0, transition.count(&crashed, ended, &Ending::of(outcome, 0)));
     }
     History {
         current: current.map(|run| CurrentRun {

@@ -70,7 +70,7 @@ impl Transition<'_> {
                 self.outlive(lease.kind, lease.ttl);
                 ExtendReply::Kept { until, cancelled_by: self.cancelled_by.clone() }
             }
-            None if lease.fence > self.fence && lease.until > self.now => {
+            None if lease.fence > self.fence && lease.until > self.now && !self.is_finished(lease) => {
                 self.limit_extension(lease.until);
                 self.restore(lease, until);
                 ExtendReply::Restored(until)
@@ -81,6 +81,11 @@ impl Transition<'_> {
         self.change.lock = LockChange::Set { token: lease.token.clone(), until };
         self.change.grants_lease = true;
         reply
+    }
+
+    /// Whether another attempt has finished the lease's tick, in a store that has lost the lease.
+    fn is_finished(&self, lease: &Lease) -> bool {
+        lease.tick.and_then(|tick| self.started_at(tick)).is_some_and(|started| started.finished)
     }
 
     /// Limits the swap of an extension to the life of the lease.

@@ -146,6 +146,7 @@ pub fn break_lock(
     if let Some(lease) = holder.filter(|_| fence <= seen.fence) {
         let state = transition.edit();
         (state.released, state.broken_by) = (true, Some(by.clone()));
+        transition.end_lease();
         transition.record_run(&lease, now, &Ending::of(RunOutcome::Broken, remember));
         transition.keep_broken(lease.ttl, lease.until);
         transition.finish_tick(lease.tick);

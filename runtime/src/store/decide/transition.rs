@@ -9,7 +9,7 @@ use singleton_jobs_policy::timing::request_timeout;
 use singleton_jobs_policy::{Schedule, Timestamp};
 
 use super::super::{
-    Change, DoneMark, Ending, Gap, Holder, JobRecord, KeyState, Lease, LeaseKind, LockChange, Look, Pause,
+    Change, DoneMark, EndedLease, Ending, FinishMark, Gap, Holder, JobRecord, KeyState, Lease, LeaseKind, LockChange, Look, Pause,
     RunOutcome, RunRecord, SharedLock, Skip, SkipRecord, StartedTick, TickMark,
 };
 use super::{Decision, UNKNOWN_FENCE, expiry};
@@ -30,6 +30,8 @@ pub(super) struct Transition<'a> {
     pub(super) lock: Option<&'a SharedLock>,
     state: Cow<'a, KeyState>,
     state_changed: bool,
+    /// Instant at which a transaction of the application committed the work of the newest lease, if one did.
+    pub(super) committed: Option<Timestamp>,
     pub(super) change: Change,
 }
 
@@ -50,8 +52,12 @@ impl<'a> Transition<'a> {
             lock: look.lock.as_ref().filter(|lock| lock.until.is_none_or(|until| until > now)),
             state: Cow::Borrowed(&*look.state),
             state_changed: false,
+            committed: None,
             change: Change::default(),
         };
+        if let Some(mark) = look.finished {
+            transition.apply_finish(mark);
+        }
         if transition.expires.is_some_and(|expires| expires <= now) {
             // An expired record counts as none, even if the store has not removed it yet.
             transition.state = Cow::Owned(KeyState::default());
@@ -61,6 +67,26 @@ impl<'a> Transition<'a> {
             transition.state.to_mut().slots[newest].fence = transition.fence;
         }
         transition
+    }
+
+    /// Writes down what a transaction of the application committed under the newest lease.
+    fn apply_finish(&mut self, mark: FinishMark) {
+        self.committed = Some(mark.at);
+        let Some(newest) = self.state.claimant.as_ref() else { return };
+        let (kind, tick) = (newest.kind, newest.tick);
+        let state = self.state.to_mut();
+        if let Some(started) = state.started.as_mut().filter(|started| Some(started.tick) == tick) {
+            started.finished = true;
+        }
+        if let (LeaseKind::Once, Some(until)) = (kind, mark.done_until) {
+            state.done = Some(DoneMark { at: mark.at, until });
+            state.expires = state.expires.map(|expires| expires.max(until));
+        }
+    }
+
+    /// The swap ends the newest lease: it is refused if a transaction commits the work of that lease meanwhile.
+    pub(super) fn end_lease(&mut self) {
+        self.change.ends_lease = Some(EndedLease { is_finished: self.committed.is_some() });
     }
 
     /// Returns the state for a change.
@@ -80,7 +106,8 @@ impl<'a> Transition<'a> {
     }
 
     /// Ends the transition with a reply, and deletes the record.
-    pub(super) fn finish_without_record<T>(self, reply: T) -> Decision<T> {
+    pub(super) fn finish_without_record<T>(mut self, reply: T) -> Decision<T> {
+        self.end_lease();
         Decision { reply, change: Some(Change { state: None, ..self.change }) }
     }
 
@@ -119,6 +146,7 @@ impl<'a> Transition<'a> {
 
     /// Writes a lease as the newest one.
     pub(super) fn grant(&mut self, lease: Lease) {
+        self.end_lease();
         let state = self.edit();
         state.claimant = Some(Lease { fence: UNKNOWN_FENCE, reported: None, ..lease });
         (state.released, state.broken_by, state.cancelled_by) = (false, None, None);
@@ -221,6 +249,14 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// Returns the end and the outcome of the newest run, whose lease was not released.
+    pub(super) fn end_without_release(&self, newest: &Lease) -> (Timestamp, RunOutcome) {
+        match self.committed {
+            Some(at) => (at, RunOutcome::Committed),
+            None => (newest.until, RunOutcome::Crashed),
+        }
+    }
+
     /// Appends the record of a run, and counts it. Manual locks have no run records.
     pub(super) fn record_run(&mut self, run: &Lease, ended: Timestamp, end: &Ending) {
         if run.kind == LeaseKind::Run {
@@ -261,7 +297,7 @@ impl<'a> Transition<'a> {
         if outcome.is_failure() {
             stats.failures_in_row = stats.failures_in_row.saturating_add(1);
         }
-        if outcome == RunOutcome::Succeeded {
+        if matches!(outcome, RunOutcome::Succeeded | RunOutcome::Committed) {
             stats.failures_in_row = 0;
             let took = as_micros::of(ended.since(run.since));
             stats.successes = stats.successes.saturating_add(1);

@@ -165,9 +165,11 @@ impl Store for FileStore {
         self.unlocked("list", move |folder| folder.list(page.as_deref()))
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        let key = key.to_owned();
-        self.unlocked("records", move |folder| folder.records(&key))
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        let keys = keys.to_vec();
+        self.unlocked("records", move |folder| {
+            keys.iter().map(|key| Ok(folder.records(key)?.newest(newest))).collect()
+        })
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {

@@ -34,7 +34,7 @@ impl TestStore {
     async fn kinds_of_errors(&self, key: &str) -> [StoreErrorKind; 3] {
         let look = self.0.look(key).await.unwrap_err();
         let swap = self.0.swap(key, &swap(None, Change::default())).await.unwrap_err();
-        [look, swap, self.0.records(key).await.unwrap_err()].map(|error| error.kind())
+        [look, swap, self.0.records(&[key.to_owned()], 1).await.unwrap_err()].map(|error| error.kind())
     }
 
     fn files(&self) -> Vec<String> {

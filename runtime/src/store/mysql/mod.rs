@@ -1,12 +1,13 @@
 //! A store on a MySQL or MariaDB server: a look is one `SELECT`, a swap one transaction in two messages.
 //!
-//! There are three tables and no functions, in the database that the URL names. They are created when they are first needed.
+//! There are four tables and no functions, in the database that the URL names. They are created when they are first needed.
 //! URLs, parameters and versions: [stores]. What the user must be allowed to do, and the SQL for an administrator:
 //! [permissions].
 //!
 //! | table | holds |
 //! |---|---|
 //! | `job_lock` | one row per key: its holder, and the state on which the servers decide |
+//! | `job_fence` | the newest lease of each key, which transactions of the application check |
 //! | `job_record` | the newest runs and skips of each key |
 //! | `job_note` | notes that expire: heartbeats, requests for manual runs |
 //!
@@ -55,7 +56,7 @@ use singleton_jobs_policy::check_name;
 
 use super::net::tls::Certificates;
 use super::{
-    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
+    FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
     SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
@@ -70,6 +71,7 @@ mod diagnosis;
 mod encryption;
 mod errors;
 mod statements;
+mod transaction;
 
 /// Number of keys on a page.
 const PAGE: usize = 1000;
@@ -143,12 +145,6 @@ impl MysqlStore {
         self.tables.ask(Lane::Read, &statements::look(&self.namespace, key), look).await
     }
 
-    async fn newest_of(&self, keys: &[String], newest: usize) -> MysqlResult<Vec<JobRecords>> {
-        let sql = statements::records(&self.namespace, keys, newest);
-        let found = self.tables.ask(Lane::Read, &sql, reply::records).await?;
-        Ok(keys.iter().map(|key| found.get(key).cloned().unwrap_or_default()).collect())
-    }
-
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> MysqlResult<Timestamp> {
         let sql = if ttl.is_zero() {
             statements::remove_note(&self.namespace, topic, &note.name)
@@ -204,15 +200,12 @@ impl Store for MysqlStore {
         })
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
         self.step("records", async move {
-            let mut found = self.newest_of(&[key.to_owned()], usize::MAX).await?;
-            Ok(found.pop().unwrap_or_default())
+            let sql = statements::records(&self.namespace, keys, newest);
+            let found = self.tables.ask(Lane::Read, &sql, reply::records).await?;
+            Ok(keys.iter().map(|key| found.get(key).cloned().unwrap_or_default()).collect())
         })
-    }
-
-    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
-        self.step("records", self.newest_of(keys, newest))
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
@@ -223,6 +216,11 @@ impl Store for MysqlStore {
         self.step("notes", async move {
             self.tables.ask(Lane::Read, &statements::notes(&self.namespace, topic), reply::notes).await
         })
+    }
+
+    fn fence_table(&self) -> Option<FenceTable> {
+        let (_, database) = self.location.rsplit_once('/').unwrap_or_default();
+        Some(FenceTable::Mysql { database: database.to_owned(), namespace: self.namespace.clone() })
     }
 
     fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {

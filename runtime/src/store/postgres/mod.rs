@@ -11,7 +11,7 @@ use tokio_postgres::SimpleQueryRow as Row;
 
 use super::net::tls::Certificates;
 use super::{
-    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
     Subscription, Swap, SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
@@ -31,6 +31,7 @@ mod connection;
 mod diagnosis;
 mod errors;
 mod statements;
+mod transaction;
 
 const DEFAULT_SCHEMA: &str = "public";
 
@@ -230,19 +231,13 @@ impl Store for PostgresStore {
         })
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        self.step("records", async move {
-            self.tables.ask(self.statements.records.with(&self.named(key)), reply::records).await
-        })
-    }
-
-    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
         self.step("records", async move {
             let (named, newest) = (to_ascii_json(&keys), i64::try_from(newest).unwrap_or(i64::MAX));
             let [namespace, named] = self.named(&named);
             let parameters = [namespace, named, Parameter::Number(newest)];
-            let statement = self.statements.newest_records.with(&parameters);
-            let mut found = self.tables.ask(statement, reply::records_by_key).await?;
+            let statement = self.statements.records.with(&parameters);
+            let mut found = self.tables.ask(statement, reply::records).await?;
             Ok(keys.iter().map(|key| found.remove(key).unwrap_or_default()).collect())
         })
     }
@@ -259,6 +254,11 @@ impl Store for PostgresStore {
 
     fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {
         self.step("listen", self.listen_for(key))
+    }
+
+    fn fence_table(&self) -> Option<FenceTable> {
+        let (schema, namespace) = (self.tables.schema.clone(), self.namespace.clone());
+        Some(FenceTable::Postgres { schema, namespace })
     }
 
     fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {

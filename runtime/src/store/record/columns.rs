@@ -1,9 +1,11 @@
 //! Columns of SQL stores that people read. They must never fail a statement: no decision depends on them.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::Timestamp;
-use crate::store::{JobRecord, KeyState, Lease, names, to_ascii_json};
+use crate::store::{Change, JobRecord, KeyState, Lease, names, to_ascii_json};
 
 /// The year 9999, shown as infinity: not every system's calendar goes further.
 const END: i64 = 253_370_764_800_000_000;
@@ -45,6 +47,12 @@ pub(crate) fn holder(state: &KeyState) -> [Option<String>; 3] {
         slots.iter().map(|slot| slot.since).min().map(time),
         slots.iter().map(|slot| slot.until).max().map(time),
     ]
+}
+
+/// Returns the token of the newest lease after a swap that ends the last one: empty if there is none. `None` for every other swap.
+pub(crate) fn newest_token(change: &Change) -> Option<Arc<str>> {
+    let state = change.state.as_ref().filter(|_| change.ends_lease.is_some())?;
+    Some(state.fenced_lease(0)?.token)
 }
 
 /// Records to append, and the number of older ones of each kind to keep.

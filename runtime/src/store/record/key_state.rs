@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
 use super::format::{FORMAT, UnreadableRecord, from_object, this_format, to_ascii_json};
+use crate::store::FencedLease;
 use crate::store::decide::messages::{
     FleetState, Gap, Lease, Pause, RegisteredSchedule, RunRequest, Skip, Stats,
 };
@@ -146,6 +147,13 @@ impl KeyState {
     /// Returns the lease that holds the key at this instant, except for slots.
     pub fn holder(&self, now: Timestamp) -> Option<&Lease> {
         self.claimant.as_ref().filter(|lease| !self.released && lease.until > now)
+    }
+
+    /// Returns the newest lease for transactions of the application, with this fence; `None` for slots. Without a token if it was ended.
+    pub(crate) fn fenced_lease(&self, fence: i64) -> Option<FencedLease> {
+        let newest = self.claimant.as_ref()?;
+        let token = if self.released { Arc::from("") } else { newest.token.clone() };
+        Some(FencedLease { fence, token, finished: None })
     }
 
     /// Returns the pause that counts at this instant.

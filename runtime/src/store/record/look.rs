@@ -23,13 +23,37 @@ pub struct Look {
     pub state: Arc<KeyState>,
     /// The lock that other programs see; always `None` on a store without one.
     pub lock: Option<SharedLock>,
+    /// The mark that a transaction of the application committed the work of the newest lease. Read together with the version.
+    pub finished: Option<FinishMark>,
 }
 
 impl Look {
     /// Creates the look at a key without a record.
     pub fn nothing(now: Timestamp) -> Self {
-        Self { now, version: None, fence: 0, state: Arc::default(), lock: None }
+        Self { now, version: None, fence: 0, state: Arc::default(), lock: None, finished: None }
     }
+}
+
+/// The newest lease of a key, for transactions of the application to check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FencedLease {
+    /// Its fence.
+    pub fence: i64,
+    /// Its token; empty if it was ended by another one than its holder.
+    pub token: Arc<str>,
+    /// The mark that its work is committed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<FinishMark>,
+}
+
+/// The mark that the work of a lease is committed: written by [`Run::finish`](crate::Run::finish) in the transaction of that work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FinishMark {
+    /// Instant of the mark, by the store's clock.
+    pub at: Timestamp,
+    /// Of work that is done [once](crate::locks::Once): the instant until which it counts as done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_until: Option<Timestamp>,
 }
 
 /// Identifies one write of a record: the store's clock at the swap, joined with the swap's nonce. Never reused, not even
@@ -91,7 +115,7 @@ pub struct Swap {
     pub change: Change,
 }
 
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 impl Swap {
     /// Whether a key is as the swap expects it, on a store without a lock that other programs share.
     pub(crate) fn applies_to(&self, look: &Look) -> bool {
@@ -99,6 +123,7 @@ impl Swap {
         look.version == self.expected
             && not_before.is_none_or(|limit| look.now >= limit)
             && not_after.is_none_or(|limit| look.now <= limit)
+            && self.change.expects(look.finished)
     }
 }
 
@@ -121,9 +146,27 @@ pub struct Change {
     pub keep: usize,
     /// Whether the key may have become free, and [subscribers](crate::store::Store::listen) are notified.
     pub notify: bool,
+    /// Set if the swap ends the newest lease on behalf of another one than its holder, or deletes it: a new lease, an operator's
+    /// break, the record of a crash. The swap is refused if a transaction has marked the work as finished since the look, and
+    /// afterwards no transaction can. Every other swap leaves the mark as it is.
+    pub ends_lease: Option<EndedLease>,
     /// Whether the swap grants or extends a lease. A store that can lose acknowledged writes confirms such a swap before it
     /// answers, if it is configured to.
     pub grants_lease: bool,
+}
+
+/// The newest lease of a key, as the decision to end it has seen it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndedLease {
+    /// Whether it has a [`FinishMark`].
+    pub is_finished: bool,
+}
+
+impl Change {
+    /// Whether a key with this mark is as the decision has seen it.
+    pub(crate) fn expects(&self, finished: Option<FinishMark>) -> bool {
+        self.ends_lease.is_none_or(|ended| ended.is_finished == finished.is_some())
+    }
 }
 
 /// The change of a record's fence. No swap lowers it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use singleton_jobs_policy::Timestamp;
 
-use crate::store::{JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
+use crate::store::{FencedLease, FinishMark, JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
 use format::{UnreadableRecord, from_object, object, to_ascii_json};
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -25,6 +25,8 @@ pub struct Record {
     pub state: Arc<KeyState>,
     /// The run and skip records.
     pub records: JobRecords,
+    /// The newest lease, for transactions of the application.
+    pub lease: Option<FencedLease>,
 }
 
 impl Record {
@@ -39,6 +41,7 @@ impl Record {
                 fence: record.fence,
                 state: record.state.clone(),
                 lock,
+                finished: record.finish_mark(),
             },
         }
     }
@@ -57,7 +60,8 @@ impl Record {
         let as_expected = look.version == swap.expected
             && (lock.is_none() || token == swap.expected_lock.as_ref())
             && change.not_before.is_none_or(|limit| now >= limit)
-            && change.not_after.is_none_or(|limit| now <= limit);
+            && change.not_after.is_none_or(|limit| now <= limit)
+            && change.expects(look.finished);
         if !as_expected {
             return SwapReply::Changed(look);
         }
@@ -66,14 +70,16 @@ impl Record {
         match &change.state {
             None => *record = None,
             Some(state) => {
-                let mut records = record.take().map(|record| record.records).unwrap_or_default();
+                let (mut records, lease) =
+                    record.take().map(|record| (record.records, record.lease)).unwrap_or_default();
                 for appended in &change.records {
                     match appended {
                         JobRecord::Run(run) => append(&mut records.runs, run, change.keep),
                         JobRecord::Skip(skip) => append(&mut records.skips, skip, change.keep),
                     }
                 }
-                *record = Some(Self { version, fence, state: state.clone(), records });
+                let lease = if change.ends_lease.is_some() { state.fenced_lease(fence) } else { lease };
+                *record = Some(Self { version, fence, state: state.clone(), records, lease });
             }
         }
         if let Some(lock) = lock {
@@ -82,9 +88,31 @@ impl Record {
         SwapReply::Swapped(Swapped { now, version, fence })
     }
 
+    /// Marks the work of a lease as committed, in the same atomic step as the work itself. Refused unless the lease is the newest
+    /// one of the key, and not marked yet.
+    pub fn finish(
+        record: &mut Option<Self>,
+        LeaseId { token, fence }: LeaseId<'_>,
+        mark: FinishMark,
+    ) -> Result<(), NotCurrent> {
+        let newest = record.as_mut().and_then(|record| record.lease.as_mut());
+        let newest = newest.filter(|newest| newest.fence == fence && &*newest.token == token);
+        let newest = newest.ok_or(NotCurrent::Superseded)?;
+        if newest.finished.is_some() {
+            return Err(NotCurrent::AlreadyFinished);
+        }
+        newest.finished = Some(mark);
+        Ok(())
+    }
+
+    fn finish_mark(&self) -> Option<FinishMark> {
+        self.lease.as_ref().filter(|lease| lease.fence == self.fence)?.finished
+    }
+
     /// Whether the record has expired, and a store may remove it.
     pub fn is_expired(&self, now: Timestamp) -> bool {
-        self.state.expires.is_some_and(|expires| expires <= now)
+        let done_until = self.finish_mark().and_then(|mark| mark.done_until);
+        self.state.expires.is_some_and(|expires| expires.max(done_until.unwrap_or(expires)) <= now)
     }
 
     /// Returns the record as text: the first line is all that a look needs, the second one has the run and skip records.
@@ -93,9 +121,11 @@ impl Record {
     ///
     /// Never: a record is plain data.
     pub fn to_text(&self) -> String {
-        let Self { version, fence, state, records } = self;
+        let Self { version, fence, state, records, lease } = self;
         let (state, tail) = (state.to_json(), to_ascii_json(records));
-        format!("{{\"version\":\"{version}\",\"fence\":{fence},\"state\":{state}}}\n{tail}\n")
+        let lease =
+            lease.as_ref().map(|lease| format!("\"lease\":{},", to_ascii_json(lease))).unwrap_or_default();
+        format!("{{\"version\":\"{version}\",\"fence\":{fence},{lease}\"state\":{state}}}\n{tail}\n")
     }
 
     /// Reads the record that [`to_text`](Self::to_text) wrote.
@@ -113,15 +143,35 @@ impl Record {
         struct Head<'a> {
             version: &'a str,
             fence: i64,
+            #[serde(default)]
+            lease: Option<FencedLease>,
             #[serde(deserialize_with = "object")]
             state: KeyState,
         }
         let line = line.as_ref();
-        let Head { version, fence, state } =
+        let Head { version, fence, lease, state } =
             from_object(line).map_err(|why| UnreadableRecord::of(line, "record", &why))?;
         let version = version.parse().map_err(UnreadableRecord)?;
-        Ok(Self { version, fence, state: Arc::new(state), records: JobRecords::default() })
+        Ok(Self { version, fence, state: Arc::new(state), records: JobRecords::default(), lease })
     }
+}
+
+/// Identifies a lease of a key.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseId<'a> {
+    /// Its token.
+    pub token: &'a str,
+    /// Its fence.
+    pub fence: i64,
+}
+
+/// The reason why the work of a lease cannot be committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotCurrent {
+    /// A later lease was won, or the record was deleted.
+    Superseded,
+    /// The work of this lease was committed before.
+    AlreadyFinished,
 }
 
 fn append<T: Clone>(records: &mut Vec<T>, record: &T, keep: usize) {

@@ -161,11 +161,7 @@ impl Store for RedisStore {
         self.step("list", self.list_page(page))
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        self.step("records", self.read_records(key, usize::MAX))
-    }
-
-    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
         self.step("records", self.read_records_of(keys, newest))
     }
 

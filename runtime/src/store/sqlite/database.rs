@@ -128,9 +128,9 @@ fn set_up(path: &Path) -> SqliteResult<OpenDatabase> {
         }
     }
     let made = "SELECT count(*) FROM sqlite_schema
-        WHERE name IN ('job_lock', 'job_record', 'job_note', 'job_lock_deleted')";
+        WHERE name IN ('job_lock', 'job_fence', 'job_record', 'job_note', 'job_lock_deleted', 'job_fence_deleted')";
     let made: i64 = open.connection.query_row(made, [], |row| row.get(0))?;
-    if made < 4 {
+    if made < 6 {
         let transaction = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let created = transaction.execute_batch(include_str!("tables.sql"));
         created.map_err(|error| SqliteError::from(error).during("the tables cannot be created"))?;

@@ -8,6 +8,7 @@
 //! | table | holds |
 //! |---|---|
 //! | `job_lock` | one row per key: its holder, and the state on which the servers decide |
+//! | `job_fence` | the newest lease of each key, which transactions of the application check |
 //! | `job_record` | the newest runs and skips of each key |
 //! | `job_note` | notes that expire: heartbeats, requests for manual runs |
 //!
@@ -43,7 +44,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::{
-    Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
+    FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
     SwapReply, Topic,
 };
 use crate::Timestamp;
@@ -56,6 +57,7 @@ mod database;
 mod diagnosis;
 mod errors;
 mod requests;
+pub(crate) mod transaction;
 
 /// How long a swap waits for the writes of other processes, unless set.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -194,14 +196,9 @@ impl Store for SqliteStore {
         self.read("list", move |requests, database| requests.list(database, page.as_deref()))
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        let key = key.to_owned();
-        self.read("records", move |requests, database| requests.records(database, &key))
-    }
-
-    fn newest_records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
         let keys = keys.to_vec();
-        self.read("records", move |requests, database| requests.newest_records(database, &keys, newest))
+        self.read("records", move |requests, database| requests.records(database, &keys, newest))
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {
@@ -216,6 +213,10 @@ impl Store for SqliteStore {
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
         self.read("notes", move |requests, database| requests.notes(database, topic))
+    }
+
+    fn fence_table(&self) -> Option<FenceTable> {
+        Some(FenceTable::Sqlite { namespace: self.requests.namespace.clone() })
     }
 
     fn diagnose<'a>(&'a self, jobs: &'a [String]) -> StoreFuture<'a, Vec<Finding>> {

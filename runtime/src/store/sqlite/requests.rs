@@ -10,7 +10,7 @@ use super::errors::{SqliteError, SqliteResult};
 use crate::Timestamp;
 use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP, hexadecimal};
 use crate::store::{
-    Change, JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, Record, Swap, SwapReply, Topic,
+    Change, FencedLease, FinishMark, JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, Record, Swap, SwapReply, Topic,
     to_ascii_json,
 };
 
@@ -58,8 +58,8 @@ impl Requests {
     }
 
     fn record(&self, database: &Connection, key: &str) -> SqliteResult<Option<Record>> {
-        let sql = "SELECT version, fence, state FROM job_lock WHERE namespace = ?1 AND job_name = ?2";
-        let row = database.query_row(sql, [&*self.namespace, key], |row| RecordColumns::of(row, 0));
+        let sql = format!("{RECORDS} WHERE l.namespace = ?1 AND l.job_name = ?2");
+        let row = database.query_row(&sql, [&*self.namespace, key], |row| RecordColumns::of(row, 1));
         let read = |row: RecordColumns| row.read();
         row.optional()?
             .map(read)
@@ -101,6 +101,10 @@ impl Requests {
             expires
         ];
         transaction.execute(sql, values)?;
+        if let Some(token) = columns::newest_token(change) {
+            let sql = "INSERT OR REPLACE INTO job_fence (namespace, job_name, fence, token) VALUES (?1, ?2, ?3, ?4)";
+            transaction.execute(sql, params![self.namespace, key, fence, token])?;
+        }
         let appended = AppendedRecords::of(&change.records, change.keep);
         // Those that stay beside the new ones; a kind that is not appended to is not trimmed.
         for (kind, kept) in [(RUN, appended.runs_kept), (SKIP, appended.skips_kept)] {
@@ -124,9 +128,8 @@ impl Requests {
 
     /// Lists a page, which begins after the last key of the previous one.
     pub(super) fn list(&self, database: &Connection, after: Option<&str>) -> SqliteResult<Page> {
-        let sql = "SELECT job_name, version, fence, state FROM job_lock
-            WHERE namespace = ?1 AND (?2 IS NULL OR job_name > ?2) ORDER BY job_name LIMIT ?3";
-        let mut query = database.prepare(sql)?;
+        let page = "WHERE l.namespace = ?1 AND (?2 IS NULL OR l.job_name > ?2) ORDER BY l.job_name LIMIT ?3";
+        let mut query = database.prepare(&format!("{RECORDS} {page}"))?;
         let limit = i64::try_from(PAGE).unwrap_or(i64::MAX);
         let rows = query.query_map(params![self.namespace, after, limit], |row| {
             Ok((row.get::<_, String>(0)?, RecordColumns::of(row, 1)?))
@@ -140,13 +143,8 @@ impl Requests {
         Ok(Page { keys: looks.collect(), next })
     }
 
-    pub(super) fn records(&self, database: &Connection, key: &str) -> SqliteResult<JobRecords> {
-        let mut found = self.newest_records(database, &[key.to_owned()], usize::MAX)?;
-        Ok(found.pop().unwrap_or_default())
-    }
-
     /// One statement for all keys, which are passed in hexadecimal: JSON in SQLite ends a text at U+0000.
-    pub(super) fn newest_records(
+    pub(super) fn records(
         &self,
         database: &Connection,
         keys: &[String],
@@ -231,26 +229,44 @@ impl Requests {
 /// Removes rows that have expired, in the transaction that compares their expiry with the clock.
 fn remove_expired(transaction: &Transaction<'_>, now: Timestamp, most: i64) -> SqliteResult<()> {
     let sql = "DELETE FROM job_lock WHERE rowid IN (
-        SELECT rowid FROM job_lock WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
+        SELECT l.rowid FROM job_lock l LEFT JOIN job_fence f ON f.namespace = l.namespace AND f.job_name = l.job_name
+        WHERE l.expires <= ?1 AND coalesce(f.done_until, 0) <= ?1 ORDER BY l.expires LIMIT ?2)";
     transaction.execute(sql, [now.as_micros(), most])?;
     Ok(())
 }
+
+/// Selects names and records, each with the mark of a transaction that committed the work of its newest lease.
+const RECORDS: &str = "SELECT l.job_name, l.version, l.fence, l.state, f.finished_at, f.done_until FROM job_lock l
+    LEFT JOIN job_fence f ON f.namespace = l.namespace AND f.job_name = l.job_name AND f.fence = l.fence";
 
 /// The columns of a record.
 struct RecordColumns {
     version: String,
     fence: i64,
     state: String,
+    finished_at: Option<i64>,
+    done_until: Option<i64>,
 }
 
 impl RecordColumns {
     fn of(row: &Row<'_>, column: usize) -> rusqlite::Result<Self> {
-        Ok(Self { version: row.get(column)?, fence: row.get(column + 1)?, state: row.get(column + 2)? })
+        Ok(Self {
+            version: row.get(column)?,
+            fence: row.get(column + 1)?,
+            state: row.get(column + 2)?,
+            finished_at: row.get(column + 3)?,
+            done_until: row.get(column + 4)?,
+        })
     }
 
     fn read(&self) -> Result<Record, String> {
         let version = self.version.parse()?;
         let state = KeyState::from_json(&self.state).map_err(|problem| problem.to_string())?;
-        Ok(Record { version, fence: self.fence, state: Arc::new(state), records: JobRecords::default() })
+        let done_until = self.done_until.map(Timestamp::from_micros);
+        let finished = self.finished_at.map(|at| FinishMark { at: Timestamp::from_micros(at), done_until });
+        // Of the lease itself only the mark is needed.
+        let lease = finished.map(|_| FencedLease { fence: self.fence, token: Arc::from(""), finished });
+        let (state, records) = (Arc::new(state), JobRecords::default());
+        Ok(Record { version, fence: self.fence, state, records, lease })
     }
 }

@@ -15,6 +15,21 @@ CREATE TABLE IF NOT EXISTS job_lock (
 
 CREATE INDEX IF NOT EXISTS job_lock_expires ON job_lock (expires) WHERE expires IS NOT NULL;
 
+-- The newest lease of each key, for transactions of the application to check.
+CREATE TABLE IF NOT EXISTS job_fence (
+  namespace TEXT NOT NULL,
+  job_name TEXT NOT NULL,
+  fence INTEGER NOT NULL,
+  token TEXT NOT NULL,
+  finished_at INTEGER, -- when a transaction committed its work with the lease, in microseconds since 1970
+  done_until INTEGER, -- until when work that is done once counts as done
+  PRIMARY KEY (namespace, job_name)
+) STRICT;
+
+CREATE TRIGGER IF NOT EXISTS job_fence_deleted AFTER DELETE ON job_lock BEGIN
+  DELETE FROM job_fence WHERE namespace = old.namespace AND job_name = old.job_name;
+END;
+
 -- The newest runs that ended, and the newest ticks that were skipped.
 CREATE TABLE IF NOT EXISTS job_record (
   id INTEGER PRIMARY KEY,

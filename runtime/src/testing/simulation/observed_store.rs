@@ -141,8 +141,8 @@ impl Store for ObservedStore {
         self.store.list(page)
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        self.store.records(key)
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        self.store.records(keys, newest)
     }
 
     fn put_note<'a>(&'a self, topic: Topic, note: &'a Note, ttl: Duration) -> StoreFuture<'a, Timestamp> {

@@ -39,7 +39,8 @@ impl TestKey {
     }
 
     pub(super) async fn records(&self) -> JobRecords {
-        self.store.records(&self.name).await.expect("records")
+        let found = self.store.records(std::slice::from_ref(&self.name), usize::MAX).await.expect("records");
+        found.into_iter().next().expect("as many as keys")
     }
 
     /// Sends a swap. One that was applied, and is not on all replicas yet, is an applied one.

@@ -71,10 +71,10 @@ impl Store for InPlaceStore {
         ready(self.step(key, |record| Record::swap(record, None, Timestamp::now(), swap)))
     }
 
-    fn records<'a>(&'a self, key: &'a str) -> StoreFuture<'a, JobRecords> {
-        ready(
-            self.step(key, |record| record.as_ref().map(|record| record.records.clone()).unwrap_or_default()),
-        )
+    fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
+        let records = |record: &mut Option<Record>| record.as_ref().map(|record| record.records.clone());
+        let of_key = |key: &String| Ok(self.step(key, records)?.unwrap_or_default().newest(newest));
+        ready(keys.iter().map(of_key).collect())
     }
 
     // Of other keys, and of other servers, it knows nothing.

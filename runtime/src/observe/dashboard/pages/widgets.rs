@@ -57,7 +57,7 @@ pub(super) fn words(name: &str) -> String {
 
 pub(super) fn class(outcome: RunOutcome) -> &'static str {
     match outcome {
-        RunOutcome::Succeeded => "ok",
+        RunOutcome::Succeeded | RunOutcome::Committed => "ok",
         RunOutcome::Failed | RunOutcome::TimedOut | RunOutcome::Panicked | RunOutcome::Crashed => "bad",
         RunOutcome::Cancelled | RunOutcome::LeaseLost | RunOutcome::Broken => "warn",
         RunOutcome::NotStarted => "idle",

@@ -26,6 +26,8 @@ pub enum RunOutcome {
     LeaseLost,
     /// Its lease expired without a release. The next claim records that.
     Crashed,
+    /// Its lease expired without a release, and its work is committed: its transaction was [finished](crate::Run::finish).
+    Committed,
     /// It was claimed and released before it started.
     NotStarted,
     /// An operator broke its lock.
@@ -35,7 +37,7 @@ pub enum RunOutcome {
 impl RunOutcome {
     /// Whether the tick is finished. An unfinished tick may be taken over.
     pub fn is_finished(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed | Self::TimedOut | Self::Panicked)
+        matches!(self, Self::Succeeded | Self::Failed | Self::TimedOut | Self::Panicked | Self::Committed)
     }
 
     /// Whether it counts as a failure of the job.
@@ -53,6 +55,7 @@ impl RunOutcome {
             Self::Cancelled => "cancelled",
             Self::LeaseLost => "lease_lost",
             Self::Crashed => "crashed",
+            Self::Committed => "committed",
             Self::NotStarted => "not_started",
             Self::Broken => "broken",
         }

@@ -18,12 +18,18 @@ pub(crate) fn is_key(namespace: &str, key: &str) -> String {
     format!("namespace = {} AND job_name = {}", text(namespace), name(key))
 }
 
+/// The mark that a transaction committed the work of the newest lease: two columns, and the join that they are from.
+const FINISH: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', f.finished_at), \
+    TIMESTAMPDIFF(MICROSECOND, '1970-01-01', f.done_until)";
+const MARK: &str = "LEFT JOIN job_fence f \
+    ON f.namespace = l.namespace AND f.job_name = l.job_name AND f.fence = l.fence";
+
 /// One row, whether there is a record or not.
 pub(crate) fn look(namespace: &str, key: &str) -> String {
+    let (namespace, name) = (text(namespace), name(key));
     format!(
-        "SELECT @@global.read_only, {CLOCK}, l.version, l.fence, l.state \
-         FROM (SELECT 1) AS one LEFT JOIN job_lock l ON {}",
-        is_key(namespace, key)
+        "SELECT @@global.read_only, {CLOCK}, l.version, l.fence, l.state, NULL, {FINISH} FROM (SELECT 1) AS one \
+         LEFT JOIN job_lock l ON l.namespace = {namespace} AND l.job_name = {name} {MARK}"
     )
 }
 
@@ -31,8 +37,8 @@ pub(crate) fn look(namespace: &str, key: &str) -> String {
 pub(crate) fn list(namespace: &str, after: &str, most: usize) -> String {
     let (namespace, after) = (text(namespace), text(after));
     format!(
-        "SELECT @@global.read_only, {CLOCK}, version, fence, state, job_name FROM job_lock \
-         WHERE namespace = {namespace} AND job_name > {after} ORDER BY job_name LIMIT {most}"
+        "SELECT @@global.read_only, {CLOCK}, l.version, l.fence, l.state, l.job_name, {FINISH} FROM job_lock l {MARK} \
+         WHERE l.namespace = {namespace} AND l.job_name > {after} ORDER BY l.job_name LIMIT {most}"
     )
 }
 
@@ -92,12 +98,19 @@ pub(crate) fn notes(namespace: &str, topic: Topic) -> String {
 
 /// Removes a limited number of expired rows: keys that were made from data must not pile up. It does not wait for a row that
 /// is in use: it fails then, and is repeated soon.
+///
+/// Work that a transaction has marked as done stays. Both statements choose the same keys, and the first one locks their marks.
 pub(crate) fn sweep() -> String {
-    let expired = |column: &str| format!("{column} <= UTC_TIMESTAMP(6) ORDER BY {column} LIMIT {SWEPT}");
-    let (keys, notes) = (expired("expires"), expired("`until`"));
+    let keys = format!("expires <= @now ORDER BY expires LIMIT {SWEPT}");
+    let notes = format!("`until` <= UTC_TIMESTAMP(6) ORDER BY `until` LIMIT {SWEPT}");
+    let is_done = "f.namespace = job_lock.namespace AND f.job_name = job_lock.job_name";
     format!(
-        "START TRANSACTION; SELECT 1 FROM job_lock WHERE {keys} FOR UPDATE NOWAIT; DELETE FROM job_lock WHERE {keys}; COMMIT; \
-         START TRANSACTION; SELECT 1 FROM job_note WHERE {notes} FOR UPDATE NOWAIT; DELETE FROM job_note WHERE {notes}; COMMIT"
+        "START TRANSACTION; SELECT 1 FROM job_note WHERE {notes} FOR UPDATE NOWAIT; DELETE FROM job_note WHERE {notes}; COMMIT; \
+         SET @now = UTC_TIMESTAMP(6); START TRANSACTION; \
+         SELECT 1 FROM job_lock LEFT JOIN job_fence f ON {is_done} \
+         WHERE (f.done_until IS NULL OR f.done_until <= @now) AND {keys} FOR UPDATE NOWAIT; \
+         DELETE FROM job_lock WHERE NOT EXISTS (\
+         SELECT 1 FROM job_fence f WHERE {is_done} AND f.done_until > @now) AND {keys}; COMMIT"
     )
 }
 
@@ -118,7 +131,7 @@ pub(crate) fn script(database: &str, user: Option<&str>) -> String {
     let database = quoted(database);
     let mut script = format!("USE {database};\n{};\n", definitions());
     if let Some(user) = user {
-        for table in ["lock", "record", "note"] {
+        for table in ["lock", "fence", "record", "note"] {
             let grant = format!(
                 "GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.job_{table} TO {};\n",
                 quoted(user)

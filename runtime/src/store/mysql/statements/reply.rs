@@ -10,7 +10,9 @@ use crate::store::mysql::PAGE;
 use crate::store::mysql::connection::TextRow;
 use crate::store::mysql::errors::{MysqlError, MysqlResult, OTHER_TABLES};
 use crate::store::record::columns::RUN;
-use crate::store::{JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind};
+use crate::store::{
+    FinishMark, JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind,
+};
 
 /// Refuses the answer of a server that takes no writes from all users. Users with a right for it could write.
 pub(crate) fn check_primary(row: &TextRow, index: usize) -> MysqlResult<()> {
@@ -20,7 +22,7 @@ pub(crate) fn check_primary(row: &TextRow, index: usize) -> MysqlResult<()> {
     }
 }
 
-/// Reads a row of `read_only`, clock, version, fence and state.
+/// Reads a row of `read_only`, clock, version, fence, state, another column, and the two of a mark.
 pub(crate) fn look(row: &TextRow) -> MysqlResult<Look> {
     check_primary(row, 0)?;
     let now = clock(row, 1)?;
@@ -28,7 +30,14 @@ pub(crate) fn look(row: &TextRow) -> MysqlResult<Look> {
     let version = version.parse().map_err(MysqlError::unreadable)?;
     let state = KeyState::from_json(text(row, 4)?.unwrap_or_default());
     let state = state.map_err(|problem| MysqlError::unreadable(format!("the record {problem}")))?;
-    Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None })
+    let finished = match text(row, 6)? {
+        None => None,
+        Some(_) => {
+            let done_until = text(row, 7)?.map(|_| clock(row, 7)).transpose()?;
+            Some(FinishMark { at: clock(row, 6)?, done_until })
+        }
+    };
+    Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None, finished })
 }
 
 /// Reads a page of such rows with a name, without those that cannot be read.

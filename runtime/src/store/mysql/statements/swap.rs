@@ -90,7 +90,7 @@ fn message(namespace: &str, key: &str, swap: &Swap) -> String {
     let version = expected.map(|version| version.to_string()).unwrap_or_default();
     let limit = |at: Option<Timestamp>, none: i64| at.map_or(none, Timestamp::as_micros).max(-i64::MAX);
     let (first, last) = (limit(change.not_before, i64::MIN), limit(change.not_after, i64::MAX));
-    let as_expected = format!("{is_key} AND version = '{version}' AND @now >= {first} AND @now <= {last}");
+    let mut as_expected = format!("{is_key} AND version = '{version}' AND @now >= {first} AND @now <= {last}");
     let fence = match change.fence {
         FenceChange::Keep => "@fence".to_owned(),
         FenceChange::Next => "GREATEST(LEAST(@fence, 9223372036854775806) + 1, @now)".to_owned(),
@@ -110,12 +110,34 @@ fn message(namespace: &str, key: &str, swap: &Swap) -> String {
             ),
         );
     }
+    if let (Some(_), Some(ended)) = (expected, change.ends_lease) {
+        // Another transaction may be about to commit the work of the lease.
+        push(
+            &mut sql,
+            format_args!(
+                "SET @finished = 0; SELECT finished_at IS NOT NULL AND fence = @fence INTO @finished FROM job_fence \
+                 WHERE {is_key} FOR UPDATE NOWAIT; "
+            ),
+        );
+        push(&mut as_expected, format_args!(" AND @finished = {}", u8::from(ended.is_finished)));
+    }
     push(&mut sql, format_args!("SET @now = {CLOCK}; SET @fence = {fence}; "));
     match &change.state {
         None => push(&mut sql, format_args!("DELETE FROM job_lock WHERE {as_expected}; ")),
         Some(state) => push_update(&mut sql, state, *nonce, &as_expected),
     }
     sql.push_str("SET @applied = ROW_COUNT(); ");
+    if let Some(token) = columns::newest_token(change) {
+        let (namespace, name, token) = (text(namespace), super::literals::name(key), text(&token));
+        push(
+            &mut sql,
+            format_args!(
+                "INSERT INTO job_fence (namespace, job_name, fence, token) \
+                 SELECT {namespace}, {name}, @fence, {token} FROM DUAL WHERE @applied = 1 \
+                 ON DUPLICATE KEY UPDATE fence = @fence, token = {token}, finished_at = NULL, done_until = NULL; "
+            ),
+        );
+    }
     if change.state.is_some() {
         push_records(&mut sql, namespace, key, change);
     }

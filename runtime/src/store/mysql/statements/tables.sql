@@ -14,6 +14,20 @@ CREATE TABLE IF NOT EXISTS job_lock (
   KEY job_lock_expires (expires)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET ascii COLLATE ascii_bin;
 
+-- The newest lease of each key. Only a new lease changes a row, so that a transaction of the application can check and lock it
+-- while the lease is extended.
+CREATE TABLE IF NOT EXISTS job_fence (
+  namespace VARCHAR(128) NOT NULL,
+  job_name VARCHAR(1000) NOT NULL,
+  fence BIGINT NOT NULL,
+  token VARCHAR(64) NOT NULL,
+  finished_at DATETIME(6), -- when a transaction committed its work with the lease
+  done_until DATETIME(6), -- until when work that is done once counts as done
+  PRIMARY KEY (namespace, job_name),
+  CONSTRAINT job_fence_of_key FOREIGN KEY (namespace, job_name)
+    REFERENCES job_lock (namespace, job_name) ON DELETE CASCADE
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET ascii COLLATE ascii_bin;
+
 -- The newest runs that ended, and the newest ticks that were skipped.
 CREATE TABLE IF NOT EXISTS job_record (
   id BIGINT NOT NULL AUTO_INCREMENT,

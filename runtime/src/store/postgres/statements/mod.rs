@@ -71,25 +71,37 @@ macro_rules! statements {
 
 statements! {
     look: prepared(include_str!("sql/look.sql"));
-    update: swap(include_str!("sql/update.sql"), include_str!("sql/swapped.sql"));
+    update: swap(include_str!("sql/update.sql"), include_str!("sql/fence.sql"), include_str!("sql/swapped.sql"));
     update_and_append: swap(
-        include_str!("sql/update.sql"), include_str!("sql/append.sql"), include_str!("sql/swapped.sql")
+        include_str!("sql/update.sql"), include_str!("sql/fence.sql"), include_str!("sql/append.sql"),
+        include_str!("sql/swapped.sql")
     );
-    insert: swap(include_str!("sql/insert.sql"), include_str!("sql/swapped.sql"));
+    insert: swap(include_str!("sql/insert.sql"), include_str!("sql/fence.sql"), include_str!("sql/swapped.sql"));
     insert_and_append: swap(
-        include_str!("sql/insert.sql"), include_str!("sql/append.sql"), include_str!("sql/swapped.sql")
+        include_str!("sql/insert.sql"), include_str!("sql/fence.sql"), include_str!("sql/append.sql"),
+        include_str!("sql/swapped.sql")
     );
     delete: swap(include_str!("sql/delete.sql"), include_str!("sql/swapped.sql"));
     sweep: plain(include_str!("sql/sweep.sql"));
 
-    /// Keys per page: $3.
-    list: plain("SELECT pg_is_in_recovery(), $clock, version, fence, state, job_name FROM $schema.job_lock
-        WHERE namespace = $1 AND job_name > $2 ORDER BY job_name LIMIT $3");
+    /// Both are sent in a transaction of the application, and fail unless the lease is the newest one: that aborts the transaction.
+    /// $3 fence, $4 token, $5 microseconds for which work counts as done. A row that was written in a savepoint has another
+    /// transaction id: the savepoint could be rolled back alone.
+    finish: plain("WITH finished AS (UPDATE $schema.job_fence SET finished_at = clock_timestamp(),
+          done_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
+          WHERE namespace = $1 AND job_name = $2 AND fence = $3 AND token = $4 AND finished_at IS NULL
+          RETURNING xmin::text::bigint = txid_current() % 4294967296 AS outside_savepoint)
+        SELECT 1 / count(*) FROM finished WHERE outside_savepoint");
+    check_fence: plain("WITH newest AS (SELECT 1 FROM $schema.job_fence
+          WHERE namespace = $1 AND job_name = $2 AND fence = $3 AND token = $4 FOR SHARE)
+        SELECT 1 / count(*) FROM newest");
 
-    records: plain("SELECT kind, record FROM $schema.job_record WHERE namespace = $1 AND job_name = $2 ORDER BY id DESC");
+    /// Keys per page: $3.
+    list: plain("SELECT pg_is_in_recovery(), $clock, l.version, l.fence, l.state, l.job_name, $finish FROM $schema.job_lock l $mark
+        WHERE l.namespace = $1 AND l.job_name > $2 ORDER BY l.job_name LIMIT $3");
 
     /// $2: an array of keys in JSON. $3: as many of each kind for each key.
-    newest_records: plain("SELECT k.job_name, k.kind, newest.record
+    records: plain("SELECT k.job_name, k.kind, newest.record
         FROM (SELECT job_name, kind FROM json_array_elements_text($2::json) AS of_keys (job_name)
           CROSS JOIN (VALUES ('run'), ('skip')) AS kinds (kind)) AS k
         CROSS JOIN LATERAL (SELECT r.id, r.record FROM $schema.job_record r
@@ -151,7 +163,7 @@ pub(super) fn definitions(schema: &str) -> String {
 /// Returns the same for an administrator to run, with the grants for a user that does not own the tables.
 pub(super) fn script(schema: &str, user: Option<&str>) -> String {
     let grants = user.map(|user| user.replace('"', "\"\"")).map(|user| {
-        let tables = ["lock", "record", "note"].map(|table| format!("\"{schema}\".job_{table}")).join(", ");
+        let tables = ["lock", "fence", "record", "note"].map(|table| format!("\"{schema}\".job_{table}")).join(", ");
         format!(
             "GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\";\n\
              GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO \"{user}\";\n"
@@ -164,6 +176,14 @@ pub(super) fn script(schema: &str, user: Option<&str>) -> String {
 fn fill(template: &str, schema: &str) -> String {
     let schema = format!("\"{schema}\"");
     let message = [
+        // The mark that a transaction committed the work of the newest lease: two columns, and the join that they are from.
+        ("$finish", "$micros(f.finished_at), $micros(f.done_until)"),
+        (
+            "$mark",
+            "LEFT JOIN $schema.job_fence f ON f.namespace = l.namespace AND f.job_name = l.job_name AND f.fence = l.fence",
+        ),
+        ("$micros(f.finished_at)", "(extract(epoch FROM f.finished_at) * 1000000)::bigint"),
+        ("$micros(f.done_until)", "(extract(epoch FROM f.done_until) * 1000000)::bigint"),
         ("$schema", schema.as_str()),
         ("$clock", "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
         // `FenceChange`: $7 is 1 if it is the next one, else $8 is the least.

@@ -93,6 +93,13 @@ impl Query<'_> {
         connection.send(&format!("{settings}; {sql}"), patience).await
     }
 
+    /// The statement as one text, for a transaction of the application.
+    pub(crate) fn text(self) -> Result<String> {
+        let Self { statement, parameters } = self;
+        let literals = parameters.iter().map(|parameter| parameter.literal()).collect::<Result<Vec<_>>>()?;
+        Ok(fill_in(&statement.sql, parameters, &literals))
+    }
+
     fn preparation(&self, name: &str) -> String {
         let types: Vec<_> = self.parameters.iter().map(|parameter| parameter.type_name()).collect();
         format!("PREPARE {name} ({}) AS {}; ", types.join(", "), self.statement.sql)

@@ -10,9 +10,11 @@ use crate::Timestamp;
 use crate::store::postgres::PAGE;
 use crate::store::postgres::errors::{OTHER_TABLES, PostgresError, Result};
 use crate::store::record::columns::RUN;
-use crate::store::{JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind, Version};
+use crate::store::{
+    FinishMark, JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind, Version,
+};
 
-/// Reads a row of recovery, clock, version, fence and state.
+/// Reads a row of recovery, clock, version, fence, state, another column, and the two of a mark.
 pub(crate) fn look(row: &Row) -> Result<Look> {
     if is_true(row, 0)? {
         return Err(PostgresError::new(
@@ -25,7 +27,14 @@ pub(crate) fn look(row: &Row) -> Result<Look> {
     let version: Version = version.parse().map_err(unreadable)?;
     let state = KeyState::from_json(text(row, 4)?.unwrap_or_default());
     let state = state.map_err(|problem| unreadable(format!("the record {problem}")))?;
-    Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None })
+    let finished = finish_mark(row)?;
+    Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None, finished })
+}
+
+/// Reads the mark of a transaction in the seventh and eighth column.
+fn finish_mark(row: &Row) -> Result<Option<FinishMark>> {
+    let Some(at) = optional(row, 6)?.map(Timestamp::from_micros) else { return Ok(None) };
+    Ok(Some(FinishMark { at, done_until: optional(row, 7)?.map(Timestamp::from_micros) }))
 }
 
 /// Reads the same row, and checks the key in its sixth column: a pooler may mix up answers.
@@ -63,27 +72,20 @@ pub(crate) fn mixed_up() -> PostgresError {
     )
 }
 
-/// Reads rows of kind and record, newest first.
-pub(crate) fn records(rows: &[Row]) -> Result<JobRecords> {
-    let mut records = JobRecords::default();
-    rows.iter().try_for_each(|row| add_record(&mut records, row, 0))?;
-    Ok(records)
-}
-
 /// Reads rows of key, kind and record, newest first.
-pub(crate) fn records_by_key(rows: &[Row]) -> Result<BTreeMap<String, JobRecords>> {
+pub(crate) fn records(rows: &[Row]) -> Result<BTreeMap<String, JobRecords>> {
     let mut found = BTreeMap::<String, JobRecords>::new();
     for row in rows {
-        add_record(found.entry(text(row, 0)?.unwrap_or_default().to_owned()).or_default(), row, 1)?;
+        add_record(found.entry(text(row, 0)?.unwrap_or_default().to_owned()).or_default(), row)?;
     }
     Ok(found)
 }
 
-/// Adds the record of a row whose kind is in this column, and whose record is in the next one.
-fn add_record(records: &mut JobRecords, row: &Row, column: usize) -> Result<()> {
-    let json = text(row, column + 1)?.unwrap_or_default();
+/// Adds the record of a row whose kind is in the second column, and whose record is in the third one.
+fn add_record(records: &mut JobRecords, row: &Row) -> Result<()> {
+    let json = text(row, 2)?.unwrap_or_default();
     let problem = |problem| unreadable(format!("a row of job_record {problem}"));
-    if text(row, column)? == Some(RUN) {
+    if text(row, 1)? == Some(RUN) {
         records.runs.push(JobRecord::from_json(json).map_err(problem)?);
     } else {
         records.skips.push(JobRecord::from_json(json).map_err(problem)?);

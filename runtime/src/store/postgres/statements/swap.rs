@@ -12,9 +12,7 @@ use crate::Timestamp;
 use crate::store::postgres::PostgresStore;
 use crate::store::postgres::errors::Result;
 use crate::store::record::columns::{self, AppendedRecords, time};
-use crate::store::{
-    Change, FenceChange, KeyState, Look, Record, Swap, SwapReply, Swapped, Version, to_ascii_json,
-};
+use crate::store::{FenceChange, KeyState, Record, Swap, SwapReply, Swapped, Version, to_ascii_json};
 
 /// After so many new keys that expire, those that have expired are removed.
 const SWEPT_AFTER: u32 = 32;
@@ -35,7 +33,7 @@ impl PostgresStore {
             };
             let look = self.look_at(key).await?;
             match conflict {
-                Some(error) if applies(swap, &look) => {
+                Some(error) if swap.applies_to(&look) => {
                     if !self.tables.pause(begun).await {
                         return Err(error);
                     }
@@ -57,6 +55,8 @@ impl PostgresStore {
             FenceChange::AtLeast(fence) => (0, fence),
         };
         let state = change.state.as_deref();
+        let finish_seen = change.ends_lease.map_or(-1, |ended| i64::from(ended.is_finished));
+        let token = columns::newest_token(change);
         let [server, since, until] = state.map(columns::holder).unwrap_or_default();
         let (json, expires) = (state.map(KeyState::to_json), state.and_then(|state| state.expires).map(time));
         // Records are trimmed only when some are appended, as in `Record::swap`.
@@ -65,11 +65,12 @@ impl PostgresStore {
             AppendedRecords::of(&change.records, change.keep);
         let rows = to_ascii_json(&rows);
 
-        let mut parameters = Vec::with_capacity(16);
+        let mut parameters = Vec::with_capacity(18);
         parameters.extend(self.named(key));
         parameters.extend([expected.as_deref(), Some(&*sent)].map(text));
-        parameters.extend([not_before, not_after, next, least].map(Parameter::Number));
+        parameters.extend([not_before, not_after, next, least, finish_seen].map(Parameter::Number));
         if state.is_some() {
+            parameters.push(text(token.as_deref()));
             parameters
                 .extend([&server, &since, &until, &json, &expires].map(|column| text(column.as_deref())));
         }
@@ -118,14 +119,6 @@ impl PostgresStore {
     }
 }
 
-/// Whether the key is as the swap expects it.
-fn applies(swap: &Swap, look: &Look) -> bool {
-    let Change { not_before, not_after, .. } = &swap.change;
-    look.version == swap.expected
-        && not_before.is_none_or(|limit| look.now >= limit)
-        && not_after.is_none_or(|limit| look.now <= limit)
-}
-
 /// Reads the answer to a swap; `None` if it was refused. Checks the nonce: a pooler that mixed up two answers must neither
 /// grant a lease nor deny one.
 fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Swapped>> {
@@ -133,21 +126,4 @@ fn applied(rows: &[Row], sent: &str, nonce: u64) -> Result<Option<Swapped>> {
     reply::check_echo(row, 0, sent)?;
     let Some(now) = reply::optional(row, 1)?.map(Timestamp::from_micros) else { return Ok(None) };
     Ok(Some(Swapped { now, version: Version { at: now, nonce }, fence: reply::column(row, 2)? }))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-
-    #[test]
-    fn expected_lock_is_ignored() {
-        let now = Timestamp::from_micros(1_800_000_000_000_000);
-        let look = Look { version: Some(Version { at: now, nonce: 7 }), ..Look::nothing(now) };
-        let change = Change { state: Some(Arc::default()), ..Change::default() };
-        let with_lock =
-            |expected_lock| Swap { expected: look.version, expected_lock, nonce: 8, change: change.clone() };
-        assert!(applies(&with_lock(Some("our-token".into())), &look) && applies(&with_lock(None), &look));
-    }
 }

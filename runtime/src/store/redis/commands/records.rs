@@ -13,7 +13,7 @@ use crate::store::{JobRecord, JobRecords};
 const COMMANDS: usize = 2;
 
 impl RedisStore {
-    pub(crate) async fn read_records(&self, key: &str, newest: usize) -> RedisResult<JobRecords> {
+    async fn read_records(&self, key: &str, newest: usize) -> RedisResult<JobRecords> {
         let mut commands = Pipeline::with_capacity(COMMANDS);
         self.add_read(&mut commands, key, newest);
         self.records_in(key, self.send_reads(key, &commands).await?)
@@ -24,6 +24,9 @@ impl RedisStore {
         keys: &[String],
         newest: usize,
     ) -> RedisResult<Vec<JobRecords>> {
+        if let [key] = keys {
+            return Ok(vec![self.read_records(key, newest).await?]);
+        }
         let mut found: Vec<Option<JobRecords>> = vec![None; keys.len()];
         for master in self.route.masters().await? {
             let is_there = |key: &(usize, &String)| master.has(&self.keys.lock(key.1));

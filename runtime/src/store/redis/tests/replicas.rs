@@ -65,7 +65,7 @@ async fn listed_permissions_are_enough() {
     let expiring = Arc::new(KeyState::default());
     let ended = Change { state: Some(expiring), lock: LockChange::Delete, ..Change::default() };
     swapped(&store, "key", &swap(&look, ended)).await;
-    assert_eq!(store.records("key").await.unwrap().skips.len(), 1);
+    assert_eq!(store.records(&["key".to_owned()], 9).await.unwrap()[0].skips.len(), 1);
     let look = store.look("key").await.unwrap();
     swapped(&store, "key", &swap(&look, Change::default())).await;
     for ttl in [Duration::from_secs(9), Duration::ZERO] {

@@ -68,7 +68,7 @@ async fn swap_means_what_record_swap_says() {
         let expected = Record::look(record.as_ref(), held.as_ref(), look.now);
         assert_shows(look.clone(), &expected, round);
         let records = record.as_ref().map(|record| record.records.clone()).unwrap_or_default();
-        assert_eq!(store.records("key").await.unwrap(), records, "round {round}");
+        assert_eq!(store.records(&["key".to_owned()], 99).await.unwrap(), [records], "round {round}");
     }
     assert!((500..1900).contains(&applied), "{applied} of 2000 swaps were applied");
 }

@@ -63,14 +63,14 @@ pub(super) async fn newest_records_of_several_keys_are_returned_in_their_order(s
     }
     let names: Vec<_> = keys.iter().rev().map(|key| key.name.clone()).collect();
     for newest in [0, 1, 2, 100, usize::MAX] {
-        let found = keys[0].store.newest_records(&names, newest).await.expect("records");
+        let found = keys[0].store.records(&names, newest).await.expect("records");
         let mut expected = Vec::new();
         for key in keys.iter().rev() {
             expected.push(key.records().await.newest(newest));
         }
         assert_eq!(found, expected, "the newest {newest}");
     }
-    assert_eq!(keys[0].store.newest_records(&[], 1).await.expect("records"), []);
+    assert_eq!(keys[0].store.records(&[], 1).await.expect("records"), []);
 }
 
 pub(super) async fn records_come_back_with_every_field(subject: &Subject) {

@@ -258,7 +258,7 @@ impl Replay<'_> {
 
     async fn compare_records(&mut self) -> Result<(), ReplayError> {
         for (key, reference) in &mut self.references {
-            let records = self.client.store().records(key).await?;
+            let records = self.client.store().records(std::slice::from_ref(key), usize::MAX).await?.remove(0);
             let expected = reference.record.as_ref().map(|record| record.records.clone()).unwrap_or_default();
             let expired = reference.record.as_ref().is_some_and(|record| record.state.expires.is_some());
             if records != expected && !(expired && records == JobRecords::default()) {

@@ -33,7 +33,7 @@ fn secs(seconds: u64) -> Duration {
 
 fn look(now: Timestamp, state: KeyState) -> Look {
     let version = Some(Version { at: START, nonce: 1 });
-    Look { now, version, fence: 7, state: Arc::new(state), lock: None }
+    Look { now, version, fence: 7, state: Arc::new(state), lock: None, finished: None }
 }
 
 /// The state of a job that nothing holds.

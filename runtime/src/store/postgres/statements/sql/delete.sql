@@ -4,8 +4,11 @@ WITH turn AS MATERIALIZED (
 ), held AS MATERIALIZED (
   SELECT fence FROM turn, $schema.job_lock l
   WHERE namespace = $1 AND job_name = $2 AND version = $3 FOR UPDATE OF l
+), mark AS MATERIALIZED (
+  SELECT f.finished_at IS NOT NULL AND f.fence = held.fence AS finished FROM held, $schema.job_fence f
+  WHERE $9 >= 0 AND f.namespace = $1 AND f.job_name = $2 FOR UPDATE OF f NOWAIT
 ), clock AS MATERIALIZED (
-  SELECT fence, $clock AS now FROM held
+  SELECT fence, $clock AS now FROM held WHERE $9 < 0 OR $9 = (SELECT count(*) FROM mark WHERE finished)
 ), swapped AS (
   DELETE FROM $schema.job_lock l USING clock c
   WHERE l.namespace = $1 AND l.job_name = $2 AND l.version = $3 AND now BETWEEN $5 AND $6

@@ -6,7 +6,8 @@ WITH turn AS MATERIALIZED (
   SELECT 0::bigint AS fence, $clock AS now FROM turn
 ), inserted AS (
   INSERT INTO $schema.job_lock (namespace, job_name, version, fence, server, since, until, state, expires)
-  SELECT $1, $2, now || '-' || $4, $fence, $9, $10::timestamptz, $11::timestamptz, $12, $13::timestamptz FROM clock c
+  SELECT $1, $2, now || '-' || $4, $fence, $11, $12::timestamptz, $13::timestamptz, $14, $15::timestamptz
+  FROM clock c
   WHERE now BETWEEN $5 AND $6
   ON CONFLICT DO NOTHING
   RETURNING fence

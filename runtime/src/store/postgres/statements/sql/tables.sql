@@ -14,6 +14,19 @@ CREATE TABLE IF NOT EXISTS $schema.job_lock (
 
 CREATE INDEX IF NOT EXISTS job_lock_expires ON $schema.job_lock (expires) WHERE expires IS NOT NULL;
 
+-- The newest lease of each key. Only a new lease changes a row, so that a transaction of the application can check and lock it
+-- while the lease is extended.
+CREATE TABLE IF NOT EXISTS $schema.job_fence (
+  namespace text COLLATE "C" NOT NULL,
+  job_name text COLLATE "C" NOT NULL,
+  fence bigint NOT NULL,
+  token text COLLATE "C" NOT NULL,
+  finished_at timestamptz, -- when a transaction committed its work with the lease
+  done_until timestamptz, -- until when work that is done once counts as done
+  PRIMARY KEY (namespace, job_name),
+  FOREIGN KEY (namespace, job_name) REFERENCES $schema.job_lock ON DELETE CASCADE
+) WITH (fillfactor = 50);
+
 -- The newest runs that ended, and the newest ticks that were skipped.
 CREATE TABLE IF NOT EXISTS $schema.job_record (
   namespace text COLLATE "C" NOT NULL,

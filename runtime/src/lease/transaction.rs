@@ -1,0 +1,343 @@
+//! Transactions of the application that commit only under a lease.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::HeldLease;
+use super::validity::Validity;
+use crate::history::RunOutcome;
+use crate::locks::Guard;
+use crate::server::Server;
+use crate::store::{Ending, FenceTable, LeaseKind, Look, NotCurrent};
+use crate::{BoxError, Run};
+
+/// A transaction of the application, on the database that is the store: of `tokio-postgres`, `deadpool-postgres`, `mysql_async` or
+/// `sqlx`. A transaction of `rusqlite` blocks: see [`Run::finish_blocking`].
+pub trait Transaction: sealed::CommitUnderLease {}
+
+impl<T: sealed::CommitUnderLease> Transaction for T {}
+
+pub(crate) mod sealed {
+    use super::{CheckFuture, LeaseCheck};
+
+    pub trait CommitUnderLease: Send {
+        /// Checks the lease, and lets the transaction commit only while it is the newest one.
+        fn commit_under<'a>(&'a mut self, check: &'a LeaseCheck) -> CheckFuture<'a>;
+    }
+}
+
+/// The future of a check.
+pub(crate) type CheckFuture<'a> = Pin<Box<dyn Future<Output = Result<(), CheckFailure>> + Send + 'a>>;
+
+/// The reason why a transaction cannot commit.
+pub enum CheckFailure {
+    /// The lease is not the newest one in this database, or its work was committed before.
+    NotNewest,
+    /// The transaction is of another kind of database, or the database has no such table.
+    NoTable,
+    /// The database returned this error.
+    Database(BoxError),
+}
+
+/// What a transaction checks, and whether it marks the work as finished.
+#[derive(Clone, Debug)]
+pub struct LeaseCheck {
+    pub(crate) table: FenceTable,
+    pub(crate) key: String,
+    pub(crate) token: Arc<str>,
+    pub(crate) fence: i64,
+    pub(crate) ttl: Duration,
+    pub(crate) finish: Option<Finish>,
+}
+
+/// The mark that the work is finished.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finish {
+    /// Of work that is done once: how long it counts as done.
+    pub(crate) done_for: Option<Duration>,
+}
+
+impl LeaseCheck {
+    pub(crate) fn error(&self, why: NotCurrent) -> FinishError {
+        let (key, fence) = (self.key.clone(), self.fence);
+        match why {
+            NotCurrent::Superseded => FinishError::Superseded { key, fence },
+            NotCurrent::AlreadyFinished => FinishError::AlreadyFinished { key, fence },
+        }
+    }
+
+    /// The error of a transaction that does not see the lease.
+    pub(crate) fn unknown(&self) -> FinishError {
+        FinishError::UnknownLease { key: self.key.clone(), fence: self.fence }
+    }
+
+    /// Explains why a transaction was refused, by what the store itself shows.
+    fn explain(&self, look: &Look) -> FinishError {
+        let newest = look.state.claimant.as_ref().filter(|newest| newest.token == self.token);
+        match newest.filter(|_| look.fence == self.fence && look.state.broken_by.is_none()) {
+            Some(_) if look.finished.is_some() => self.error(NotCurrent::AlreadyFinished),
+            // The store knows the lease, and the transaction does not.
+            Some(_) => self.unknown(),
+            None => self.error(NotCurrent::Superseded),
+        }
+    }
+}
+
+/// What identifies the lease of a run.
+#[derive(Clone)]
+pub(crate) struct RunLease {
+    pub(crate) token: Arc<str>,
+    pub(crate) kind: LeaseKind,
+    pub(crate) ttl: Duration,
+    pub(crate) validity: Arc<Validity>,
+    /// Whether a transaction has marked the work as finished. It may not have been committed.
+    pub(crate) finish_called: Arc<AtomicBool>,
+}
+
+/// The reason why a transaction cannot commit under a lease. The transaction is rolled back, or can only be rolled back.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FinishError {
+    /// A later run or holder has the key: nothing of this one may be written any more.
+    Superseded {
+        /// The key.
+        key: String,
+        /// The fence of the run or lock.
+        fence: i64,
+    },
+    /// The work of this run was committed before: by an earlier try, or by a commit whose answer was lost.
+    AlreadyFinished {
+        /// The key.
+        key: String,
+        /// The fence of the run.
+        fence: i64,
+    },
+    /// The transaction does not see the lease: it is on another database than the store, or it is a savepoint of another
+    /// transaction, which could be rolled back alone.
+    UnknownLease {
+        /// The key.
+        key: String,
+        /// The fence of the run or lock.
+        fence: i64,
+    },
+    /// The server can no longer prove the lease: another one may take over.
+    LeaseLost {
+        /// The key.
+        key: String,
+        /// The fence of the run or lock.
+        fence: i64,
+    },
+    /// The store is not a database with transactions.
+    NoDatabase {
+        /// The store.
+        store: String,
+    },
+    /// Slots of a semaphore are held by several callers at a time, so no transaction can check one.
+    Semaphore {
+        /// The key.
+        key: String,
+    },
+    /// The server has ended.
+    ServerEnded {
+        /// The key.
+        key: String,
+    },
+    /// The database returned this error.
+    Database(BoxError),
+}
+
+impl fmt::Display for FinishError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Superseded { key, fence } => write!(
+                f,
+                "[{key}] fence {fence} is not the newest: another server has taken over; the transaction is rolled back"
+            ),
+            Self::AlreadyFinished { key, fence } => write!(
+                f,
+                "[{key}] the work of fence {fence} is committed already; this transaction is rolled back"
+            ),
+            Self::UnknownLease { key, fence } => write!(
+                f,
+                "[{key}] the transaction does not see the lease with fence {fence}; begin it on the database that is the store, and \
+                 do not call this in a savepoint"
+            ),
+            Self::LeaseLost { key, fence } => write!(
+                f,
+                "[{key}] the lease with fence {fence} is lost: the store was unreachable for too long, or the process was stopped"
+            ),
+            Self::NoDatabase { store } => write!(
+                f,
+                "the store {store} is not a database with transactions; use PostgreSQL, MySQL, MariaDB or SQLite as the store"
+            ),
+            Self::Semaphore { key } => {
+                write!(f, "[{key}] a slot of a semaphore cannot be checked in a transaction; use a lock")
+            }
+            Self::ServerEnded { key } => {
+                write!(f, "[{key}] the server of this run or lock has ended, and its lease with it")
+            }
+            Self::Database(error) => write!(f, "failed to check the lease in the transaction: {error}"),
+        }
+    }
+}
+
+impl Error for FinishError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Database(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+impl FinishError {
+    pub(crate) fn database(error: impl Into<BoxError>) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl Run {
+    /// Marks this run's work as finished in the application's own transaction: call it last, just before the commit.
+    ///
+    /// The mark and the work are committed together or not at all. The transaction fails if another server has taken over
+    /// since. A tick that was committed is not taken over, even if this server dies right after the commit. See
+    /// [effects exactly once](crate::guide::effects).
+    ///
+    /// In a [detached](Run::detached) run it does nothing.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "postgres")]
+    /// # mod example {
+    /// # use jobs::{Run, State, singleton_job};
+    /// #[singleton_job(key = "book-payments", every = "5m", on_crash = "retry")]
+    /// async fn book_payments(State(url): State<String>, run: Run) -> anyhow::Result<()> {
+    ///     # let tls = tokio_postgres::NoTls;
+    ///     # use jobs::store::postgres::tokio_postgres;
+    ///     let (mut client, connection) = tokio_postgres::connect(&url, tls).await?;
+    ///     tokio::spawn(connection);
+    ///     let mut transaction = client.transaction().await?;
+    ///     transaction.execute("INSERT INTO payment SELECT * FROM incoming", &[]).await?;
+    ///     run.finish(&mut transaction).await?;
+    ///     Ok(transaction.commit().await?)
+    /// }
+    /// # }
+    /// ```
+    pub async fn finish(&self, transaction: &mut impl Transaction) -> Result<(), FinishError> {
+        let Some(lease) = self.lease() else { return Ok(()) };
+        let result = self.commit_under(lease, transaction, Some(Finish { done_for: self.done_for() })).await;
+        // Also after an error that may have come from the connection: the store knows.
+        lease.finish_called.store(true, Ordering::Relaxed);
+        result
+    }
+
+    /// Lets the application's transaction commit only while no other server has taken over, without marking the work as
+    /// finished: for a run that commits several transactions, of which [`finish`](Self::finish) ends the last one.
+    pub async fn check(&self, transaction: &mut impl Transaction) -> Result<(), FinishError> {
+        let Some(lease) = self.lease() else { return Ok(()) };
+        self.commit_under(lease, transaction, None).await
+    }
+
+    async fn commit_under(
+        &self,
+        lease: &RunLease,
+        transaction: &mut impl Transaction,
+        finish: Option<Finish>,
+    ) -> Result<(), FinishError> {
+        let (server, check) = self.lease_check(lease, finish)?;
+        let failure = match transaction.commit_under(&check).await {
+            Ok(()) => return Ok(()),
+            Err(failure) => failure,
+        };
+        Err(match failure {
+            CheckFailure::Database(error) => FinishError::Database(error),
+            CheckFailure::NoTable => check.unknown(),
+            CheckFailure::NotNewest => match server.store.look(&check.key).await {
+                Ok(look) => check.explain(&look),
+                Err(error) => FinishError::database(error),
+            },
+        })
+    }
+
+    /// [`finish`](Self::finish) in a transaction of `rusqlite`, which blocks. Begin it with `TransactionBehavior::Immediate`, in
+    /// `spawn_blocking`, and keep it short: on SQLite a transaction that writes blocks the keep-alives of all leases.
+    #[cfg(feature = "sqlite")]
+    pub fn finish_blocking(&self, transaction: &rusqlite::Transaction<'_>) -> Result<(), FinishError> {
+        let Some(lease) = self.lease() else { return Ok(()) };
+        let (_, check) = self.lease_check(lease, Some(Finish { done_for: self.done_for() }))?;
+        let result = crate::store::sqlite::transaction::commit_under(transaction, &check);
+        lease.finish_called.store(true, Ordering::Relaxed);
+        result
+    }
+
+    /// [`check`](Self::check) in a transaction of `rusqlite`, which blocks.
+    #[cfg(feature = "sqlite")]
+    pub fn check_blocking(&self, transaction: &rusqlite::Transaction<'_>) -> Result<(), FinishError> {
+        let Some(lease) = self.lease() else { return Ok(()) };
+        let (_, check) = self.lease_check(lease, None)?;
+        crate::store::sqlite::transaction::commit_under(transaction, &check)
+    }
+
+    fn lease_check(
+        &self,
+        lease: &RunLease,
+        finish: Option<Finish>,
+    ) -> Result<(Arc<Server>, LeaseCheck), FinishError> {
+        let RunLease { token, kind, ttl, validity, .. } = lease;
+        let (key, fence) = (self.key().to_owned(), self.fence());
+        if let LeaseKind::Slot { .. } = kind {
+            return Err(FinishError::Semaphore { key });
+        }
+        if validity.is_lost() {
+            return Err(FinishError::LeaseLost { key, fence });
+        }
+        let Some(server) = self.weak_server().get() else { return Err(FinishError::ServerEnded { key }) };
+        let Some(table) = server.store.fence_table() else {
+            return Err(FinishError::NoDatabase { store: server.store.location() });
+        };
+        Ok((server, LeaseCheck { table, key, token: token.clone(), fence, ttl: *ttl, finish }))
+    }
+}
+
+impl HeldLease {
+    /// The end of a run after its function: if it called [`Run::finish`], the mark in the store says whether its work is
+    /// committed, not what the function returned. If the store does not answer, the ending stays as it is.
+    pub(crate) async fn settle(&self, server: &Server, run: &Run, ending: Ending) -> Ending {
+        let finish_called = run.lease().is_some_and(|lease| lease.finish_called.load(Ordering::Relaxed));
+        if !finish_called {
+            return ending;
+        }
+        let Ok(look) = server.store.look(&self.key).await else { return ending };
+        let is_committed = look.finished.is_some() && look.fence == self.lease.fence;
+        match (is_committed, ending.outcome) {
+            (true, RunOutcome::Succeeded) => ending,
+            (true, _) => Ending { outcome: RunOutcome::Committed, ..ending },
+            (false, RunOutcome::Succeeded) => {
+                let error = Some(NOT_COMMITTED.to_owned());
+                Ending { outcome: RunOutcome::Failed, error, ..ending }
+            }
+            (false, _) => ending,
+        }
+    }
+}
+
+/// The error of a run that returned without one.
+const NOT_COMMITTED: &str =
+    "the run was finished in a transaction that is not committed; commit it before the function returns";
+
+impl Guard {
+    /// Lets the application's transaction commit only while this lock is the newest one of its key: a lock that was lost, and that
+    /// another server has acquired since, commits nothing. Commit before the lock is released.
+    pub async fn check(&self, transaction: &mut impl Transaction) -> Result<(), FinishError> {
+        self.run.check(transaction).await
+    }
+
+    /// [`check`](Self::check) in a transaction of `rusqlite`, which blocks.
+    #[cfg(feature = "sqlite")]
+    pub fn check_blocking(&self, transaction: &rusqlite::Transaction<'_>) -> Result<(), FinishError> {
+        self.run.check_blocking(transaction)
+    }
+}

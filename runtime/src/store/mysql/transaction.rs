@@ -1,0 +1,91 @@
+//! Checks a lease in a transaction of the application.
+
+use std::pin::Pin;
+
+use mysql_async::prelude::Queryable;
+
+use super::statements::literals::{name, text};
+use crate::BoxError;
+use crate::lease::transaction::sealed::CommitUnderLease;
+use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck};
+use crate::store::FenceTable;
+
+/// Number of rows that a statement returned or changed.
+type RowCount<'a> = Pin<Box<dyn Future<Output = Result<u64, StatementError>> + Send + 'a>>;
+
+/// A transaction that sends one statement without parameters.
+pub(super) trait TextTransaction: Send {
+    fn send<'a>(&'a mut self, sql: &'a str) -> RowCount<'a>;
+}
+
+/// An error of the server, with its number.
+pub(super) struct StatementError {
+    pub(super) number: Option<u16>,
+    pub(super) error: BoxError,
+}
+
+/// The server's numbers of a table and of a database that do not exist.
+const MISSING: [u16; 2] = [1146, 1049];
+
+impl TextTransaction for mysql_async::Transaction<'_> {
+    fn send<'a>(&'a mut self, sql: &'a str) -> RowCount<'a> {
+        Box::pin(async move {
+            let failed = |error: mysql_async::Error| StatementError {
+                number: match &error {
+                    mysql_async::Error::Server(error) => Some(error.code),
+                    _ => None,
+                },
+                error: error.into(),
+            };
+            let rows: Vec<mysql_async::Row> = self.query(sql).await.map_err(failed)?;
+            Ok(u64::try_from(rows.len()).unwrap_or(u64::MAX).max(self.affected_rows()))
+        })
+    }
+}
+
+impl CommitUnderLease for mysql_async::Transaction<'_> {
+    fn commit_under<'a>(&'a mut self, check: &'a LeaseCheck) -> CheckFuture<'a> {
+        Box::pin(commit_under(self, check))
+    }
+}
+
+/// Marks the lease as finished, or locks it, so that no later one is won before the transaction ends. An update and a locking read
+/// see the newest row at every isolation level.
+pub(super) async fn commit_under(
+    transaction: &mut dyn TextTransaction,
+    check: &LeaseCheck,
+) -> Result<(), CheckFailure> {
+    let FenceTable::Mysql { database, namespace } = &check.table else { return Err(CheckFailure::NoTable) };
+    let table = match database.as_str() {
+        "" => "job_fence".to_owned(),
+        database => format!("`{}`.job_fence", database.replace('`', "``")),
+    };
+    let (namespace, name, token) = (text(namespace), name(&check.key), text(&check.token));
+    let is_lease =
+        format!("namespace = {namespace} AND job_name = {name} AND fence = {} AND token = {token}", check.fence);
+    let sql = match check.finish {
+        None => format!("SELECT 1 FROM {table} WHERE {is_lease} LOCK IN SHARE MODE"),
+        Some(finish) => {
+            let done_until = finish.done_for.map_or_else(
+                || "NULL".to_owned(),
+                |time| format!("UTC_TIMESTAMP(6) + INTERVAL {} MICROSECOND", time.as_micros()),
+            );
+            format!(
+                "UPDATE {table} SET finished_at = UTC_TIMESTAMP(6), done_until = {done_until} \
+                 WHERE {is_lease} AND finished_at IS NULL"
+            )
+        }
+    };
+    let failure = match transaction.send(&sql).await {
+        Ok(1) => return Ok(()),
+        Ok(_) => CheckFailure::NotNewest,
+        Err(failure) if failure.number.is_some_and(|number| MISSING.contains(&number)) => CheckFailure::NoTable,
+        Err(failure) => CheckFailure::Database(failure.error),
+    };
+    // An error does not end a transaction here: nothing of it may be committed, and nothing that the caller writes from now on,
+    // whatever the caller does with the error.
+    for sql in ["ROLLBACK", "START TRANSACTION READ ONLY"] {
+        drop(transaction.send(sql).await);
+    }
+    Err(failure)
+}
