@@ -114,7 +114,9 @@ impl Store for SqliteStore {
         let keys = keys.to_vec();
         self.step("records", move |database| {
             let record = |key: &String| read(database, key, Record::from_text);
-            keys.iter().map(|key| Ok(record(key)?.map(|it| it.records.newest(newest)).unwrap_or_default())).collect()
+            keys.iter()
+                .map(|key| Ok(record(key)?.map(|it| it.records.newest(newest)).unwrap_or_default()))
+                .collect()
         })
     }
 

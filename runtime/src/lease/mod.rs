@@ -23,9 +23,9 @@ use validity::Validity;
 
 mod pending;
 pub(crate) mod store_clock;
-pub(crate) mod transaction;
 #[cfg(test)]
 mod tests;
+pub(crate) mod transaction;
 pub(crate) mod validity;
 
 pub(crate) use pending::{ClaimResult, PendingClaim};

@@ -37,18 +37,18 @@ pub(crate) use decide::messages::{
     CurrentRun, Forgotten, HeldLock, History, Holder, LeaseKind, RunOutcome, RunRecord, Skip, SkipHolder,
     SkipRecord, Taken,
 };
-pub use fence_table::FenceTable;
 pub use error::{StoreError, StoreErrorKind};
+pub use fence_table::FenceTable;
 pub use net::subscriptions::{Notifier, Subscription};
 #[cfg(all(feature = "tls", any(feature = "mysql", feature = "postgres", feature = "redis")))]
 pub use net::tls::Certificates;
-pub use record::{LeaseId, NotCurrent, Record};
 pub use record::format::{FORMAT, UnreadableRecord, to_ascii_json};
 pub use record::key_state::{DoneMark, KeyState, StartedTick, TickMark};
 pub use record::look::{
-    Change, EndedLease, FenceChange, FencedLease, FinishMark, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
-    SwapReply, Swapped, Topic, Version,
+    Change, EndedLease, FenceChange, FencedLease, FinishMark, JobRecord, JobRecords, LockChange, Look, Note,
+    Notes, Page, SharedLock, Swap, SwapReply, Swapped, Topic, Version,
 };
+pub use record::{LeaseId, NotCurrent, Record};
 
 /// The future that a store's methods return.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::diagnosis::Finding;
 use crate::store::{
-    FenceTable, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Subscription, Swap, SwapReply, Topic,
+    FenceTable, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreFuture, Subscription, Swap,
+    SwapReply, Topic,
 };
 
 /// One request to a store.

@@ -161,7 +161,11 @@ async fn newer_format_is_refused_on_every_store_and_left_as_it_is() {
                 assert!(error.to_string().contains(&says), "{kind:?}, {what} of {key}: {error}");
             }
         }
-        let records = client.store().records(&["failed".to_owned()], usize::MAX).await.expect_err("records of a newer format");
+        let records = client
+            .store()
+            .records(&["failed".to_owned()], usize::MAX)
+            .await
+            .expect_err("records of a newer format");
         assert_eq!(records.kind(), StoreErrorKind::Unreadable, "{kind:?}: {records}");
         let jobs = contents::KEYS.map(str::to_owned);
         let findings = client.store().diagnose(&jobs).await.expect("a diagnosis");

@@ -9,8 +9,8 @@ use singleton_jobs_policy::timing::request_timeout;
 use singleton_jobs_policy::{Schedule, Timestamp};
 
 use super::super::{
-    Change, DoneMark, EndedLease, Ending, FinishMark, Gap, Holder, JobRecord, KeyState, Lease, LeaseKind, LockChange, Look, Pause,
-    RunOutcome, RunRecord, SharedLock, Skip, SkipRecord, StartedTick, TickMark,
+    Change, DoneMark, EndedLease, Ending, FinishMark, Gap, Holder, JobRecord, KeyState, Lease, LeaseKind,
+    LockChange, Look, Pause, RunOutcome, RunRecord, SharedLock, Skip, SkipRecord, StartedTick, TickMark,
 };
 use super::{Decision, UNKNOWN_FENCE, expiry};
 use crate::store::record::key_state::as_micros;

@@ -56,8 +56,8 @@ use singleton_jobs_policy::check_name;
 
 use super::net::tls::Certificates;
 use super::{
-    FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
-    SwapReply, Topic, to_ascii_json,
+    FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Swap, SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
 use connection::{Lane, MysqlConnection, TextRow};

@@ -61,8 +61,10 @@ pub(super) async fn commit_under(
         database => format!("`{}`.job_fence", database.replace('`', "``")),
     };
     let (namespace, name, token) = (text(namespace), name(&check.key), text(&check.token));
-    let is_lease =
-        format!("namespace = {namespace} AND job_name = {name} AND fence = {} AND token = {token}", check.fence);
+    let is_lease = format!(
+        "namespace = {namespace} AND job_name = {name} AND fence = {} AND token = {token}",
+        check.fence
+    );
     let sql = match check.finish {
         None => format!("SELECT 1 FROM {table} WHERE {is_lease} LOCK IN SHARE MODE"),
         Some(finish) => {
@@ -79,7 +81,9 @@ pub(super) async fn commit_under(
     let failure = match transaction.send(&sql).await {
         Ok(1) => return Ok(()),
         Ok(_) => CheckFailure::NotNewest,
-        Err(failure) if failure.number.is_some_and(|number| MISSING.contains(&number)) => CheckFailure::NoTable,
+        Err(failure) if failure.number.is_some_and(|number| MISSING.contains(&number)) => {
+            CheckFailure::NoTable
+        }
         Err(failure) => CheckFailure::Database(failure.error),
     };
     // An error does not end a transaction here: nothing of it may be committed, and nothing that the caller writes from now on,

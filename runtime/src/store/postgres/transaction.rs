@@ -72,7 +72,11 @@ pub(super) async fn commit_under(
     let sent = transaction.send(&format!("{sql}; {}", limit_idle_time(check))).await;
     sent.map_err(|failure| match failure.code.as_deref() {
         Some(code) if code == SqlState::DIVISION_BY_ZERO.code() => CheckFailure::NotNewest,
-        Some(code) if [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME].iter().any(|it| it.code() == code) => {
+        Some(code)
+            if [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME]
+                .iter()
+                .any(|it| it.code() == code) =>
+        {
             CheckFailure::NoTable
         }
         _ => CheckFailure::Database(failure.error),

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use singleton_jobs_policy::Timestamp;
 
-use crate::store::{FencedLease, FinishMark, JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped, Version};
+use crate::store::{
+    FencedLease, FinishMark, JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped,
+    Version,
+};
 use format::{UnreadableRecord, from_object, object, to_ascii_json};
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -44,8 +44,8 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::{
-    FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
-    SwapReply, Topic,
+    FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Swap, SwapReply, Topic,
 };
 use crate::Timestamp;
 use crate::util::turns::Turns;

@@ -10,8 +10,8 @@ use super::errors::{SqliteError, SqliteResult};
 use crate::Timestamp;
 use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP, hexadecimal};
 use crate::store::{
-    Change, FencedLease, FinishMark, JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, Record, Swap, SwapReply, Topic,
-    to_ascii_json,
+    Change, FencedLease, FinishMark, JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, Record, Swap,
+    SwapReply, Topic, to_ascii_json,
 };
 
 /// Number of keys on a page.
@@ -236,7 +236,8 @@ fn remove_expired(transaction: &Transaction<'_>, now: Timestamp, most: i64) -> S
 }
 
 /// Selects names and records, each with the mark of a transaction that committed the work of its newest lease.
-const RECORDS: &str = "SELECT l.job_name, l.version, l.fence, l.state, f.finished_at, f.done_until FROM job_lock l
+const RECORDS: &str =
+    "SELECT l.job_name, l.version, l.fence, l.state, f.finished_at, f.done_until FROM job_lock l
     LEFT JOIN job_fence f ON f.namespace = l.namespace AND f.job_name = l.job_name AND f.fence = l.fence";
 
 /// The columns of a record.

@@ -79,7 +79,14 @@ impl Case {
 
     fn ticks(self) -> Ticks {
         let version = Some(Version { at: at(4, 0), nonce: 1 });
-        let look = Look { now: self.now, version, fence: 7, state: Arc::new(self.state), lock: self.lock, finished: None };
+        let look = Look {
+            now: self.now,
+            version,
+            fence: 7,
+            state: Arc::new(self.state),
+            lock: self.lock,
+            finished: None,
+        };
         Ticks::new("import", &look, self.records, &self.servers, [])
     }
 

@@ -10,9 +10,7 @@ use crate::store::mysql::PAGE;
 use crate::store::mysql::connection::TextRow;
 use crate::store::mysql::errors::{MysqlError, MysqlResult, OTHER_TABLES};
 use crate::store::record::columns::RUN;
-use crate::store::{
-    FinishMark, JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind,
-};
+use crate::store::{FinishMark, JobRecord, JobRecords, KeyState, Look, Note, Notes, Page, StoreErrorKind};
 
 /// Refuses the answer of a server that takes no writes from all users. Users with a right for it could write.
 pub(crate) fn check_primary(row: &TextRow, index: usize) -> MysqlResult<()> {
@@ -37,7 +35,14 @@ pub(crate) fn look(row: &TextRow) -> MysqlResult<Look> {
             Some(FinishMark { at: clock(row, 6)?, done_until })
         }
     };
-    Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None, finished })
+    Ok(Look {
+        now,
+        version: Some(version),
+        fence: column(row, 3)?,
+        state: Arc::new(state),
+        lock: None,
+        finished,
+    })
 }
 
 /// Reads a page of such rows with a name, without those that cannot be read.

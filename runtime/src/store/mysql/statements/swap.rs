@@ -90,7 +90,8 @@ fn message(namespace: &str, key: &str, swap: &Swap) -> String {
     let version = expected.map(|version| version.to_string()).unwrap_or_default();
     let limit = |at: Option<Timestamp>, none: i64| at.map_or(none, Timestamp::as_micros).max(-i64::MAX);
     let (first, last) = (limit(change.not_before, i64::MIN), limit(change.not_after, i64::MAX));
-    let mut as_expected = format!("{is_key} AND version = '{version}' AND @now >= {first} AND @now <= {last}");
+    let mut as_expected =
+        format!("{is_key} AND version = '{version}' AND @now >= {first} AND @now <= {last}");
     let fence = match change.fence {
         FenceChange::Keep => "@fence".to_owned(),
         FenceChange::Next => "GREATEST(LEAST(@fence, 9223372036854775806) + 1, @now)".to_owned(),

@@ -163,7 +163,8 @@ pub(super) fn definitions(schema: &str) -> String {
 /// Returns the same for an administrator to run, with the grants for a user that does not own the tables.
 pub(super) fn script(schema: &str, user: Option<&str>) -> String {
     let grants = user.map(|user| user.replace('"', "\"\"")).map(|user| {
-        let tables = ["lock", "fence", "record", "note"].map(|table| format!("\"{schema}\".job_{table}")).join(", ");
+        let tables =
+            ["lock", "fence", "record", "note"].map(|table| format!("\"{schema}\".job_{table}")).join(", ");
         format!(
             "GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\";\n\
              GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO \"{user}\";\n"

@@ -28,7 +28,14 @@ pub(crate) fn look(row: &Row) -> Result<Look> {
     let state = KeyState::from_json(text(row, 4)?.unwrap_or_default());
     let state = state.map_err(|problem| unreadable(format!("the record {problem}")))?;
     let finished = finish_mark(row)?;
-    Ok(Look { now, version: Some(version), fence: column(row, 3)?, state: Arc::new(state), lock: None, finished })
+    Ok(Look {
+        now,
+        version: Some(version),
+        fence: column(row, 3)?,
+        state: Arc::new(state),
+        lock: None,
+        finished,
+    })
 }
 
 /// Reads the mark of a transaction in the seventh and eighth column.
