@@ -145,7 +145,8 @@ pub mod diagnosis {
 
 /// Transactions of the application that commit only under a lease: see [`Run::finish`] and [effects exactly once](guide::effects).
 pub mod transaction {
-    pub use crate::lease::transaction::{FinishError, Transaction};
+    pub use crate::lease::finish_error::FinishError;
+    pub use crate::lease::transaction::Transaction;
 }
 
 /// Schedules and policies.

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// Their names, and the files that they begin with.
-pub const PROGRAMS: [(&str, &str); 15] = [
+pub const PROGRAMS: [(&str, &str); 16] = [
     ("chaos", "chaos/main.rs"),
     ("command_line", "command_line/main.rs"),
     ("compile", "compile/main.rs"),
     ("dashboard", "dashboard/main.rs"),
+    ("effects", "effects/main.rs"),
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),
     ("locks_under_load", "processes/locks_under_load/main.rs"),

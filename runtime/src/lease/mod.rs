@@ -21,6 +21,7 @@ use crate::{Run, Timestamp};
 use transaction::RunLease;
 use validity::Validity;
 
+pub(crate) mod finish_error;
 mod pending;
 pub(crate) mod store_clock;
 #[cfg(test)]

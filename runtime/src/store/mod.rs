@@ -8,7 +8,6 @@ use crate::Timestamp;
 mod client;
 pub mod decide;
 mod error;
-mod fence_table;
 pub mod file;
 pub mod memory;
 #[cfg(feature = "mysql")]
@@ -38,17 +37,17 @@ pub(crate) use decide::messages::{
     SkipRecord, Taken,
 };
 pub use error::{StoreError, StoreErrorKind};
-pub use fence_table::FenceTable;
 pub use net::subscriptions::{Notifier, Subscription};
 #[cfg(all(feature = "tls", any(feature = "mysql", feature = "postgres", feature = "redis")))]
 pub use net::tls::Certificates;
+pub use record::Record;
+pub use record::fence::{EndedLease, FenceTable, FencedLease, FinishMark, LeaseId, NotCurrent};
 pub use record::format::{FORMAT, UnreadableRecord, to_ascii_json};
 pub use record::key_state::{DoneMark, KeyState, StartedTick, TickMark};
 pub use record::look::{
-    Change, EndedLease, FenceChange, FencedLease, FinishMark, JobRecord, JobRecords, LockChange, Look, Note,
-    Notes, Page, SharedLock, Swap, SwapReply, Swapped, Topic, Version,
+    Change, FenceChange, JobRecord, JobRecords, LockChange, Look, Note, Notes, Page, SharedLock, Swap,
+    SwapReply, Swapped, Topic, Version,
 };
-pub use record::{LeaseId, NotCurrent, Record};
 
 /// The future that a store's methods return.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

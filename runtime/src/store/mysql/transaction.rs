@@ -5,9 +5,8 @@ use std::pin::Pin;
 use mysql_async::prelude::Queryable;
 
 use super::statements::literals::{name, text};
-use crate::BoxError;
 use crate::lease::transaction::sealed::CommitUnderLease;
-use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck};
+use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck, StatementError};
 use crate::store::FenceTable;
 
 /// Number of rows that a statement returned or changed.
@@ -18,21 +17,15 @@ pub(super) trait TextTransaction: Send {
     fn send<'a>(&'a mut self, sql: &'a str) -> RowCount<'a>;
 }
 
-/// An error of the server, with its number.
-pub(super) struct StatementError {
-    pub(super) number: Option<u16>,
-    pub(super) error: BoxError,
-}
-
 /// The server's numbers of a table and of a database that do not exist.
-const MISSING: [u16; 2] = [1146, 1049];
+const MISSING: [&str; 2] = ["1146", "1049"];
 
 impl TextTransaction for mysql_async::Transaction<'_> {
     fn send<'a>(&'a mut self, sql: &'a str) -> RowCount<'a> {
         Box::pin(async move {
             let failed = |error: mysql_async::Error| StatementError {
-                number: match &error {
-                    mysql_async::Error::Server(error) => Some(error.code),
+                code: match &error {
+                    mysql_async::Error::Server(error) => Some(error.code.to_string()),
                     _ => None,
                 },
                 error: error.into(),
@@ -81,7 +74,7 @@ pub(super) async fn commit_under(
     let failure = match transaction.send(&sql).await {
         Ok(1) => return Ok(()),
         Ok(_) => CheckFailure::NotNewest,
-        Err(failure) if failure.number.is_some_and(|number| MISSING.contains(&number)) => {
+        Err(failure) if failure.code.as_deref().is_some_and(|code| MISSING.contains(&code)) => {
             CheckFailure::NoTable
         }
         Err(failure) => CheckFailure::Database(failure.error),

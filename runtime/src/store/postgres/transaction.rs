@@ -6,9 +6,8 @@ use tokio_postgres::error::SqlState;
 
 use super::statements::Statements;
 use super::statements::prepared::{Parameter, text};
-use crate::BoxError;
 use crate::lease::transaction::sealed::CommitUnderLease;
-use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck};
+use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck, StatementError};
 use crate::store::FenceTable;
 
 /// The end of a text that was sent.
@@ -17,12 +16,6 @@ type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), StatementError>> + Sen
 /// A transaction that sends one text by the simple protocol: one round trip, over any pooler.
 pub(super) trait SimpleTransaction: Send {
     fn send<'a>(&'a mut self, sql: &'a str) -> Sending<'a>;
-}
-
-/// An error of the server, with its code.
-pub(super) struct StatementError {
-    pub(super) code: Option<String>,
-    pub(super) error: BoxError,
 }
 
 impl SimpleTransaction for tokio_postgres::Transaction<'_> {

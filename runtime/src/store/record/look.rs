@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use singleton_jobs_policy::Timestamp;
 
 use super::format::records;
-use crate::store::{KeyState, RunRecord, SkipRecord};
+use crate::store::{EndedLease, FinishMark, KeyState, RunRecord, SkipRecord};
 
 /// A key as the store shows it at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,28 +32,6 @@ impl Look {
     pub fn nothing(now: Timestamp) -> Self {
         Self { now, version: None, fence: 0, state: Arc::default(), lock: None, finished: None }
     }
-}
-
-/// The newest lease of a key, for transactions of the application to check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FencedLease {
-    /// Its fence.
-    pub fence: i64,
-    /// Its token; empty if it was ended by another one than its holder.
-    pub token: Arc<str>,
-    /// The mark that its work is committed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finished: Option<FinishMark>,
-}
-
-/// The mark that the work of a lease is committed: written by [`Run::finish`](crate::Run::finish) in the transaction of that work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FinishMark {
-    /// Instant of the mark, by the store's clock.
-    pub at: Timestamp,
-    /// Of work that is done [once](crate::locks::Once): the instant until which it counts as done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub done_until: Option<Timestamp>,
 }
 
 /// Identifies one write of a record: the store's clock at the swap, joined with the swap's nonce. Never reused, not even
@@ -153,13 +131,6 @@ pub struct Change {
     /// Whether the swap grants or extends a lease. A store that can lose acknowledged writes confirms such a swap before it
     /// answers, if it is configured to.
     pub grants_lease: bool,
-}
-
-/// The newest lease of a key, as the decision to end it has seen it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndedLease {
-    /// Whether it has a [`FinishMark`].
-    pub is_finished: bool,
 }
 
 impl Change {

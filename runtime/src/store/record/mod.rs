@@ -6,13 +6,14 @@ use serde::Deserialize;
 use singleton_jobs_policy::Timestamp;
 
 use crate::store::{
-    FencedLease, FinishMark, JobRecord, JobRecords, KeyState, Look, SharedLock, Swap, SwapReply, Swapped,
-    Version,
+    FencedLease, FinishMark, JobRecord, JobRecords, KeyState, LeaseId, Look, NotCurrent, SharedLock, Swap,
+    SwapReply, Swapped, Version,
 };
 use format::{UnreadableRecord, from_object, object, to_ascii_json};
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) mod columns;
+pub(crate) mod fence;
 pub(crate) mod format;
 pub(crate) mod key_state;
 pub(crate) mod look;
@@ -157,24 +158,6 @@ impl Record {
         let version = version.parse().map_err(UnreadableRecord)?;
         Ok(Self { version, fence, state: Arc::new(state), records: JobRecords::default(), lease })
     }
-}
-
-/// Identifies a lease of a key.
-#[derive(Clone, Copy, Debug)]
-pub struct LeaseId<'a> {
-    /// Its token.
-    pub token: &'a str,
-    /// Its fence.
-    pub fence: i64,
-}
-
-/// The reason why the work of a lease cannot be committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotCurrent {
-    /// A later lease was won, or the record was deleted.
-    Superseded,
-    /// The work of this lease was committed before.
-    AlreadyFinished,
 }
 
 fn append<T: Clone>(records: &mut Vec<T>, record: &T, keep: usize) {

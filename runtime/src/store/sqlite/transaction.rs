@@ -3,7 +3,8 @@
 use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use crate::Timestamp;
-use crate::lease::transaction::{FinishError, LeaseCheck};
+use crate::lease::finish_error::FinishError;
+use crate::lease::transaction::LeaseCheck;
 use crate::store::{FenceTable, NotCurrent};
 
 /// Marks the lease as finished, or takes the database's write lock, so that no later one is won before the transaction ends.
