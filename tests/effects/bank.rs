@@ -177,6 +177,37 @@ impl Bank {
         Ok(())
     }
 
+    /// Books a payment, ignores that the run cannot be finished, and commits all the same.
+    pub async fn book_and_ignore(&self, run: &Run, fleet: &str) {
+        let sql =
+            format!("INSERT INTO payment (fleet, job, tick, server) VALUES ('{fleet}', 'stale', 0, 'stale')");
+        match self {
+            Self::Postgres(_) => {
+                let mut client = self.postgres().await.expect("a connection");
+                let mut transaction = client.transaction().await.expect("a transaction");
+                transaction.batch_execute(&sql).await.expect("a payment");
+                run.finish(&mut transaction).await.expect_err("a refusal");
+                drop(transaction.commit().await); // the server rolls back, and the client does not see it
+            }
+            Self::Mysql(_) => {
+                let mut connection = self.mysql().await.expect("a connection");
+                let mut transaction =
+                    connection.start_transaction(mysql_async::TxOpts::new()).await.expect("a transaction");
+                transaction.query_drop(&sql).await.expect("a payment");
+                run.finish(&mut transaction).await.expect_err("a refusal");
+                transaction.query_drop(&sql).await.expect_err("a payment after the refusal");
+                transaction.commit().await.expect("nothing to commit");
+            }
+            Self::Sqlite(_) => {
+                let mut connection = self.sqlite().expect("a connection");
+                let transaction = connection.transaction().expect("a transaction");
+                transaction.execute_batch(&sql).expect("a payment");
+                run.finish_blocking(&transaction).expect_err("a refusal");
+                transaction.commit().expect_err("a commit without a transaction");
+            }
+        }
+    }
+
     /// The payments of a fleet: job, tick, and the number of times it was booked.
     pub async fn payments(&self, fleet: &str) -> anyhow::Result<Vec<(String, i64, i64)>> {
         let sql =

@@ -3,6 +3,7 @@
 
 mod bank;
 mod conditions;
+mod edges;
 mod kills;
 mod locks;
 mod runs;

@@ -1,6 +1,7 @@
 //! The run that a job's function is in.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -215,6 +216,11 @@ impl Run {
 
     pub(crate) fn done_for(&self) -> Option<Duration> {
         self.done_for
+    }
+
+    /// Whether [`finish`](Run::finish) was called. Its transaction may not have been committed.
+    pub(crate) fn finish_called(&self) -> bool {
+        self.lease().is_some_and(|lease| lease.finish_called.load(Ordering::Relaxed))
     }
 
     pub(crate) fn lease(&self) -> Option<&RunLease> {

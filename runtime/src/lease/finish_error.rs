@@ -31,6 +31,11 @@ pub enum FinishError {
         /// The fence of the run or lock.
         fence: i64,
     },
+    /// The database has ended the transaction before, as after a deadlock or a statement that commits by itself.
+    NoTransaction {
+        /// The key.
+        key: String,
+    },
     /// The server can no longer prove the lease: another one may take over.
     LeaseLost {
         /// The key.
@@ -72,6 +77,10 @@ impl fmt::Display for FinishError {
                 f,
                 "[{key}] the transaction does not see the lease with fence {fence}; begin it on the database that is the store, and \
                  do not call this in a savepoint"
+            ),
+            Self::NoTransaction { key } => write!(
+                f,
+                "[{key}] the database has ended the transaction already; repeat all of it, without statements that commit by themselves"
             ),
             Self::LeaseLost { key, fence } => write!(
                 f,

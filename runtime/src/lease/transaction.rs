@@ -8,29 +8,33 @@ use std::time::Duration;
 use super::HeldLease;
 use super::finish_error::FinishError;
 use super::validity::Validity;
-use crate::history::RunOutcome;
 use crate::locks::Guard;
 use crate::server::Server;
-use crate::store::{Ending, FenceTable, LeaseKind, Look, NotCurrent};
+use crate::store::{CachedRecord, Ending, FenceTable, Lease, LeaseKind, Look, NotCurrent};
 use crate::{BoxError, Run};
 
-/// A transaction of the application, on the database that is the store: of `tokio-postgres`, `deadpool-postgres`, `mysql_async` or
-/// `sqlx`. A transaction of `rusqlite` blocks: see [`Run::finish_blocking`].
+/// A transaction of the application, on the database that is the store: of `tokio-postgres`, `deadpool-postgres` or `mysql_async`. A transaction of `rusqlite` blocks: see [`Run::finish_blocking`].
 pub trait Transaction: sealed::CommitUnderLease {}
 
 impl<T: sealed::CommitUnderLease> Transaction for T {}
 
 pub(crate) mod sealed {
-    use super::{CheckFuture, LeaseCheck};
+    use super::{AbortFuture, CheckFuture, LeaseCheck};
 
     pub trait CommitUnderLease: Send {
         /// Checks the lease, and lets the transaction commit only while it is the newest one.
         fn commit_under<'a>(&'a mut self, check: &'a LeaseCheck) -> CheckFuture<'a>;
+
+        /// Makes sure that the transaction cannot be committed.
+        fn abort(&mut self) -> AbortFuture<'_>;
     }
 }
 
 /// The future of a check.
 pub(crate) type CheckFuture<'a> = Pin<Box<dyn Future<Output = Result<(), CheckFailure>> + Send + 'a>>;
+
+/// The future of the end of a transaction.
+pub(crate) type AbortFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// The reason why a transaction cannot commit.
 pub enum CheckFailure {
@@ -38,6 +42,8 @@ pub enum CheckFailure {
     NotNewest,
     /// The transaction is of another kind of database, or the database has no such table.
     NoTable,
+    /// The server has ended the transaction before.
+    NoTransaction,
     /// The database returned this error.
     Database(BoxError),
 }
@@ -132,10 +138,9 @@ impl Run {
     /// ```
     pub async fn finish(&self, transaction: &mut impl Transaction) -> Result<(), FinishError> {
         let Some(lease) = self.lease() else { return Ok(()) };
-        let result = self.commit_under(lease, transaction, Some(Finish { done_for: self.done_for() })).await;
-        // Also after an error that may have come from the connection: the store knows.
+        // Before it is sent: whatever happens to the answer, the store knows.
         lease.finish_called.store(true, Ordering::Relaxed);
-        result
+        self.commit_under(lease, transaction, Some(Finish { done_for: self.done_for() })).await
     }
 
     /// Lets the application's transaction commit only while no other server has taken over, without marking the work as
@@ -151,7 +156,13 @@ impl Run {
         transaction: &mut impl Transaction,
         finish: Option<Finish>,
     ) -> Result<(), FinishError> {
-        let (server, check) = self.lease_check(lease, finish)?;
+        let (server, check) = match self.lease_check(lease, finish) {
+            Ok(checked) => checked,
+            Err(error) => {
+                transaction.abort().await;
+                return Err(error);
+            }
+        };
         let failure = match transaction.commit_under(&check).await {
             Ok(()) => return Ok(()),
             Err(failure) => failure,
@@ -159,6 +170,7 @@ impl Run {
         Err(match failure {
             CheckFailure::Database(error) => FinishError::Database(error),
             CheckFailure::NoTable => check.unknown(),
+            CheckFailure::NoTransaction => FinishError::NoTransaction { key: check.key.clone() },
             CheckFailure::NotNewest => match server.store.look(&check.key).await {
                 Ok(look) => check.explain(&look),
                 Err(error) => FinishError::database(error),
@@ -171,18 +183,17 @@ impl Run {
     #[cfg(feature = "sqlite")]
     pub fn finish_blocking(&self, transaction: &rusqlite::Transaction<'_>) -> Result<(), FinishError> {
         let Some(lease) = self.lease() else { return Ok(()) };
-        let (_, check) = self.lease_check(lease, Some(Finish { done_for: self.done_for() }))?;
-        let result = crate::store::sqlite::transaction::commit_under(transaction, &check);
         lease.finish_called.store(true, Ordering::Relaxed);
-        result
+        let check = self.lease_check(lease, Some(Finish { done_for: self.done_for() }));
+        crate::store::sqlite::transaction::commit_under(transaction, check.map(|(_, check)| check))
     }
 
     /// [`check`](Self::check) in a transaction of `rusqlite`, which blocks.
     #[cfg(feature = "sqlite")]
     pub fn check_blocking(&self, transaction: &rusqlite::Transaction<'_>) -> Result<(), FinishError> {
         let Some(lease) = self.lease() else { return Ok(()) };
-        let (_, check) = self.lease_check(lease, None)?;
-        crate::store::sqlite::transaction::commit_under(transaction, &check)
+        let check = self.lease_check(lease, None);
+        crate::store::sqlite::transaction::commit_under(transaction, check.map(|(_, check)| check))
     }
 
     fn lease_check(
@@ -207,30 +218,23 @@ impl Run {
 }
 
 impl HeldLease {
-    /// The end of a run after its function: if it called [`Run::finish`], the mark in the store says whether its work is
-    /// committed, not what the function returned. If the store does not answer, the ending stays as it is.
-    pub(crate) async fn settle(&self, server: &Server, run: &Run, ending: Ending) -> Ending {
-        let finish_called = run.lease().is_some_and(|lease| lease.finish_called.load(Ordering::Relaxed));
-        if !finish_called {
+    /// The end of a run after its function, as far as the store knows it: if it called [`Run::finish`], whether its work is
+    /// committed counts. If the store does not answer, the release decides that.
+    pub(crate) async fn settle(&mut self, server: &Server, ending: Ending) -> Ending {
+        if !ending.finish_called {
             return ending;
         }
         let Ok(look) = server.store.look(&self.key).await else { return ending };
-        let is_committed = look.finished.is_some() && look.fence == self.lease.fence;
-        match (is_committed, ending.outcome) {
-            (true, RunOutcome::Succeeded) => ending,
-            (true, _) => Ending { outcome: RunOutcome::Committed, ..ending },
-            (false, RunOutcome::Succeeded) => {
-                let error = Some(NOT_COMMITTED.to_owned());
-                Ending { outcome: RunOutcome::Failed, error, ..ending }
-            }
-            (false, _) => ending,
+        let is_newest = |newest: &Lease| newest.token == self.lease.token && look.fence == self.lease.fence;
+        if !look.state.claimant.as_ref().is_some_and(is_newest) || look.state.released {
+            // It was broken, or another server has the key: its mark is gone, and its record is written.
+            return ending;
         }
+        let is_committed = look.finished.is_some();
+        self.cached = Some(CachedRecord::shown(look));
+        ending.settled(is_committed)
     }
 }
-
-/// The error of a run that returned without one.
-const NOT_COMMITTED: &str =
-    "the run was finished in a transaction that is not committed; commit it before the function returns";
 
 impl Guard {
     /// Lets the application's transaction commit only while this lock is the newest one of its key: a lock that was lost, and that

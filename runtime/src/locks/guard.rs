@@ -125,7 +125,7 @@ impl Guard {
     }
 
     pub(super) fn ending(&self, outcome: RunOutcome) -> Ending {
-        Ending::of(outcome, self.remember)
+        Ending { finish_called: self.run.finish_called(), ..Ending::of(outcome, self.remember) }
     }
 }
 

@@ -130,7 +130,9 @@ impl Once {
         let run = guard.run.clone().done_for_once(done_for);
         match run_while_held(&guard, async move { code(run).await }).await? {
             Ok(value) => {
-                let ending = Ending { done_for: Some(done_for), ..guard.ending(RunOutcome::Succeeded) };
+                // If the work was finished in a transaction, the mark of that transaction counts.
+                let done_for = (!guard.run.finish_called()).then_some(done_for);
+                let ending = Ending { done_for, ..guard.ending(RunOutcome::Succeeded) };
                 if let Err(error) = guard.end_with(ending).await {
                     let key = guard.key();
                     tracing::error!(

@@ -87,6 +87,15 @@ impl<'a> Execution<'a> {
         self.watch_tries(first_try).await
     }
 
+    /// Whether a try that failed had committed the work of the run before.
+    async fn is_committed(&self) -> bool {
+        if !self.run.finish_called() {
+            return false;
+        }
+        let look = self.server.store.look(self.run.key()).await;
+        look.is_ok_and(|look| look.fence == self.run.fence() && look.finished.is_some())
+    }
+
     /// Closes the span of the run, whose future is gone.
     pub(crate) fn close_span(&mut self, record: &RunRecord) {
         self.span.close(record);
@@ -136,6 +145,10 @@ impl<'a> Execution<'a> {
             }
             if let Some(stopped_by) = stopped_by {
                 return self.ending(stopped_by, error, failed_tries);
+            }
+            if self.is_committed().await {
+                // Another try could only repeat what is outside of the transaction.
+                return self.ending(RunOutcome::Committed, error, failed_tries);
             }
             let pause = retry::pause(self.job.policy.retry_delay, retry);
             let text = error.clone().unwrap_or_default();
@@ -269,6 +282,7 @@ impl<'a> Execution<'a> {
             log: self.span.log_tail(),
             remember: self.server.history_limit,
             done_for: None,
+            finish_called: self.run.finish_called(),
         }
     }
 }

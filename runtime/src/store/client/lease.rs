@@ -27,6 +27,11 @@ impl CachedRecord {
         Some(Self { look, received: Instant::now() })
     }
 
+    /// A record as a look has just shown it.
+    pub(crate) fn shown(look: Look) -> Self {
+        Self { look, received: Instant::now() }
+    }
+
     /// Returns the look that the store would show if nothing has changed since, with a lower bound of its clock.
     fn look(&self) -> Look {
         Look { now: self.look.now + self.received.elapsed(), ..self.look.clone() }

@@ -70,7 +70,7 @@ impl Transition<'_> {
                 self.outlive(lease.kind, lease.ttl);
                 ExtendReply::Kept { until, cancelled_by: self.cancelled_by.clone() }
             }
-            None if lease.fence > self.fence && lease.until > self.now && !self.is_finished(lease) => {
+            None if lease.fence > self.fence && lease.until > self.now => {
                 self.limit_extension(lease.until);
                 self.restore(lease, until);
                 ExtendReply::Restored(until)
@@ -81,11 +81,6 @@ impl Transition<'_> {
         self.change.lock = LockChange::Set { token: lease.token.clone(), until };
         self.change.grants_lease = true;
         reply
-    }
-
-    /// Whether another attempt has finished the lease's tick, in a store that has lost the lease.
-    fn is_finished(&self, lease: &Lease) -> bool {
-        lease.tick.and_then(|tick| self.started_at(tick)).is_some_and(|started| started.finished)
     }
 
     /// Limits the swap of an extension to the life of the lease.
@@ -101,7 +96,13 @@ impl Transition<'_> {
         if let Some(newest) = &mut self.edit().claimant {
             newest.progress.clone_from(&lease.progress);
         }
-        self.end_newest(end);
+        if end.finish_called {
+            // The mark of its transaction decides, in the same step after which no transaction can commit any more.
+            self.end_lease();
+            self.end_newest(&end.clone().settled(self.committed.is_some()));
+        } else {
+            self.end_newest(end);
+        }
         self.forget_reported(lease);
         self.mark_done(end);
         let is_done = self.done.is_some_and(|done| done.until > self.now);

@@ -147,7 +147,8 @@ pub fn break_lock(
         let state = transition.edit();
         (state.released, state.broken_by) = (true, Some(by.clone()));
         transition.end_lease();
-        transition.record_run(&lease, now, &Ending::of(RunOutcome::Broken, remember));
+        let outcome = if transition.committed.is_some() { RunOutcome::Committed } else { RunOutcome::Broken };
+        transition.record_run(&lease, now, &Ending::of(outcome, remember));
         transition.keep_broken(lease.ttl, lease.until);
         transition.finish_tick(lease.tick);
     }

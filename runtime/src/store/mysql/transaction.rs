@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 
 use super::statements::literals::{name, text};
 use crate::lease::transaction::sealed::CommitUnderLease;
-use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck, StatementError};
+use crate::lease::transaction::{AbortFuture, CheckFailure, CheckFuture, LeaseCheck, StatementError};
 use crate::store::FenceTable;
 use crate::store::record::columns;
 
@@ -20,6 +20,9 @@ pub(super) trait TextTransaction: Send {
 
 /// The server's numbers of a table and of a database that do not exist.
 const MISSING: [&str; 2] = ["1146", "1049"];
+
+/// The server's number of a savepoint that does not exist.
+const NO_SAVEPOINT: &str = "1305";
 
 impl TextTransaction for mysql_async::Transaction<'_> {
     fn send<'a>(&'a mut self, sql: &'a str) -> RowCount<'a> {
@@ -41,6 +44,18 @@ impl CommitUnderLease for mysql_async::Transaction<'_> {
     fn commit_under<'a>(&'a mut self, check: &'a LeaseCheck) -> CheckFuture<'a> {
         Box::pin(commit_under(self, check))
     }
+
+    fn abort(&mut self) -> AbortFuture<'_> {
+        Box::pin(abort(self))
+    }
+}
+
+/// Sends a statement, unless the server has ended the transaction: after a deadlock, or a statement that commits by itself, the mark
+/// would be committed alone. Outside of a transaction a savepoint is forgotten at once.
+async fn in_transaction(transaction: &mut dyn TextTransaction, sql: &str) -> Result<u64, StatementError> {
+    transaction.send("SAVEPOINT jobs_finish").await?;
+    transaction.send("RELEASE SAVEPOINT jobs_finish").await?;
+    transaction.send(sql).await
 }
 
 /// Marks the lease as finished, or locks it, so that no later one is won before the transaction ends. An update and a locking read
@@ -72,18 +87,23 @@ pub(super) async fn commit_under(
             )
         }
     };
-    let failure = match transaction.send(&sql).await {
+    let failure = match in_transaction(transaction, &sql).await {
         Ok(1) => return Ok(()),
+        Err(failure) if failure.code.as_deref() == Some(NO_SAVEPOINT) => CheckFailure::NoTransaction,
         Ok(_) => CheckFailure::NotNewest,
         Err(failure) if failure.code.as_deref().is_some_and(|code| MISSING.contains(&code)) => {
             CheckFailure::NoTable
         }
         Err(failure) => CheckFailure::Database(failure.error),
     };
-    // An error does not end a transaction here: nothing of it may be committed, and nothing that the caller writes from now on,
-    // whatever the caller does with the error.
+    abort(transaction).await;
+    Err(failure)
+}
+
+/// An error does not end a transaction here: nothing of it may be committed, and nothing that the caller writes from now on,
+/// whatever the caller does with the error.
+pub(super) async fn abort(transaction: &mut dyn TextTransaction) {
     for sql in ["ROLLBACK", "START TRANSACTION READ ONLY"] {
         drop(transaction.send(sql).await);
     }
-    Err(failure)
 }

@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 use super::statements::Statements;
 use super::statements::prepared::{Parameter, text};
 use crate::lease::transaction::sealed::CommitUnderLease;
-use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck, StatementError};
+use crate::lease::transaction::{AbortFuture, CheckFailure, CheckFuture, LeaseCheck, StatementError};
 use crate::store::FenceTable;
 use crate::store::record::columns;
 
@@ -34,12 +34,20 @@ impl CommitUnderLease for tokio_postgres::Transaction<'_> {
     fn commit_under<'a>(&'a mut self, check: &'a LeaseCheck) -> CheckFuture<'a> {
         Box::pin(commit_under(self, check))
     }
+
+    fn abort(&mut self) -> AbortFuture<'_> {
+        Box::pin(abort(self))
+    }
 }
 
 #[cfg(feature = "deadpool-postgres")]
 impl CommitUnderLease for deadpool_postgres::Transaction<'_> {
     fn commit_under<'a>(&'a mut self, check: &'a LeaseCheck) -> CheckFuture<'a> {
         Box::pin(commit_under(&mut **self, check))
+    }
+
+    fn abort(&mut self) -> AbortFuture<'_> {
+        Box::pin(abort(&mut **self))
     }
 }
 
@@ -76,6 +84,11 @@ pub(super) async fn commit_under(
         }
         _ => CheckFailure::Database(failure.error),
     })
+}
+
+/// An error aborts the transaction.
+pub(super) async fn abort(transaction: &mut dyn SimpleTransaction) {
+    drop(transaction.send("SELECT 1/0").await);
 }
 
 /// The server ends a session that is idle for a ttl before it commits: a stopped process must not keep other servers from the key. A

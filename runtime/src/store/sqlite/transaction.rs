@@ -9,19 +9,34 @@ use crate::store::record::columns;
 use crate::store::{FenceTable, NotCurrent};
 
 /// Marks the lease as finished, or takes the database's write lock, so that no later one is won before the transaction ends.
-pub(crate) fn commit_under(transaction: &Transaction<'_>, check: &LeaseCheck) -> Result<(), FinishError> {
+///
+/// A check that failed before ends the transaction, too.
+pub(crate) fn commit_under(
+    transaction: &Transaction<'_>,
+    check: Result<LeaseCheck, FinishError>,
+) -> Result<(), FinishError> {
+    let result = check.and_then(|check| commit_if_newest(transaction, &check));
+    if result.is_err() {
+        // An error does not end a transaction here: nothing of it may be committed, whatever the caller does with the error.
+        drop(transaction.execute_batch("ROLLBACK"));
+    }
+    result
+}
+
+fn commit_if_newest(transaction: &Transaction<'_>, check: &LeaseCheck) -> Result<(), FinishError> {
+    if transaction.is_autocommit() {
+        // The mark would be committed alone.
+        return Err(FinishError::NoTransaction { key: check.key.clone() });
+    }
     let FenceTable::Sqlite { namespace } = &check.table else {
         return Err(check.unknown());
     };
-    let why = match write(transaction, namespace, check) {
-        Ok(1) => return Ok(()),
-        Ok(_) => refusal(transaction, namespace, check).unwrap_or_else(FinishError::database),
-        Err(error) if is_missing_table(&error) => check.unknown(),
-        Err(error) => FinishError::database(error),
-    };
-    // An error does not end a transaction here: nothing of it may be committed, whatever the caller does with the error.
-    drop(transaction.execute_batch("ROLLBACK"));
-    Err(why)
+    match write(transaction, namespace, check) {
+        Ok(1) => Ok(()),
+        Ok(_) => Err(refusal(transaction, namespace, check).unwrap_or_else(FinishError::database)),
+        Err(error) if is_missing_table(&error) => Err(check.unknown()),
+        Err(error) => Err(FinishError::database(error)),
+    }
 }
 
 /// Returns the number of rows that were written.

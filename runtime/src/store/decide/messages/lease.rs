@@ -188,14 +188,42 @@ pub struct Ending {
     pub remember: usize,
     /// Marks the key's work as done for this long, in the same step.
     pub done_for: Option<Duration>,
+    /// Whether the run was finished in a transaction of the application, which may not have been committed.
+    pub finish_called: bool,
 }
 
 impl Ending {
     /// Creates an ending without an error.
     pub const fn of(outcome: RunOutcome, remember: usize) -> Self {
-        Self { outcome, error: None, failed_tries: Vec::new(), log: None, remember, done_for: None }
+        Self {
+            outcome,
+            error: None,
+            failed_tries: Vec::new(),
+            log: None,
+            remember,
+            done_for: None,
+            finish_called: false,
+        }
+    }
+
+    /// Returns the end of a run that was finished in a transaction: whether that was committed counts, not what the function
+    /// returned.
+    #[must_use]
+    pub fn settled(self, is_committed: bool) -> Self {
+        let has_succeeded = self.outcome == RunOutcome::Succeeded;
+        match (is_committed, has_succeeded) {
+            (true, false) => Self { outcome: RunOutcome::Committed, ..self },
+            (false, true) => {
+                Self { outcome: RunOutcome::Failed, error: Some(NOT_COMMITTED.to_owned()), ..self }
+            }
+            _ => self,
+        }
     }
 }
+
+/// The error of a run that returned without one.
+const NOT_COMMITTED: &str =
+    "the run was finished in a transaction that is not committed; commit it before the function returns";
 
 /// A try that failed, and was repeated under the same lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

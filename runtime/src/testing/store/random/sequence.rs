@@ -171,6 +171,7 @@ pub(super) fn ending(start: Timestamp, end: &EndPlan) -> Ending {
         log: end.error.map(str::to_owned),
         remember: end.remember,
         done_for: end.done_for.map(Duration::from_millis),
+        finish_called: false,
     }
 }
 

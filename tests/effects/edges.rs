@@ -1,0 +1,196 @@
+//! Transactions that end otherwise than by a commit in time: lost leases, deadlocks, timeouts, breaks, retries.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use jobs::history::RunOutcome;
+use jobs::locks::OnceOutcome;
+use jobs::transaction::FinishError;
+use jobs::{Job, Jobs, Run};
+use mysql_async::prelude::Queryable as _;
+use tokio::sync::mpsc;
+
+use crate::bank::{AtOnce, Booking, Steps, refusal};
+use crate::{TestBank, on_every_database};
+
+on_every_database! {
+    transaction_cannot_be_committed_after_a_lost_lease;
+    run_that_is_broken_after_its_commit_is_recorded_as_committed;
+    run_is_not_repeated_after_its_commit;
+}
+
+const KEY: &str = "pay";
+
+/// A job whose runs the test gets, and which wait for an order.
+fn waiting_job() -> (Job, mpsc::UnboundedReceiver<(Run, mpsc::UnboundedSender<()>)>) {
+    let (sender, runs) = mpsc::unbounded_channel();
+    let job = Job::builder(KEY).ttl("2s").run(move |run: Run| {
+        let sender = sender.clone();
+        async move {
+            let (order, mut orders) = mpsc::unbounded_channel();
+            sender.send((run, order)).expect("the test listens");
+            orders.recv().await;
+        }
+    });
+    (job.build().expect("a job"), runs)
+}
+
+async fn outcome(jobs: &Jobs) -> RunOutcome {
+    for _ in 0..500 {
+        if let Some(run) = jobs.history(KEY).await.expect("a history").runs.first() {
+            return run.outcome;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("no run has ended");
+}
+
+/// The error is returned, and the caller commits all the same.
+async fn transaction_cannot_be_committed_after_a_lost_lease(bank: &TestBank) {
+    let (job, mut runs) = waiting_job();
+    let jobs = bank.server([job]).await;
+    let asked = jobs.clone();
+    tokio::spawn(async move { asked.run_now(KEY).await });
+    let (run, _order) = runs.recv().await.expect("a run");
+    let other = bank.program().await;
+    other.break_lock(KEY).await.expect("a broken lock");
+    run.cancelled().await;
+    let fleet = &bank.namespace;
+    bank.bank.book_and_ignore(&run, fleet).await;
+    assert_eq!(bank.bank.booked(fleet).await, 0);
+    let refused = refusal(bank.bank.book(&run, fleet, (Booking::Finish, 1), &AtOnce).await);
+    assert!(matches!(refused, FinishError::LeaseLost { .. }), "{refused}");
+    other.shutdown().await;
+    jobs.shutdown().await;
+}
+
+async fn run_that_is_broken_after_its_commit_is_recorded_as_committed(bank: &TestBank) {
+    let (job, mut runs) = waiting_job();
+    let jobs = bank.server([job]).await;
+    let asked = jobs.clone();
+    tokio::spawn(async move { asked.run_now(KEY).await });
+    let (run, order) = runs.recv().await.expect("a run");
+    bank.bank.book(&run, &bank.namespace, (Booking::Finish, 1), &AtOnce).await.expect("a transaction");
+    let other = bank.program().await;
+    other.break_lock(KEY).await.expect("a broken lock");
+    assert_eq!(outcome(&other).await, RunOutcome::Committed);
+    drop(order);
+    other.shutdown().await;
+    jobs.shutdown().await;
+}
+
+async fn run_is_not_repeated_after_its_commit(bank: &TestBank) {
+    let (at, fleet, calls) = (bank.bank.clone(), bank.namespace.clone(), Arc::new(AtomicU32::new(0)));
+    let counted = calls.clone();
+    let job = Job::builder(KEY).ttl("30s").retries(3, "10ms").run(move |run: Run| {
+        let (at, fleet, counted) = (at.clone(), fleet.clone(), counted.clone());
+        async move {
+            counted.fetch_add(1, Ordering::Relaxed);
+            at.book(&run, &fleet, (Booking::Finish, 1), &AtOnce).await?;
+            anyhow::Result::<()>::Err(anyhow::anyhow!("the answer to the commit was lost"))
+        }
+    });
+    let jobs = bank.server([job.build().expect("a job")]).await;
+    jobs.run_now(KEY).await.expect("a run");
+    assert_eq!(outcome(&jobs).await, RunOutcome::Committed);
+    assert_eq!((calls.load(Ordering::Relaxed), bank.bank.booked(&bank.namespace).await), (1, 1));
+    jobs.shutdown().await;
+}
+
+/// Commits two seconds after its check.
+struct Late;
+
+impl Steps for Late {
+    async fn booked(&self) {}
+    async fn checked(&self) {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+/// The release waits for the transaction, and then sees its mark.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_that_outlasts_the_function_counts() {
+    for kind in ["postgres", "mysql"] {
+        let bank = TestBank::on(kind).await;
+        let (at, fleet) = (bank.bank.clone(), bank.namespace.clone());
+        let job = Job::builder(KEY).ttl("30s").pause_after(1).run(move |run: Run| {
+            let (at, fleet) = (at.clone(), fleet.clone());
+            async move {
+                tokio::spawn(async move { at.book(&run, &fleet, (Booking::Finish, 1), &Late).await });
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Err::<(), _>("failed meanwhile")
+            }
+        });
+        let jobs = bank.server([job.build().expect("a job")]).await;
+        jobs.run_now(KEY).await.expect("a run");
+        assert_eq!(outcome(&jobs).await, RunOutcome::Committed, "{kind}");
+        assert_eq!(bank.bank.booked(&bank.namespace).await, 1);
+        assert_eq!(jobs.history(KEY).await.expect("a history").pause, None);
+        jobs.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_is_not_committed_is_not_done() {
+    let bank = TestBank::on("postgres").await;
+    let jobs = bank.program().await;
+    for _ in 0..2 {
+        let work = jobs.once("webhook:9").within("1h").run(async |run| {
+            let (mut client, connection) =
+                tokio_postgres::connect(bank.bank.url(), tokio_postgres::NoTls).await?;
+            tokio::spawn(connection);
+            let mut transaction = client.transaction().await?;
+            run.finish(&mut transaction).await?;
+            anyhow::Ok(transaction.rollback().await?)
+        });
+        assert!(matches!(work.await.expect("the work").ran(), Some(())));
+    }
+    jobs.shutdown().await;
+}
+
+/// What a call of `once` did.
+trait Ran<T> {
+    fn ran(self) -> Option<T>;
+}
+
+impl<T> Ran<T> for OnceOutcome<T> {
+    fn ran(self) -> Option<T> {
+        match self {
+            Self::Ran(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// Otherwise the mark would be committed without the work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transaction_that_the_database_has_ended_is_refused() {
+    let bank = TestBank::on("mysql").await;
+    let jobs = bank.program().await;
+    let ended = jobs.once("webhook:10").run(async |run| {
+        let mut connection = mysql_async::Conn::new(mysql_async::Opts::from_url(bank.bank.url())?).await?;
+        let mut transaction = connection.start_transaction(mysql_async::TxOpts::new()).await?;
+        // A statement that commits by itself.
+        transaction.query_drop("CREATE TABLE IF NOT EXISTS unrelated (id INT)").await?;
+        anyhow::Ok(run.finish(&mut transaction).await.expect_err("no transaction"))
+    });
+    let refused = ended.await.expect("the work").ran().expect("an error");
+    assert!(matches!(refused, FinishError::NoTransaction { .. }), "{refused}");
+    jobs.shutdown().await;
+
+    let bank = TestBank::on("sqlite").await;
+    let jobs = bank.program().await;
+    let path = bank.bank.url().strip_prefix("sqlite://").expect("a path").to_owned();
+    let ended = jobs.once("webhook:10").run(async |run| {
+        tokio::task::block_in_place(|| {
+            let mut connection = rusqlite::Connection::open(&path)?;
+            let transaction = connection.transaction()?;
+            transaction.execute_batch("ROLLBACK")?;
+            anyhow::Ok(run.finish_blocking(&transaction).expect_err("no transaction"))
+        })
+    });
+    let refused = ended.await.expect("the work").ran().expect("an error");
+    assert!(matches!(refused, FinishError::NoTransaction { .. }), "{refused}");
+    jobs.shutdown().await;
+}
