@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
@@ -15,6 +16,8 @@ use crate::util::lock;
 pub(crate) struct SimulatedProcess {
     runtime: Handle,
     tasks: Mutex<TaskTable>,
+    /// How often the state was set. A task that was polled since is registered, and need not look at the table.
+    changes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -38,7 +41,7 @@ enum ProcessState {
 impl SimulatedProcess {
     /// A process whose tasks run on the current runtime.
     pub(crate) fn on_current_runtime() -> Arc<Self> {
-        Arc::new(Self { runtime: Handle::current(), tasks: Mutex::default() })
+        Arc::new(Self { runtime: Handle::current(), tasks: Mutex::default(), changes: AtomicU64::new(0) })
     }
 
     pub(crate) fn spawn<F>(self: &Arc<Self>, future: F) -> JoinHandle<F::Output>
@@ -46,7 +49,8 @@ impl SimulatedProcess {
         F: Future<Output: Send> + Send + 'static,
     {
         let future = Some(Box::pin(future));
-        self.runtime.spawn(SimulatedTask { process: self.clone(), future, id: None })
+        let seen = (ProcessState::Running, 0);
+        self.runtime.spawn(SimulatedTask { process: self.clone(), future, id: None, seen })
     }
 
     /// Stops the process as SIGSTOP does.
@@ -84,6 +88,7 @@ impl SimulatedProcess {
         if tasks.state != ProcessState::Killed {
             tasks.state = state;
         }
+        self.changes.fetch_add(1, Ordering::SeqCst);
         let wakers: Vec<_> = std::mem::take(&mut tasks.wakers).into_values().collect();
         let aborted = if tasks.state == ProcessState::Stopped {
             Vec::new()
@@ -109,18 +114,23 @@ struct SimulatedTask<F> {
     future: Option<Pin<Box<F>>>,
     /// Its number in the table of the process, from its first poll on.
     id: Option<u64>,
+    /// The state of the process when the task was registered, and how often it had been set.
+    seen: (ProcessState, u64),
 }
 
 impl<F> SimulatedTask<F> {
-    /// Returns the state of the process, and registers the task to be woken when it changes.
+    /// Returns the state of the process, and registers the task to be woken when it changes. A task of Tokio has one waker.
     fn check(&mut self, polling: &Context<'_>) -> ProcessState {
+        if self.id.is_some() && self.process.changes.load(Ordering::SeqCst) == self.seen.1 {
+            return self.seen.0;
+        }
         let mut tasks = self.process.tasks();
         let id = *self.id.get_or_insert_with(|| {
             tasks.next_id += 1;
             tasks.next_id
         });
-        let waker = tasks.wakers.entry(id).or_insert_with(|| polling.waker().clone());
-        waker.clone_from(polling.waker());
+        tasks.wakers.insert(id, polling.waker().clone());
+        self.seen = (tasks.state, self.process.changes.load(Ordering::SeqCst));
         tasks.state
     }
 
