@@ -93,25 +93,17 @@ impl MemoryStore {
     pub(crate) fn full_key<'k>(&self, key: &'k str) -> Cow<'k, str> {
         if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
-}
 
-fn ready<'a, T: Send + 'a>(reply: T) -> StoreFuture<'a, T> {
-    Box::pin(std::future::ready(Ok(reply)))
-}
-
-impl Store for MemoryStore {
-    fn location(&self) -> String {
-        format!("memory://{}", self.name)
-    }
-
-    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+    /// What [`look`](Store::look) answers.
+    pub(crate) fn show(&self, key: &str) -> Look {
         let contents = util::lock(&self.contents);
         let now = self.clock.now();
         let entry = contents.keys.get(self.full_key(key).as_ref());
-        ready(entry.map_or_else(|| Look::nothing(now), |entry| entry.look(now)))
+        entry.map_or_else(|| Look::nothing(now), |entry| entry.look(now))
     }
 
-    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+    /// What [`swap`](Store::swap) does.
+    pub(crate) fn apply(&self, key: &str, swap: &Swap) -> SwapReply {
         let key = self.full_key(key);
         let contents = &mut *util::lock(&self.contents);
         let mut now = self.clock.now();
@@ -132,7 +124,25 @@ impl Store for MemoryStore {
         if swap.change.notify && matches!(reply, SwapReply::Swapped(_)) {
             contents.listeners.notify(&key);
         }
-        ready(reply)
+        reply
+    }
+}
+
+fn ready<'a, T: Send + 'a>(reply: T) -> StoreFuture<'a, T> {
+    Box::pin(std::future::ready(Ok(reply)))
+}
+
+impl Store for MemoryStore {
+    fn location(&self) -> String {
+        format!("memory://{}", self.name)
+    }
+
+    fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
+        ready(self.show(key))
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
+        ready(self.apply(key, swap))
     }
 
     fn list<'a>(&'a self, _page: Option<&'a str>) -> StoreFuture<'a, Page> {

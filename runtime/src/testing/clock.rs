@@ -22,7 +22,11 @@ struct Shown {
 impl Shown {
     fn now(self) -> i64 {
         let elapsed = i64::try_from(self.at.elapsed().as_micros()).unwrap_or(i64::MAX);
-        self.micros.saturating_add(elapsed).saturating_add(elapsed.saturating_mul(self.drift) / 1_000_000)
+        let now = self.micros.saturating_add(elapsed);
+        if self.drift == 0 {
+            return now;
+        }
+        now.saturating_add(elapsed.saturating_mul(self.drift) / 1_000_000)
     }
 }
 

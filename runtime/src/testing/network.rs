@@ -1,6 +1,5 @@
 //! The connection of a test server to the store of its fleet.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -112,7 +111,6 @@ fn millis(duration: Duration) -> u64 {
 }
 
 type OnKill = Box<dyn FnOnce() + Send>;
-type Applied<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 impl NetworkedStore {
     /// A connection without faults. The seed decides the fate of single messages, once there are faults.
@@ -136,28 +134,34 @@ impl NetworkedStore {
         }
     }
 
-    fn fate(&self, faults: &MessageFaults, is_swap: bool) -> Fate {
-        let kill_at = if is_swap { lock(&self.conditions).kill_at.take() } else { None };
+    /// What happens to the next request, if messages have faults.
+    fn fate(&self, is_swap: bool) -> Option<Fate> {
+        let conditions = &mut *lock(&self.conditions);
+        let faults = conditions.messages.as_ref()?;
+        let kill_at = if is_swap { conditions.kill_at.take() } else { None };
         let mut fate = faults.draw(&mut lock(&self.random));
         if kill_at.is_some() {
             fate.arrives_after = Some(fate.arrives_after.unwrap_or_default());
         }
         fate.is_replicated |= !is_swap;
-        Fate { kill_at, ..fate }
+        Some(Fate { kill_at, ..fate })
     }
 
     /// Sends a request, on a good connection without a task of its own.
-    fn send<T: Send + 'static>(
+    fn send<T, F>(
         self: &Arc<Self>,
         request: RequestKind,
-        apply: impl Fn(Arc<dyn Store>) -> Applied<T> + Send + 'static,
-    ) -> StoreFuture<'_, T> {
+        apply: impl Fn(Arc<dyn Store>) -> F + Send + 'static,
+    ) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
         Box::pin(async move {
-            let Conditions { latency, messages, .. } = lock(&self.conditions).clone();
-            if let Some(faults) = messages {
-                let fate = self.fate(&faults, request == RequestKind::Swap);
+            if let Some(fate) = self.fate(request == RequestKind::Swap) {
                 return self.send_under_faults(fate, apply).await;
             }
+            let latency = lock(&self.conditions).latency;
             if !latency.is_zero() {
                 sleep(latency).await;
             }
@@ -171,11 +175,15 @@ impl NetworkedStore {
     }
 
     /// Sends a request as a task of the network: it is on its way even if the server ends.
-    async fn send_under_faults<T: Send + 'static>(
+    async fn send_under_faults<T, F>(
         self: &Arc<Self>,
         fate: Fate,
-        apply: impl Fn(Arc<dyn Store>) -> Applied<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        apply: impl Fn(Arc<dyn Store>) -> F + Send + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
         let (network, is_reported) = (self.clone(), fate.is_reported);
         tokio::spawn(async move {
@@ -254,7 +262,7 @@ impl Store for Link {
         let key: Arc<str> = key.into();
         self.0.send(RequestKind::Read, move |store| {
             let key = key.clone();
-            Box::pin(async move { store.look(&key).await })
+            async move { store.look(&key).await }
         })
     }
 
@@ -262,7 +270,7 @@ impl Store for Link {
         let request: Arc<(String, Swap)> = Arc::new((key.to_owned(), swap.clone()));
         self.0.send(RequestKind::Swap, move |store| {
             let request = request.clone();
-            Box::pin(async move { store.swap(&request.0, &request.1).await })
+            async move { store.swap(&request.0, &request.1).await }
         })
     }
 
@@ -270,7 +278,7 @@ impl Store for Link {
         let page = page.map(str::to_owned);
         self.0.send(RequestKind::Read, move |store| {
             let page = page.clone();
-            Box::pin(async move { store.list(page.as_deref()).await })
+            async move { store.list(page.as_deref()).await }
         })
     }
 
@@ -278,7 +286,7 @@ impl Store for Link {
         let keys: Arc<[String]> = keys.into();
         self.0.send(RequestKind::Read, move |store| {
             let keys = keys.clone();
-            Box::pin(async move { store.records(&keys, newest).await })
+            async move { store.records(&keys, newest).await }
         })
     }
 
@@ -286,12 +294,12 @@ impl Store for Link {
         let note = note.clone();
         self.0.send(RequestKind::Note, move |store| {
             let note = note.clone();
-            Box::pin(async move { store.put_note(topic, &note, ttl).await })
+            async move { store.put_note(topic, &note, ttl).await }
         })
     }
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
-        self.0.send(RequestKind::Read, move |store| Box::pin(async move { store.notes(topic).await }))
+        self.0.send(RequestKind::Read, move |store| async move { store.notes(topic).await })
     }
 
     fn listen<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Subscription>> {

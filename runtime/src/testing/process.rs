@@ -1,8 +1,8 @@
 //! A simulated process: its tasks can be stopped, continued and killed together.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
@@ -16,6 +16,8 @@ use crate::util::lock;
 pub(crate) struct SimulatedProcess {
     runtime: Handle,
     tasks: Mutex<TaskTable>,
+    /// How often the state was set. A task that was polled since is registered, and need not look at the table.
+    changes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -39,14 +41,16 @@ enum ProcessState {
 impl SimulatedProcess {
     /// A process whose tasks run on the current runtime.
     pub(crate) fn on_current_runtime() -> Arc<Self> {
-        Arc::new(Self { runtime: Handle::current(), tasks: Mutex::default() })
+        Arc::new(Self { runtime: Handle::current(), tasks: Mutex::default(), changes: AtomicU64::new(0) })
     }
 
     pub(crate) fn spawn<F>(self: &Arc<Self>, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        self.runtime.spawn(self.clone().poll_while_running(future))
+        let future = Some(Box::pin(future));
+        let seen = (ProcessState::Running, 0);
+        self.runtime.spawn(SimulatedTask { process: self.clone(), future, id: None, seen })
     }
 
     /// Stops the process as SIGSTOP does.
@@ -84,6 +88,7 @@ impl SimulatedProcess {
         if tasks.state != ProcessState::Killed {
             tasks.state = state;
         }
+        self.changes.fetch_add(1, Ordering::SeqCst);
         let wakers: Vec<_> = std::mem::take(&mut tasks.wakers).into_values().collect();
         let aborted = if tasks.state == ProcessState::Stopped {
             Vec::new()
@@ -97,52 +102,72 @@ impl SimulatedProcess {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Polls a future only while the process is running. A killed future is dropped and never completes.
-    async fn poll_while_running<F: Future>(self: Arc<Self>, future: F) -> F::Output {
-        let output = {
-            let task = self.add_task();
-            let mut future = pin!(future);
-            poll_fn(|polling| match task.check(polling) {
-                ProcessState::Running => future.as_mut().poll(polling).map(Some),
-                ProcessState::Stopped => Poll::Pending,
-                ProcessState::Killed => Poll::Ready(None),
-            })
-            .await
-        };
-        match output {
-            Some(output) => output,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn add_task(&self) -> SimulatedTask<'_> {
-        let mut tasks = self.tasks();
-        tasks.next_id += 1;
-        SimulatedTask { process: self, id: tasks.next_id }
-    }
-
     fn tasks(&self) -> MutexGuard<'_, TaskTable> {
         lock(&self.tasks)
     }
 }
 
-/// One task of a process; removed from its table when dropped.
-struct SimulatedTask<'a> {
-    process: &'a SimulatedProcess,
-    id: u64,
+/// One task of a process: polls a future only while the process is running. A killed future is dropped and never completes.
+struct SimulatedTask<F> {
+    process: Arc<SimulatedProcess>,
+    /// `None` once it is gone. Boxed, since a spawned future is copied several times.
+    future: Option<Pin<Box<F>>>,
+    /// Its number in the table of the process, from its first poll on.
+    id: Option<u64>,
+    /// The state of the process when the task was registered, and how often it had been set.
+    seen: (ProcessState, u64),
 }
 
-impl SimulatedTask<'_> {
-    /// Returns the state of the process, and registers the task to be woken when it changes.
-    fn check(&self, polling: &Context<'_>) -> ProcessState {
+impl<F> SimulatedTask<F> {
+    /// Returns the state of the process, and registers the task to be woken when it changes. A task of Tokio has one waker.
+    fn check(&mut self, polling: &Context<'_>) -> ProcessState {
+        if self.id.is_some() && self.process.changes.load(Ordering::SeqCst) == self.seen.1 {
+            return self.seen.0;
+        }
         let mut tasks = self.process.tasks();
-        tasks.wakers.insert(self.id, polling.waker().clone());
+        let id = *self.id.get_or_insert_with(|| {
+            tasks.next_id += 1;
+            tasks.next_id
+        });
+        tasks.wakers.insert(id, polling.waker().clone());
+        self.seen = (tasks.state, self.process.changes.load(Ordering::SeqCst));
         tasks.state
+    }
+
+    /// Drops the future, and removes the task from the table of its process.
+    fn end(&mut self) {
+        self.future = None;
+        if let Some(id) = self.id.take() {
+            self.process.tasks().wakers.remove(&id);
+        }
     }
 }
 
-impl Drop for SimulatedTask<'_> {
+impl<F: Future> Future for SimulatedTask<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, polling: &mut Context<'_>) -> Poll<F::Output> {
+        let task = self.get_mut();
+        if task.future.is_none() {
+            return Poll::Pending; // it was killed
+        }
+        let polled = match (task.check(polling), &mut task.future) {
+            (ProcessState::Running, Some(future)) => future.as_mut().poll(polling),
+            (ProcessState::Stopped, _) => return Poll::Pending,
+            _ => {
+                task.end();
+                return Poll::Pending;
+            }
+        };
+        if polled.is_ready() {
+            task.end();
+        }
+        polled
+    }
+}
+
+impl<F> Drop for SimulatedTask<F> {
     fn drop(&mut self) {
-        self.process.tasks().wakers.remove(&self.id);
+        self.end();
     }
 }

@@ -23,26 +23,26 @@ impl Clock for SystemClock {
 /// Measures real time, also in a test on Tokio's paused clock: code that blocks does so in real time. In a simulation, where
 /// no code blocks, it measures Tokio's, so that every history can be repeated.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopwatch {
-    real: Instant,
+pub(crate) enum Stopwatch {
+    Real(Instant),
     #[cfg(any(test, feature = "testing"))]
-    simulated: Option<tokio::time::Instant>,
+    Simulated(tokio::time::Instant),
 }
 
 impl Stopwatch {
     pub(crate) fn start() -> Self {
-        Self {
-            real: Instant::now(),
-            #[cfg(any(test, feature = "testing"))]
-            simulated: super::random::seeded::is_simulated().then(tokio::time::Instant::now),
+        #[cfg(any(test, feature = "testing"))]
+        if super::random::seeded::is_simulated() {
+            return Self::Simulated(tokio::time::Instant::now());
         }
+        Self::Real(Instant::now())
     }
 
     pub(crate) fn elapsed(self) -> Duration {
-        #[cfg(any(test, feature = "testing"))]
-        if let Some(simulated) = self.simulated {
-            return simulated.elapsed();
+        match self {
+            Self::Real(begun) => begun.elapsed(),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Simulated(begun) => begun.elapsed(),
         }
-        self.real.elapsed()
     }
 }

@@ -82,12 +82,13 @@ impl LockRequest {
         let (server, key) = (self.server.clone(), self.key.clone());
         drop(server.host.clone().spawn(async move {
             let _fail_on_panic = FailOnPanic(server);
-            let acquired = match self.acquire_lease(reply.closed(), |_| {}).await {
+            // Boxed, since a spawned future is copied several times.
+            let acquired = match Box::pin(self.acquire_lease(reply.closed(), |_| {})).await {
                 Ok(AcquireOutcome::Lock(lease)) => {
                     let (guard, keeper) = LockKeeper::new(&self, lease);
                     // If the caller is gone, the guard comes back and is dropped, which releases the lock.
                     drop(reply.send(Ok(AcquireOutcome::Lock(guard))));
-                    return keeper.run().await;
+                    return Box::pin(keeper.run()).await;
                 }
                 Ok(AcquireOutcome::AlreadyDone(at)) => Ok(AcquireOutcome::AlreadyDone(at)),
                 Ok(AcquireOutcome::Held { holder, waited }) => Ok(AcquireOutcome::Held { holder, waited }),

@@ -7,12 +7,12 @@ use crate::store::{
 use crate::util::probe::reached;
 
 pub(super) fn claimed(claim: &Claim, reply: &ClaimReply) {
-    reached(|| format!("claim {}: {}", purpose(&claim.what), decision(&reply.decision)));
+    reached(format_args!("claim {}: {}", purpose(&claim.what), decision(&reply.decision)));
     if reply.unfinished.is_some() {
-        reached(|| "claim tick: shows an unfinished tick".to_owned());
+        reached(format_args!("claim tick: shows an unfinished tick"));
     }
     if reply.other_schedule.is_some() {
-        reached(|| "claim tick: shows another schedule".to_owned());
+        reached(format_args!("claim tick: shows another schedule"));
     }
 }
 
@@ -24,11 +24,11 @@ pub(super) fn extended(lease: &Lease, reply: &ExtendReply) {
         ExtendReply::Lost { broken_by: None } => "lost",
         ExtendReply::Lost { broken_by: Some(_) } => "lost, broken",
     };
-    reached(|| format!("extend {}: {reply}", kind(lease)));
+    reached(format_args!("extend {}: {reply}", kind(lease)));
 }
 
 pub(super) fn released(lease: &Lease, reply: ReleaseReply) {
-    reached(|| format!("release {}: {reply:?}", kind(lease)));
+    reached(format_args!("release {}: {reply:?}", kind(lease)));
 }
 
 fn kind(lease: &Lease) -> &'static str {

@@ -1,5 +1,7 @@
 //! Nothing bad happens: I1 to I4, I6 and I7.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::holding::Holding;
 use super::timeline::{KeyHistory, Timeline, micros};
 use super::{Fault, Invariant, Verdict};
@@ -78,7 +80,8 @@ impl KeyChecks<'_> {
     }
 
     fn one_start(&self, verdict: &mut Verdict) {
-        for (number, later) in self.key.holdings.iter().enumerate() {
+        let mut started = BTreeMap::<Timestamp, Vec<&Holding>>::new();
+        for later in &self.key.holdings {
             let again =
                 later.retries.iter().enumerate().any(|(index, retry)| later.retries[..index].contains(retry));
             if again {
@@ -89,7 +92,8 @@ impl KeyChecks<'_> {
                 verdict.add(excused, self.key.violation(Invariant::OneStart, later.began, message));
             }
             let Some(tick) = later.tick else { continue };
-            for earlier in self.key.holdings[..number].iter().filter(|earlier| earlier.tick == Some(tick)) {
+            let of_tick = started.entry(tick).or_default();
+            for earlier in &*of_tick {
                 let is_takeover =
                     later.attempt > earlier.attempt && later.attempt <= 1 + self.key.rules.takeovers;
                 if !is_takeover {
@@ -107,15 +111,19 @@ impl KeyChecks<'_> {
                     verdict.add(excused, violation);
                 }
             }
+            of_tick.push(later);
         }
     }
 
     fn no_overlap(&self, verdict: &mut Verdict) {
-        for (number, later) in self.key.holdings.iter().enumerate() {
-            let others =
-                self.key.holdings[..number].iter().filter(|earlier| earlier.is_active_at(later.began));
+        // In the order in which they began: one that has ended before a later one began does not count any more.
+        let mut in_progress = Vec::<&Holding>::new();
+        for later in &self.key.holdings {
+            in_progress.retain(|earlier| earlier.is_active_at(later.began));
+            let others = in_progress.iter().copied();
             let (excused, active): (Vec<_>, Vec<_>) =
                 others.partition(|earlier| self.excuses_overlap(earlier, later));
+            in_progress.push(later);
             let is_full = |count: usize| count >= self.key.rules.permits;
             if is_full(active.len() + excused.len()) {
                 let holders: Vec<_> = active.iter().chain(&excused).map(|held| describe(held)).collect();
@@ -159,7 +167,12 @@ impl KeyChecks<'_> {
     }
 
     fn growing_fences(&self, verdict: &mut Verdict) {
+        let mut fences = BTreeSet::new();
         for (number, later) in self.key.holdings.iter().enumerate() {
+            let is_new = fences.insert(later.fence);
+            if is_new && (self.key.rules.permits > 1 || fences.last() == Some(&later.fence)) {
+                continue; // it is unique, and the highest one if it must be
+            }
             // One of them is enough, if possible one that is not excused.
             let mut found = None;
             for earlier in &self.key.holdings[..number] {

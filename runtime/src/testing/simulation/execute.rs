@@ -16,8 +16,8 @@ use super::workload::lock_users::use_lock;
 use super::workload::{NextStart, add_jobs};
 use crate::Timestamp;
 use crate::schedule::Schedule;
+use crate::store::RegisteredSchedule;
 use crate::store::memory::MemoryStore;
-use crate::store::{RegisteredSchedule, Store};
 use crate::testing::check::{KeyRules, Observed, Trace, Verdict, check};
 use crate::testing::fleet::NOON;
 use crate::testing::{Fleet, TestClock, TestServer};
@@ -177,10 +177,10 @@ fn watch_ticks(plan: &Plan, store: &MemoryStore, clock: &TestClock, recorder: &R
                 let mut next = schedule.next_after(clock.now());
                 while let Some(tick) = next {
                     wait_for(&clock, tick).await;
-                    let registered =
-                        store.look(&key).await.ok().and_then(|look| look.state.registered.clone());
-                    let is_known = |it: &RegisteredSchedule| *it.schedule == *schedule.text() && it.at < tick;
-                    let is_registered = registered.as_ref().is_some_and(is_known);
+                    let look = store.show(&key);
+                    let is_known =
+                        |it: &RegisteredSchedule| *it.schedule == *schedule.as_str() && it.at < tick;
+                    let is_registered = look.state.registered.as_ref().is_some_and(is_known);
                     if is_registered && recorder.is_claimed(&key, &versions) {
                         recorder.add_general(Observed::Due { key: key.clone(), tick });
                     }
@@ -192,8 +192,11 @@ fn watch_ticks(plan: &Plan, store: &MemoryStore, clock: &TestClock, recorder: &R
 }
 
 async fn wait_for(clock: &TestClock, time: Timestamp) {
-    while clock.now() < time {
+    loop {
         let left = time.since(clock.now());
+        if left.is_zero() {
+            return;
+        }
         // The clock may be set meanwhile.
         sleep(left.clamp(Duration::from_millis(1), Duration::from_millis(500))).await;
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::controls::broken_store::BrokenStore;
-use super::recorder::{Recorder, first_word};
+use super::recorder::{Recorder, VariantName};
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::store::memory::MemoryStore;
@@ -91,10 +91,10 @@ impl ObservedStore {
             JobRecord::Skip(skip) => {
                 let why = if skip.reason == Skip::Held { HELD } else { "paused" };
                 self.recorder.explain(&self.server, key, skip.tick, why);
-                reached(|| format!("skip record: {:?}", skip.reason));
+                reached(format_args!("skip record: {:?}", skip.reason));
             }
             JobRecord::Run(run) => {
-                reached(|| format!("outcome: {:?}", run.outcome));
+                reached(format_args!("outcome: {:?}", run.outcome));
                 let why = match run.outcome {
                     // Its lease kept the tick from others, and its function may never have been called.
                     RunOutcome::Crashed | RunOutcome::NotStarted => HELD,
@@ -115,15 +115,14 @@ impl Store for ObservedStore {
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {
-        Box::pin(async move { Ok(self.broken.shown(self.store.look(key).await?)) })
+        Box::pin(async move { Ok(self.broken.shown(self.store.show(key))) })
     }
 
     fn swap<'a>(&'a self, key: &'a str, swap: &'a Swap) -> StoreFuture<'a, SwapReply> {
         Box::pin(async move {
-            // Both are ready at once: nothing happens in between.
-            let before = self.store.look(key).await?;
-            let swap = &self.broken.understood(key, &before, swap);
-            let reply = self.broken.answered(&before, self.store.swap(key, swap).await?);
+            let before = self.store.show(key);
+            let swap = &*self.broken.understood(key, &before, swap);
+            let reply = self.broken.answered(&before, self.store.apply(key, swap));
             match &reply {
                 SwapReply::Swapped(_) => {
                     self.observe(key, &before, swap);
@@ -131,7 +130,7 @@ impl Store for ObservedStore {
                         self.listeners.notify(key);
                     }
                 }
-                SwapReply::Changed(_) => reached(|| format!("swap: {}", refusal(&before, swap))),
+                SwapReply::Changed(_) => reached(format_args!("swap: {}", refusal(&before, swap))),
             }
             Ok(reply)
         })
@@ -186,6 +185,6 @@ pub(super) async fn observe_end(store: &MemoryStore, recorder: &Recorder, keys: 
         if is_gone && lease.until > look.now {
             recorder.add(&lease.server, Observed::HeldAtEnd(LeaseRef { key, fence: look.fence }));
         }
-        reached(|| format!("held at the end: {}", first_word(&format!("{:?}", lease.kind))));
+        reached(format_args!("held at the end: {}", VariantName(lease.kind)));
     }
 }

@@ -1,6 +1,7 @@
 //! Writes the trace of a simulation.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::time::Instant;
@@ -148,13 +149,13 @@ impl Recorder {
         let key: Arc<str> = event.key.as_str().into();
         match &event.kind {
             EventKind::Skipped { tick, reason } => {
-                reached(|| format!("skipped: {}", name_of(reason)));
+                reached(format_args!("skipped: {}", VariantName(reason)));
                 match reason {
                     SkipReason::Taken(_) => {}
                     SkipReason::Held(_) | SkipReason::ApplicationBlocked | SkipReason::StillRunning => {
                         self.explain(server, &key, *tick, HELD);
                     }
-                    other => self.explain(server, &key, *tick, &name_of(other)),
+                    other => self.explain(server, &key, *tick, &VariantName(other).to_string()),
                 }
             }
             EventKind::Overdue { tick } => self.explain(server, &key, *tick, "overdue"),
@@ -170,8 +171,7 @@ impl Recorder {
             }
             _ => {}
         }
-        let kind = format!("{:?}", event.kind);
-        reached(|| format!("event: {}", first_word(&kind)));
+        reached(format_args!("event: {}", VariantName(&event.kind)));
     }
 }
 
@@ -181,8 +181,30 @@ impl Recording {
     }
 }
 
-fn name_of(reason: &SkipReason) -> String {
-    first_word(&format!("{reason:?}")).to_owned()
+/// Shows the name of a value's variant: the first word of its debug output, of which nothing else is made.
+pub(super) struct VariantName<T>(pub(super) T);
+
+impl<T: fmt::Debug> fmt::Display for VariantName<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first_word = FirstWord { shown_on: f, is_over: false };
+        let shown = write!(first_word, "{:?}", self.0);
+        if first_word.is_over { Ok(()) } else { shown }
+    }
+}
+
+/// Writes the first word, and ends the output after it by an error.
+struct FirstWord<'a, 'f> {
+    shown_on: &'a mut fmt::Formatter<'f>,
+    is_over: bool,
+}
+
+impl fmt::Write for FirstWord<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let word = first_word(text);
+        self.is_over = word.len() < text.len();
+        self.shown_on.write_str(word)?;
+        if self.is_over { Err(fmt::Error) } else { Ok(()) }
+    }
 }
 
 /// The name of a variant.

@@ -1,5 +1,6 @@
 //! A store with counted versions or fences.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -41,17 +42,22 @@ impl BrokenStore {
     }
 
     /// The swap as the store understands it.
-    pub(in crate::testing::simulation) fn understood(&self, key: &str, before: &Look, swap: &Swap) -> Swap {
-        let mut swap = swap.clone();
+    pub(in crate::testing::simulation) fn understood<'a>(
+        &self,
+        key: &str,
+        before: &Look,
+        swap: &'a Swap,
+    ) -> Cow<'a, Swap> {
+        let mut swap = Cow::Borrowed(swap);
         if self.counts_versions
             && before.version.is_some()
             && swap.expected == before.version.map(|version| counted(self.number(Some(version))))
         {
-            swap.expected = before.version;
+            swap.to_mut().expected = before.version;
         }
         // Records of manual locks are deleted: without a clock their fences would come back at once.
         if self.counts_fences && key.starts_with("job") && swap.change.fence == FenceChange::Next {
-            swap.change.fence = FenceChange::AtLeast(before.fence + 1);
+            swap.to_mut().change.fence = FenceChange::AtLeast(before.fence + 1);
         }
         swap
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::super::plan::{LockKind, LockPlan};
-use super::super::recorder::{LeaseUse, Recorder, UsedLease};
+use super::super::recorder::{LeaseUse, Recorder, UsedLease, VariantName};
 use crate::locks::{Guard, LockError, OnceOutcome};
 use crate::util::probe::reached;
 use crate::util::random::seeded::SeededRandom;
@@ -36,12 +36,7 @@ pub(in crate::testing::simulation) async fn use_lock(
         };
         match used {
             Err(LockError::ShutDown { .. }) => return,
-            Err(error) => reached(|| {
-                format!(
-                    "lock error: {}",
-                    crate::testing::simulation::recorder::first_word(&format!("{error:?}"))
-                )
-            }),
+            Err(error) => reached(format_args!("lock error: {}", VariantName(error))),
             Ok(()) => {}
         }
     }
@@ -152,13 +147,11 @@ impl LockUser {
             if fails { Err("the simulation lets it fail") } else { Ok(()) }
         });
         match done.await {
-            Ok(outcome) => reached(|| match outcome {
-                OnceOutcome::Ran(()) => "once: ran".to_owned(),
-                OnceOutcome::AlreadyDone(_) => "once: already done".to_owned(),
-                OnceOutcome::InProgress(_) => "once: in progress".to_owned(),
-            }),
+            Ok(OnceOutcome::Ran(())) => reached(format_args!("once: ran")),
+            Ok(OnceOutcome::AlreadyDone(_)) => reached(format_args!("once: already done")),
+            Ok(OnceOutcome::InProgress(_)) => reached(format_args!("once: in progress")),
             Err(crate::locks::OnceError::Lock(error)) => return Err(error),
-            Err(_) => reached(|| "once: failed".to_owned()),
+            Err(_) => reached(format_args!("once: failed")),
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ pub(in crate::testing::simulation) fn call(
             OperatorCall::Reset => format!("reset: {:?}", jobs.reset(&key).await),
             OperatorCall::Forget => format!("forget: {:?}", jobs.forget(&key).await),
         };
-        reached(|| short(&answer));
+        reached(format_args!("{}", short(&answer)));
     }));
 }
 
