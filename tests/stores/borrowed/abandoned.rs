@@ -1,0 +1,130 @@
+//! Requests that no caller waits for any longer: their connections never return to the pool.
+
+use std::time::{Duration, Instant};
+
+use jobs::store::{StoreErrorKind, SwapReply};
+use support::pools::{ApplicationPool, LentConnection, PoolKind};
+use support::postgres_server::PATIENCE;
+
+use super::{KEY, PAYMENTS, apply, database_and_pool, on_every_pool, swap_from, unused_name};
+
+on_every_pool! {
+    timed_out_request_takes_its_connection_out_of_the_pool
+    application_is_answered_and_commits_only_its_own_after_abandoned_requests
+    harm_of_a_pool_that_gets_abandoned_connections_back_is_noticed
+}
+
+async fn timed_out_request_takes_its_connection_out_of_the_pool(kind: PoolKind) {
+    let (database, pool) = database_and_pool(kind, 1).await;
+    let namespace = unused_name();
+    let store = pool.store(&namespace);
+    let version = Some(apply(&*store, &swap_from(None)).await.version);
+    let first = pool.get().await.session().await;
+    assert_eq!(pool.get().await.session().await, first, "what works is returned");
+    apply(&*store, &swap_from(version)).await;
+    assert_eq!(pool.get().await.session().await, first, "the store returns it, too");
+
+    let mut administrator = database.administrator().await;
+    let lock = match kind.is_postgres() {
+        true => "BEGIN; LOCK TABLE job_lock",
+        false => "LOCK TABLES job_lock WRITE",
+    };
+    administrator.ask(lock).await;
+    // Statements wait longer for a lock.
+    let hasty = pool.store_within(&namespace, PATIENCE, Duration::from_millis(20));
+    let error = hasty.look(KEY).await.expect_err("the table is locked");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    let second = pool.get().await.session().await;
+    assert_ne!(second, first, "it left its statement to the next user");
+    // On a busy machine it may be cancelled before it has borrowed anything.
+    for attempt in 1.. {
+        let cancelled = tokio::time::timeout(Duration::from_millis(40), store.look(KEY)).await;
+        if cancelled.is_err() && pool.get().await.session().await != second {
+            break;
+        }
+        assert!(attempt < 100, "a dropped request left its statement to the next user");
+    }
+    administrator.ask(if kind.is_postgres() { "ROLLBACK" } else { "UNLOCK TABLES" }).await;
+    store.look(KEY).await.expect("the table is free");
+}
+
+/// What the application sees in its only connection: the answers to its own statements, no transaction, and no rows
+/// of others after its own commit.
+async fn use_by_application(pool: &ApplicationPool, round: u64) -> Result<(), String> {
+    let mut own = pool.get().await;
+    let answer = own.try_ask(&format!("SELECT {round} + 1000")).await?;
+    if answer != Some((round + 1000).to_string()) {
+        return Err(format!("the answer to another statement: {answer:?}"));
+    }
+    let in_transaction = match own {
+        LentConnection::DeadpoolPostgres(_) | LentConnection::SqlxPostgres(_) => {
+            "SELECT CASE WHEN now() = statement_timestamp() THEN 0 ELSE 1 END"
+        }
+        _ => "SELECT @@in_transaction",
+    };
+    if own.try_ask(in_transaction).await?.as_deref() != Some("0") {
+        return Err("in another user's transaction".to_owned());
+    }
+    own.try_ask(&format!("BEGIN; INSERT INTO payment VALUES ({round}); COMMIT")).await?;
+    Ok(())
+}
+
+/// Ends after so many turns of the runtime: a timer is too coarse.
+async fn patience(turns: u64) {
+    for _ in 0..=turns {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn application_is_answered_and_commits_only_its_own_after_abandoned_requests(kind: PoolKind) {
+    const ROUNDS: u64 = 150;
+    let (_database, pool) = database_and_pool(kind, 1).await;
+    pool.ask(PAYMENTS).await;
+    let store = pool.store(&unused_name());
+    let mut version = Some(apply(&*store, &swap_from(None)).await.version);
+    let (mut dropped, mut applied) = (0, 0);
+    for round in 0..ROUNDS {
+        let swap = swap_from(version);
+        let answered = tokio::select! {
+            biased;
+            reply = store.swap(KEY, &swap) => {
+                assert!(matches!(reply, Ok(SwapReply::Swapped(_))), "{reply:?}");
+                true
+            }
+            // A request takes about a millisecond, in a task of its own.
+            () = patience(round * 11 % 300) => false,
+        };
+        dropped += u64::from(!answered);
+        use_by_application(&pool, round).await.unwrap_or_else(|harm| panic!("round {round}: {harm}"));
+        // What was sent and not answered may still be applied, by its own session.
+        let begun = Instant::now();
+        version = loop {
+            let next = swap_from(version);
+            match store.swap(KEY, &next).await.expect("an answer") {
+                SwapReply::Swapped(swapped) => break Some(swapped.version),
+                SwapReply::Changed(look) => {
+                    let nonce = look.version.map(|version| version.nonce);
+                    assert!(nonce == Some(swap.nonce) || begun.elapsed() < PATIENCE, "{look:?}");
+                    applied += u64::from(nonce == Some(swap.nonce) && !answered);
+                    version = look.version;
+                }
+            }
+        };
+    }
+    println!("{dropped} of {ROUNDS} were dropped, {applied} of them applied");
+    assert!(dropped > ROUNDS / 10, "{dropped} were dropped: this shows nothing");
+    let payments = pool.ask("SELECT COUNT(*) FROM payment").await;
+    assert_eq!(payments, Some(ROUNDS.to_string()));
+}
+
+/// The control: the application itself abandons a transaction as a store would that returned its connections.
+async fn harm_of_a_pool_that_gets_abandoned_connections_back_is_noticed(kind: PoolKind) {
+    let (_database, pool) = database_and_pool(kind, 1).await;
+    pool.ask(PAYMENTS).await;
+    use_by_application(&pool, 1).await.expect("no harm yet");
+    let mut own = pool.get().await;
+    // The first of two messages.
+    own.ask("BEGIN; INSERT INTO payment VALUES (-1)").await;
+    drop(own);
+    use_by_application(&pool, 2).await.expect_err("in another user's transaction");
+}
