@@ -9,6 +9,7 @@ use support::postgres_server::PATIENCE;
 use super::{KEY, PAYMENTS, apply, database_and_pool, on_every_pool, swap_from, unused_name};
 
 on_every_pool! {
+    abandoned_request_that_succeeds_later_neither_delays_the_application_nor_leaves_it_a_transaction
     timed_out_request_takes_its_connection_out_of_the_pool
     application_is_answered_and_commits_only_its_own_after_abandoned_requests
     harm_of_a_pool_that_gets_abandoned_connections_back_is_noticed
@@ -48,6 +49,51 @@ async fn timed_out_request_takes_its_connection_out_of_the_pool(kind: PoolKind) 
     store.look(KEY).await.expect("the table is free");
 }
 
+/// Without an error of the server, a client could drain the answer and use the connection again.
+async fn abandoned_request_that_succeeds_later_neither_delays_the_application_nor_leaves_it_a_transaction(
+    kind: PoolKind,
+) {
+    const SOON: Duration = Duration::from_secs(10);
+    let (database, pool) = database_and_pool(kind, 1).await;
+    let namespace = unused_name();
+    let store = pool.store(&namespace);
+    let first = apply(&*store, &swap_from(None)).await;
+    let mut administrator = database.administrator().await;
+    // A commit waits for a standby, or an update sleeps, by the rights of the administrator.
+    let (block, waits) = if kind.is_postgres() {
+        administrator.ask("ALTER SYSTEM SET synchronous_standby_names = 'gone'").await;
+        ("SELECT pg_reload_conf()", "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+    } else {
+        (
+            "CREATE TRIGGER slow BEFORE UPDATE ON job_lock FOR EACH ROW DO SLEEP(1)",
+            "SELECT id FROM information_schema.processlist WHERE state = 'User sleep'",
+        )
+    };
+    administrator.ask(block).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let swap = swap_from(Some(first.version));
+    let waiting = async {
+        while administrator.ask(waits).await.is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        reply = store.swap(KEY, &swap) => panic!("it waits: {reply:?}"),
+        () = waiting => {}
+    }
+    let used = tokio::time::timeout(SOON, async {
+        let mut own = pool.get().await;
+        (own.ask("SELECT 7").await, is_in_transaction(&mut own).await, own.ask("COMMIT").await)
+    });
+    let (answer, in_transaction, _) = used.await.expect("the application is served at once");
+    assert_eq!((answer.as_deref(), in_transaction), (Some("7"), Ok(false)));
+    if !kind.is_postgres() {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let look = store.look(KEY).await.expect("a look");
+        assert_eq!(look.version, Some(first.version), "nobody has committed it");
+    }
+}
+
 /// What the application sees in its only connection: the answers to its own statements, no transaction, and no rows
 /// of others after its own commit.
 async fn use_by_application(pool: &ApplicationPool, round: u64) -> Result<(), String> {
@@ -56,17 +102,21 @@ async fn use_by_application(pool: &ApplicationPool, round: u64) -> Result<(), St
     if answer != Some((round + 1000).to_string()) {
         return Err(format!("the answer to another statement: {answer:?}"));
     }
-    let in_transaction = match own {
+    if is_in_transaction(&mut own).await? {
+        return Err("in another user's transaction".to_owned());
+    }
+    own.try_ask(&format!("BEGIN; INSERT INTO payment VALUES ({round}); COMMIT")).await?;
+    Ok(())
+}
+
+async fn is_in_transaction(own: &mut LentConnection) -> Result<bool, String> {
+    let sql = match own {
         LentConnection::DeadpoolPostgres(_) | LentConnection::SqlxPostgres(_) => {
             "SELECT CASE WHEN now() = statement_timestamp() THEN 0 ELSE 1 END"
         }
         _ => "SELECT @@in_transaction",
     };
-    if own.try_ask(in_transaction).await?.as_deref() != Some("0") {
-        return Err("in another user's transaction".to_owned());
-    }
-    own.try_ask(&format!("BEGIN; INSERT INTO payment VALUES ({round}); COMMIT")).await?;
-    Ok(())
+    Ok(own.try_ask(sql).await?.as_deref() != Some("0"))
 }
 
 /// Ends after so many turns of the runtime: a timer is too coarse.

@@ -226,7 +226,7 @@ async fn an_abandoned_connection_is_dropped_although_many_callers_wait_for_it() 
     let store = Arc::new(store_at(&server.url(), "shop"));
     store.look(KEY).await.expect("the tables are made");
     let mut client = server.client().await;
-    for _ in 0..3 {
+    for _ in 0..30 {
         client.query_drop("LOCK TABLES job_lock WRITE").await.expect("a lock");
         let (first, behind) = (store.look(KEY), Duration::from_millis(40));
         let callers = async {

@@ -305,7 +305,7 @@ async fn abandoned_connection_is_dropped_although_many_callers_wait_for_it() {
     let store = Arc::new(store_at(&format!("{}?schema={schema}", server.url()), "own"));
     store.look("key").await.expect("the tables are made");
     let mut other = server.client().await;
-    for _ in 0..3 {
+    for _ in 0..30 {
         let blocking = other.transaction().await.unwrap();
         blocking.batch_execute(&format!("LOCK TABLE {schema}.job_lock")).await.unwrap();
         let (first, behind) = (store.look("key"), Duration::from_millis(20));
