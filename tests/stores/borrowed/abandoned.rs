@@ -26,10 +26,7 @@ async fn timed_out_request_takes_its_connection_out_of_the_pool(kind: PoolKind) 
     assert_eq!(pool.get().await.session().await, first, "the store returns it, too");
 
     let mut administrator = database.administrator().await;
-    let lock = match kind.is_postgres() {
-        true => "BEGIN; LOCK TABLE job_lock",
-        false => "LOCK TABLES job_lock WRITE",
-    };
+    let lock = if kind.is_postgres() { "BEGIN; LOCK TABLE job_lock" } else { "LOCK TABLES job_lock WRITE" };
     administrator.ask(lock).await;
     // Statements wait longer for a lock.
     let hasty = pool.store_within(&namespace, PATIENCE, Duration::from_millis(20));

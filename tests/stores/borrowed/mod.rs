@@ -35,9 +35,12 @@ enum Database {
 impl Database {
     /// A server of the test's own.
     async fn start(kind: PoolKind) -> Self {
-        let start = move || match kind.is_postgres() {
-            true => Self::Postgres(PostgresServer::start()),
-            false => Self::Mariadb(MariadbServer::start()),
+        let start = move || {
+            if kind.is_postgres() {
+                Self::Postgres(PostgresServer::start())
+            } else {
+                Self::Mariadb(MariadbServer::start())
+            }
         };
         tokio::task::spawn_blocking(start).await.expect("a server")
     }

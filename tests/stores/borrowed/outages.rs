@@ -45,9 +45,10 @@ async fn connections_that_the_server_ends_are_replaced(kind: PoolKind) {
     let mut failed = 0;
     for round in 0..20_u64 {
         let ended = pool.get().await.session().await;
-        let end = match kind.is_postgres() {
-            true => format!("SELECT pg_terminate_backend({ended})"),
-            false => format!("KILL {ended}"),
+        let end = if kind.is_postgres() {
+            format!("SELECT pg_terminate_backend({ended})")
+        } else {
+            format!("KILL {ended}")
         };
         let ending = async {
             tokio::time::sleep(Duration::from_micros(round * 379 % 3_000)).await;

@@ -46,9 +46,10 @@ async fn request_over_a_connection_in_a_transaction_is_refused_and_the_connectio
 /// The control: the check is removed on its way to the server.
 async fn transaction_of_the_application_undoes_a_claim_or_is_committed_without_the_check(kind: PoolKind) {
     let database = Database::start(kind).await;
-    let check = match kind.is_postgres() {
-        true => Replacement { text: "SELECT WHERE 1 / (now() = statement_timestamp())::int = 0", by: "" },
-        false => Replacement { text: "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", by: "DO 0" },
+    let check = if kind.is_postgres() {
+        Replacement { text: "SELECT WHERE 1 / (now() = statement_timestamp())::int = 0", by: "" }
+    } else {
+        Replacement { text: "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", by: "DO 0" }
     };
     let removed = Arc::new(AtomicUsize::new(0));
     let port = relay(database.port(), check, Arc::clone(&removed)).await;

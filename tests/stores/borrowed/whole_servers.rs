@@ -1,6 +1,7 @@
 //! Servers that run jobs over pools, and race.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::Job;
@@ -79,9 +80,10 @@ async fn ten_servers_run_each_tick_once_over_pools_of_their_own(kind: PoolKind) 
 async fn one_of_many_claims_wins_over_pools_and_over_a_connection_of_its_own(kind: PoolKind) {
     let (database, _) = database_and_pool(kind, 1).await;
     let namespace = unused_name();
-    let own: std::sync::Arc<dyn Store> = match kind.is_postgres() {
-        true => std::sync::Arc::new(PostgresStore::open(&database.url(), Some(&namespace)).expect("a URL")),
-        false => std::sync::Arc::new(MysqlStore::open(&database.url(), Some(&namespace)).expect("a URL")),
+    let own: Arc<dyn Store> = if kind.is_postgres() {
+        Arc::new(PostgresStore::open(&database.url(), Some(&namespace)).expect("a URL"))
+    } else {
+        Arc::new(MysqlStore::open(&database.url(), Some(&namespace)).expect("a URL"))
     };
     let pools: Vec<_> = (0..5).map(|_| kind.pool(&database.url(), 2)).collect();
     let mut stores: Vec<_> = pools.iter().map(|pool| Client::of(pool.store(&namespace))).collect();

@@ -52,7 +52,7 @@ pub(super) struct MysqlConnection {
 #[derive(Clone)]
 enum MysqlTransport {
     Own {
-        server: MysqlConnector,
+        server: Box<MysqlConnector>,
         reading: Arc<SharedConnection<MysqlConnector>>,
         writing: Arc<SharedConnection<MysqlConnector>>,
     },
@@ -83,7 +83,7 @@ impl MysqlConnection {
     pub(super) fn new(options: OptsBuilder, encryption: Encryption, timeouts: Timeouts) -> Self {
         let server = MysqlConnector { options, encryption, patience: timeouts.connect };
         let [reading, writing] = [(); 2].map(|()| Arc::new(SharedConnection::new()));
-        Self { transport: MysqlTransport::Own { server, reading, writing }, timeouts }
+        Self { transport: MysqlTransport::Own { server: Box::new(server), reading, writing }, timeouts }
     }
 
     pub(super) fn lent_by(source: PoolSource) -> Self {
