@@ -42,3 +42,20 @@ fn only_the_feature_dashboard_brings_a_web_server_and_at_most_40_crates() {
     // With axum's own, of which there are 16.
     assert!(added.len() <= 40, "{} crates: {added:?}", added.len());
 }
+
+#[test]
+fn the_feature_sqlx_brings_only_the_driver_of_the_store_that_is_there_and_never_sqlite() {
+    let of_sqlx = |arguments: &[&str]| -> Vec<String> {
+        let all = crates(arguments).into_iter().filter_map(|name| name.split(' ').next().map(str::to_owned));
+        let mut all: Vec<_> =
+            all.filter(|name| name.starts_with("sqlx") || name.contains("sqlite")).collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    assert!(of_sqlx(&["--features", "mysql,postgres,deadpool-postgres,tls"]).is_empty());
+    assert_eq!(of_sqlx(&["--features", "postgres,sqlx"]), ["sqlx", "sqlx-core", "sqlx-postgres"]);
+    assert_eq!(of_sqlx(&["--features", "mysql,sqlx"]), ["sqlx", "sqlx-core", "sqlx-mysql"]);
+    let with_sqlite = of_sqlx(&["--features", "postgres,sqlite,sqlx"]);
+    assert_eq!(with_sqlite, ["libsqlite3-sys", "rusqlite", "sqlx", "sqlx-core", "sqlx-postgres"]);
+}

@@ -2,6 +2,7 @@
 
 use support::worker;
 
+mod borrowed;
 mod contract;
 mod custom_store;
 mod damaged;

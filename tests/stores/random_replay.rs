@@ -46,3 +46,23 @@ async fn sqlite_store_agrees_with_the_reference_record() {
 async fn mysql_store_agrees_with_the_reference_record() {
     random_operations(mysql_subject::mysql().await, 400).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_store_over_deadpool_agrees_with_the_reference_record() {
+    random_operations(postgres_subject::deadpool().await, 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_store_over_sqlx_agrees_with_the_reference_record() {
+    random_operations(postgres_subject::sqlx().await, 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mysql_store_over_mysql_async_agrees_with_the_reference_record() {
+    random_operations(mysql_subject::mysql_async().await, 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mysql_store_over_sqlx_agrees_with_the_reference_record() {
+    random_operations(mysql_subject::sqlx().await, 200).await;
+}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
 use jobs::history::{Skip, SkipRecord};
-use jobs::store::{Change, JobRecord, Store, StoreErrorKind, Swap, SwapReply};
+use jobs::store::{Change, JobRecord, Store, StoreErrorKind, Swap, SwapReply, Topic};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, TxOpts};
 use support::mariadb_server::MariadbServer;
@@ -217,4 +217,33 @@ async fn many_servers_create_the_tables_at_once() {
         applied += u32::from(matches!(reply, SwapReply::Swapped(_)));
     }
     assert_eq!(applied, 1);
+}
+
+/// A caller that has the turn and finds the connection abandoned drops it: others wait for their turn all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_abandoned_connection_is_dropped_although_many_callers_wait_for_it() {
+    let server = super::started_with(&[]).await;
+    let store = Arc::new(store_at(&server.url(), "shop"));
+    store.look(KEY).await.expect("the tables are made");
+    let mut client = server.client().await;
+    for _ in 0..30 {
+        client.query_drop("LOCK TABLES job_lock WRITE").await.expect("a lock");
+        let (first, behind) = (store.look(KEY), Duration::from_millis(40));
+        let callers = async {
+            tokio::time::sleep(behind / 4).await;
+            let notes = (0..50).map(|_| {
+                let store = Arc::clone(&store);
+                tokio::spawn(async move { store.notes(Topic::Servers).await.map(drop) })
+            });
+            notes.collect::<Vec<_>>()
+        };
+        let (dropped, callers) = tokio::join!(tokio::time::timeout(behind, first), callers);
+        let begun = Instant::now();
+        for caller in callers {
+            caller.await.expect("no panic").expect("another table is not locked");
+        }
+        assert!(dropped.is_err(), "the table is locked");
+        assert!(begun.elapsed() < Duration::from_secs(10), "they took {:?}", begun.elapsed());
+        client.query_drop("UNLOCK TABLES").await.expect("no lock");
+    }
 }

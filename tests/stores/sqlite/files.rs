@@ -52,6 +52,31 @@ async fn a_database_that_is_replaced_or_removed_is_not_used_any_longer() {
     }
 }
 
+/// SQLite itself continues with the old log, beside processes that have a new one, which is the control.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_store_whose_write_ahead_log_is_removed_grants_nothing_any_longer() {
+    for removed in [&["-wal", "-shm"][..], &["-wal"], &["-shm"]] {
+        let database = TestDatabase::new();
+        let store = database.open();
+        let first = apply(&store, &swap_from(None)).await;
+        let plain = database.other_program();
+        plain.execute_batch("CREATE TABLE control (n)").expect("a table");
+        for end in removed {
+            std::fs::remove_file(format!("{}{end}", database.path.display())).expect("a file of the log");
+        }
+        plain.execute_batch("INSERT INTO control VALUES (1)").expect("the control: it does not notice");
+        for _ in 0..2 {
+            let swap = store.swap(KEY, &swap_from(Some(first.version))).await.expect_err("a swap");
+            let look = store.look(KEY).await.expect_err("a look");
+            for error in [swap, look] {
+                assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+                assert!(error.to_string().contains("restart all servers"), "{error}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_damaged_record_is_an_error_and_others_are_not_affected() {
     let database = TestDatabase::new();

@@ -33,6 +33,7 @@ mod subjects {
     pub mod file_subject;
     pub mod in_place;
     pub mod mysql_subject;
+    pub mod pools;
     pub mod postgres_subject;
     pub mod redis_subject;
     pub mod sqlite_subject;
@@ -47,6 +48,6 @@ pub use servers::{
     redis_server,
 };
 pub use subjects::{
-    file_subject, in_place, mysql_subject, postgres_subject, redis_subject, sqlite_subject, subject,
+    file_subject, in_place, mysql_subject, pools, postgres_subject, redis_subject, sqlite_subject, subject,
     topology_subject,
 };

@@ -8,6 +8,7 @@ use mysql_async::{DriverError, Error, ServerError};
 use crate::store::StoreErrorKind::{
     self, Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable, Untrusted,
 };
+use crate::store::net::borrowed::POOL_CLOSED;
 use crate::store::net::connection::ConnectionFault;
 use crate::store::net::errors;
 #[cfg(feature = "tls")]
@@ -28,6 +29,8 @@ pub(crate) struct MysqlError {
 const MISSING: u16 = 1146;
 /// The server is read-only: by its option, by its mode, by the transaction.
 const READ_ONLY: [u16; 3] = [1290, 1836, 1792];
+/// The connection is in a transaction, which this store has not begun.
+const IN_TRANSACTION: u16 = 1568;
 
 impl MysqlError {
     pub(super) fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
@@ -68,6 +71,24 @@ impl MysqlError {
         self.fault() == ConnectionFault::None
     }
 
+    /// Whether the server takes no writes.
+    pub(super) fn is_not_primary(&self) -> bool {
+        self.code.is_some_and(|code| READ_ONLY.contains(&code))
+    }
+
+    /// Makes this error of a commit one that leaves the result unknown, unless the server has rolled back for sure: after a
+    /// deadlock, a lock timeout, or a conflict on a cluster, or because it is read-only.
+    pub(super) fn during_commit(self) -> Self {
+        match (self.code, self.kind) {
+            (Some(1213 | 1205 | 1020 | 3101), _) => self,
+            _ if self.is_not_primary() => self,
+            (_, kind) => {
+                let kind = if kind == Unreachable { Unreachable } else { TimedOut };
+                Self::new(kind, format!("the commit was not confirmed: {}", self.message))
+            }
+        }
+    }
+
     /// Whether another session was in the way: nothing was applied, and may be if it is sent again.
     pub(super) fn is_conflict(&self) -> bool {
         self.code.is_some() && self.kind == TimedOut
@@ -76,7 +97,7 @@ impl MysqlError {
     pub(super) fn fault(&self) -> ConnectionFault {
         match (self.code, self.kind) {
             (_, Unreachable | Untrusted) | (None, Refused) => ConnectionFault::Broken,
-            (Some(code), _) if READ_ONLY.contains(&code) => ConnectionFault::Broken,
+            (Some(code), _) if READ_ONLY.contains(&code) || code == IN_TRANSACTION => ConnectionFault::Broken,
             (None, TimedOut) => ConnectionFault::Silent,
             _ => ConnectionFault::None,
         }
@@ -105,6 +126,7 @@ impl From<Error> for MysqlError {
                  private",
             ),
             Error::Driver(DriverError::PacketTooLarge) => Self::new(Refused, TOO_LARGE),
+            Error::Driver(DriverError::PoolDisconnected) => Self::new(Unreachable, POOL_CLOSED),
             Error::Driver(driver @ DriverError::ConnectionClosed) => {
                 Self::new(Unreachable, driver.to_string())
             }
@@ -142,6 +164,11 @@ fn kind_and_advice(code: u16) -> (StoreErrorKind, &'static str) {
         1142 | 1143 | 1227 | 1370 => (Refused, RUN_SETUP),
         1290 | 1836 | 1792 => (Refused, "it is a replica, or read-only: point the URL to the primary"),
         1153 => (Refused, TOO_LARGE),
+        IN_TRANSACTION => (
+            Refused,
+            "the connection that was lent is in a transaction, which has been rolled back with the connection: end every \
+             transaction before its connection returns to the pool",
+        ),
         1049 => (Misconfigured, "create the database, or correct its name in the URL"),
         1054 => (Unreadable, OTHER_TABLES),
         // The statements are always the same, so only the server's version can be to blame.

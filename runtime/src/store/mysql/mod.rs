@@ -38,6 +38,12 @@
 //! expected. Only an insert that meets another one of the same key, and a table that an administrator has locked, wait: for a
 //! second, the shortest time that the server can be told.
 //!
+//! # Connections of the application
+//!
+//! A store over [a pool of the application][lent] saves the session's variables in user variables that begin with `@jobs_`, sets what
+//! its statements depend on, and restores both afterwards. Its first statement fails inside an open transaction. Sessions that are
+//! read-only (`transaction_read_only`) are refused.
+//!
 //! # Limits
 //!
 //! - One primary. On a Galera cluster point all servers to one node: looks at another node may be out of date.
@@ -45,6 +51,7 @@
 //! - There are no notifications: callers that wait for a key poll.
 //! - Poolers and proxies (`ProxySQL`, `MaxScale`) have not been tried. They must keep a session's variables.
 //!
+//! [lent]: crate::guide::stores#connections-of-the-application
 //! [permissions]: crate::guide::permissions#mysql-and-mariadb
 //! [stores]: crate::guide::stores
 
@@ -54,14 +61,19 @@ use std::time::Duration;
 
 use singleton_jobs_policy::check_name;
 
+use super::net::borrowed::application;
 use super::net::tls::Certificates;
 use super::{
     FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
     Swap, SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
+use connection::borrowed::{ApplicationPool, PoolSource, WaitingRoom};
 use connection::{Lane, MysqlConnection, TextRow};
 use errors::{MysqlError, MysqlResult};
+pub use mysql_async;
+#[cfg(feature = "sqlx")]
+pub use sqlx;
 use statements::reply;
 use statements::tables::MysqlTables;
 
@@ -79,7 +91,8 @@ const PAGE: usize = 1000;
 /// Longest life of a note: the present plus this is still a `DATETIME`.
 const LONGEST: Duration = Duration::from_secs(1000 * 365 * 86_400);
 
-/// A store on a MySQL or MariaDB server, over two connections that are opened when they are first needed.
+/// A store on a MySQL or MariaDB server, over two connections that are opened when they are first needed, or over connections of
+/// the application.
 pub struct MysqlStore {
     location: String,
     user: Option<String>,
@@ -112,14 +125,66 @@ impl MysqlStore {
         let certificates = address.certificates.and(certificates).map_err(misconfigured)?;
         let encryption =
             encryption::prepare(address.sslmode.as_deref(), &certificates).map_err(misconfigured)?;
+        let connection = MysqlConnection::new(address.options, encryption, address.timeouts);
+        Ok(Self { user: address.user, ..Self::over(connection, address.location, namespace)? })
+    }
+
+    /// Opens a store that borrows connections of the application's `mysql_async` pool, one for each request. Call it inside
+    /// the application's Tokio runtime, where the requests are sent.
+    ///
+    /// A request that waits for a connection for longer than the [timeout](Self::with_timeouts) fails, and is repeated as after
+    /// any other failure. A job that blocks the application's runtime may lose its lease, because the pool's connections
+    /// live there. With a URL the store has connections on the scheduler's own thread.
+    ///
+    /// ```no_run
+    /// # async fn start(pool: mysql_async::Pool) -> Result<(), Box<dyn std::error::Error>> {
+    /// use jobs::store::mysql::MysqlStore;
+    ///
+    /// let store = MysqlStore::from_pool(pool, None)?;
+    /// let jobs = jobs::builder().store(store).start_all().await?;
+    /// # jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_pool(pool: mysql_async::Pool, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let app = application("from_pool").map_err(misconfigured)?;
+        let source = PoolSource { pool: ApplicationPool::MysqlAsync(WaitingRoom::new(pool)), app };
+        Self::over(MysqlConnection::lent_by(source), "the application's MySQL pool".to_owned(), namespace)
+    }
+
+    /// Opens a store that borrows connections of the application's `sqlx` pool, under the same conditions as
+    /// [`from_pool`](Self::from_pool).
+    ///
+    /// ```no_run
+    /// # async fn start(pool: sqlx::MySqlPool) -> Result<(), Box<dyn std::error::Error>> {
+    /// use jobs::store::mysql::MysqlStore;
+    ///
+    /// let store = MysqlStore::from_sqlx(pool, None)?;
+    /// let jobs = jobs::builder().store(store).start_all().await?;
+    /// # jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "sqlx")]
+    pub fn from_sqlx(pool: sqlx::MySqlPool, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let (location, user) = connection::sqlx::location(&pool);
+        let app = application("from_sqlx").map_err(misconfigured)?;
+        let source = PoolSource { pool: ApplicationPool::Sqlx(pool), app };
+        let store = Self::over(MysqlConnection::lent_by(source), location, namespace)?;
+        Ok(Self { user: Some(user), ..store })
+    }
+
+    fn over(
+        connection: MysqlConnection,
+        location: String,
+        namespace: Option<&str>,
+    ) -> Result<Self, StoreError> {
         if let Some(name) = namespace {
             check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
         }
         Ok(Self {
-            location: address.location,
-            user: address.user,
+            location,
+            user: None,
             namespace: namespace.unwrap_or_default().to_owned(),
-            tables: MysqlTables::new(MysqlConnection::new(address.options, encryption, address.timeouts)),
+            tables: MysqlTables::new(connection),
             added: AtomicU32::new(0),
         })
     }
@@ -134,10 +199,14 @@ impl MysqlStore {
 
     /// Returns the SQL that creates the tables, for an administrator to run where the store's own user may not.
     ///
-    /// It may be run repeatedly, and grants the necessary permissions to the user in the URL, from any host.
+    /// It may be run repeatedly, and grants the necessary permissions to the user in the URL, from any host. A `mysql_async` pool
+    /// names neither its database nor its user: run the SQL in that database, and grant
+    /// [what is needed](crate::guide::permissions#mysql-and-mariadb).
     pub fn setup_sql(&self) -> String {
-        let (_, database) = self.location.rsplit_once('/').unwrap_or_default();
-        statements::script(database, self.user.as_deref())
+        match self.location.rsplit_once('/') {
+            Some((_, database)) if !database.is_empty() => statements::script(database, self.user.as_deref()),
+            _ => format!("{};\n", statements::definitions()),
+        }
     }
 
     async fn look_at(&self, key: &str) -> MysqlResult<Look> {

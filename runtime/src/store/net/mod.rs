@@ -1,5 +1,11 @@
 //! Shared by the stores on a network: connections, reconnects, subscriptions, timeouts, TLS.
 
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg_attr(
+    not(any(feature = "mysql", feature = "sqlx")),
+    allow(dead_code, reason = "deadpool has its own way")
+)]
+pub(crate) mod borrowed;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(crate) mod connection;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]

@@ -1,9 +1,8 @@
 //! Finds dangerous settings of a PostgreSQL server, and records that this version cannot read.
 
-use tokio_postgres::SimpleQueryRow as Row;
-
 use super::super::{FORMAT, KeyState, to_ascii_json};
 use super::PostgresStore;
+use super::connection::PostgresRow as Row;
 use super::errors::Result;
 use super::statements::Statement;
 use super::statements::prepared::text;

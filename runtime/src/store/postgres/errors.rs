@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::SqlState;
 
 use crate::job::outcome::BoxError;
 use crate::store::StoreErrorKind;
@@ -62,18 +62,21 @@ impl PostgresError {
         match (&self.code, self.kind) {
             (_, Unreachable | Untrusted) | (None, Refused) => ConnectionFault::Broken,
             (Some(code), _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => ConnectionFault::Broken,
+            // Only the check for a transaction divides.
+            (Some(code), _) if *code == SqlState::DIVISION_BY_ZERO => ConnectionFault::Broken,
             (None, TimedOut) => ConnectionFault::Silent,
             _ => ConnectionFault::None,
         }
     }
 
     /// Creates the error that the server returned.
-    fn of_server(server: &DbError) -> Self {
-        let code = server.code().clone();
-        let (kind, advice) = kind_and_advice(code.code(), server.message());
-        let mut message = format!("{} ({})", server.message(), code.code());
-        let more = server.detail().into_iter().chain(server.hint()).chain([advice]);
-        for more in more.filter(|more| !more.is_empty()) {
+    pub(super) fn of_server(code: SqlState, said: &str, more: [Option<&str>; 2]) -> Self {
+        if code == SqlState::DIVISION_BY_ZERO {
+            return Self { kind: Refused, message: IN_TRANSACTION.to_owned(), code: Some(code) };
+        }
+        let (kind, advice) = kind_and_advice(code.code(), said);
+        let mut message = format!("{said} ({})", code.code());
+        for more in more.into_iter().flatten().chain([advice]).filter(|more| !more.is_empty()) {
             message = format!("{message}; {}", more.trim_end_matches('.'));
         }
         Self { kind, message, code: Some(code) }
@@ -89,7 +92,8 @@ impl From<tokio_postgres::Error> for PostgresError {
 impl From<&tokio_postgres::Error> for PostgresError {
     fn from(error: &tokio_postgres::Error) -> Self {
         if let Some(server) = error.as_db_error() {
-            return Self::of_server(server);
+            let more = [server.detail(), server.hint()];
+            return Self::of_server(server.code().clone(), server.message(), more);
         }
         #[cfg(feature = "tls")]
         if let Some(message) = tls::explain(error) {
@@ -139,6 +143,9 @@ impl From<BoxError> for PostgresError {
 pub(super) const OTHER_TABLES: &str = "the tables of this schema were made by an older version of this crate, or by another program: drop \
                             job_lock, job_slot, job_run, job_skip, job_server and job_request, or name another schema in \
                             the URL: ?schema=jobs";
+
+const IN_TRANSACTION: &str = "the connection that was lent is in a transaction, which has been rolled back with the connection: end every \
+                              transaction before its connection returns to the pool";
 
 const RUN_SETUP: &str = "have an administrator run what `PostgresStore::setup_sql` returns: it makes what is missing, and \
                          grants what is needed";

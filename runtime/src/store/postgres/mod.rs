@@ -1,3 +1,4 @@
+//! [lent]: crate::guide::stores#connections-of-the-application
 //! [permissions]: crate::guide::permissions#postgresql
 //! [stores]: crate::guide::stores
 #![doc = include_str!("../../docs/postgres.md")]
@@ -7,19 +8,22 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use singleton_jobs_policy::check_name;
-use tokio_postgres::SimpleQueryRow as Row;
 
+#[cfg(any(feature = "deadpool-postgres", feature = "sqlx"))]
+use super::net::borrowed::application;
 use super::net::tls::Certificates;
 use super::{
     FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
     Subscription, Swap, SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
-use connection::PostgresConnection;
 pub use connection::source::{BorrowFuture, BorrowedConnection, ConnectionSource};
+use connection::{PostgresConnection, PostgresRow as Row};
 #[cfg(feature = "deadpool-postgres")]
 pub use deadpool_postgres;
 use errors::{PostgresError, Result};
+#[cfg(feature = "sqlx")]
+pub use sqlx;
 use statements::Statements;
 use statements::prepared::{Parameter, text};
 use statements::reply;
@@ -108,10 +112,33 @@ impl PostgresStore {
     /// ```
     #[cfg(feature = "deadpool-postgres")]
     pub fn from_pool(pool: deadpool_postgres::Pool, namespace: Option<&str>) -> Result<Self, StoreError> {
-        let app = tokio::runtime::Handle::try_current().map_err(|_| {
-            misconfigured("no Tokio runtime; call `from_pool` inside the application's runtime".to_owned())
-        })?;
+        let app = application("from_pool").map_err(misconfigured)?;
         Self::from_source(connection::deadpool::DeadpoolSource { pool, app }, namespace)
+    }
+
+    /// Opens a store that borrows connections of the application's `sqlx` pool. Call it inside the application's Tokio runtime,
+    /// where the requests are sent.
+    ///
+    /// A request that waits for a connection for longer than the [timeout](Self::with_timeouts) fails, and is repeated as after
+    /// any other failure. A job that blocks the application's runtime may lose its lease, because the pool's connections
+    /// live there. With a URL the store has a connection on the scheduler's own thread.
+    ///
+    /// ```no_run
+    /// # async fn start(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+    /// use jobs::store::postgres::PostgresStore;
+    ///
+    /// let store = PostgresStore::from_sqlx(pool, None)?;
+    /// let jobs = jobs::builder().store(store).start_all().await?;
+    /// # jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "sqlx")]
+    pub fn from_sqlx(pool: sqlx::PgPool, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let app = application("from_sqlx").map_err(misconfigured)?;
+        let source = connection::sqlx::SqlxSource { pool, app };
+        let (location, user) = source.location();
+        let store = Self::over(PostgresConnection::lent_by_sqlx(source), location, namespace)?;
+        Ok(Self { user: Some(user), ..store })
     }
 
     fn over(

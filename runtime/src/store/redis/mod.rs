@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+pub use redis;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 use singleton_jobs_policy::check_name;
 
@@ -66,24 +67,53 @@ impl RedisStore {
     }
 
     fn open_as(url: &str, namespace: Option<&str>, certificates: Certificates) -> Result<Self, StoreError> {
-        let refuse =
-            |cause: String| StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause);
-        let target = topology::parse(url).map_err(refuse)?;
+        let target = topology::parse(url).map_err(misconfigured)?;
         let RedisAddress { topology, location, wait_replicas, timeouts, certificates: in_url } = target;
+        let certificates = in_url.and(certificates).map_err(misconfigured)?;
+        let route = Router::new(topology, timeouts, &certificates).map_err(misconfigured)?;
+        Ok(Self { wait_replicas, ..Self::over(route, timeouts, location, namespace)? })
+    }
+
+    /// Opens the store with the settings of the application's client: address, TLS, user, password and database. The store opens
+    /// connections of its own with them, and speaks RESP2 over them, as with a URL. Does not connect yet.
+    ///
+    /// The client is one of a single server. For sentinels and clusters [open](Self::open) the store by its URL.
+    ///
+    /// ```no_run
+    /// # async fn start(client: redis::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use jobs::store::redis::RedisStore;
+    ///
+    /// let store = RedisStore::from_client(client, None)?;
+    /// let jobs = jobs::builder().store(store).start_all().await?;
+    /// # jobs.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    #[allow(clippy::needless_pass_by_value, reason = "as other stores take their pools")]
+    pub fn from_client(client: redis::Client, namespace: Option<&str>) -> Result<Self, StoreError> {
+        let client =
+            address::client_like(&client).map_err(|error| misconfigured(errors::describe(&error)))?;
+        let (location, timeouts) = (topology::location(client.get_connection_info()), Timeouts::default());
+        Self::over(Router::to_server_of(client, timeouts), timeouts, location, namespace)
+    }
+
+    fn over(
+        route: Router,
+        timeouts: Timeouts,
+        location: String,
+        namespace: Option<&str>,
+    ) -> Result<Self, StoreError> {
         if let Some(name) = namespace {
-            check_name(name, "billing").map_err(|problem| refuse(format!("namespace: {problem}")))?;
+            check_name(name, "billing").map_err(|problem| misconfigured(format!("namespace: {problem}")))?;
             // Its locks would have the names of keys that begin with `lock:` without a namespace.
             if name == "lock" {
-                return Err(refuse(
+                return Err(misconfigured(
                     "namespace: `lock` is part of the names of all keys; choose another".to_owned(),
                 ));
             }
         }
-        let certificates = in_url.and(certificates).map_err(refuse)?;
-        let route = Router::new(topology, timeouts, &certificates).map_err(refuse)?;
         let (keys, waiting) = (RedisKeys::new(namespace), route.anew(timeouts));
         let subscriptions = SharedPubSub::new();
-        Ok(Self { location, keys, timeouts, wait_replicas, route, waiting, subscriptions })
+        Ok(Self { location, keys, timeouts, wait_replicas: 0, route, waiting, subscriptions })
     }
 
     /// Sets the timeouts of a connection (by default 2 s) and of a response (1 s). In the URL:
@@ -141,6 +171,10 @@ impl RedisStore {
         }
         StoreError::new(kind, step, &self.location, cause)
     }
+}
+
+fn misconfigured(cause: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, "open", "a Redis URL", cause)
 }
 
 impl Store for RedisStore {

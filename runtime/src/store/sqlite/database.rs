@@ -26,6 +26,8 @@ pub(super) struct Database {
     writer: Mutex<Option<OpenDatabase>>,
     /// Connections that no request uses.
     readers: Mutex<Vec<OpenDatabase>>,
+    /// The write-ahead log of the database, and of which file it is.
+    log: Mutex<Option<(FileIdentity, LogIdentity)>>,
 }
 
 /// A connection, and the file that it leads to.
@@ -46,7 +48,7 @@ impl Database {
                 writer => break writer?,
             }
         };
-        Ok(Self { path, writer: Mutex::new(Some(writer)), readers: Mutex::default() })
+        Ok(Self { path, writer: Mutex::new(Some(writer)), readers: Mutex::default(), log: Mutex::default() })
     }
 
     /// Reads, without waiting for a process that writes.
@@ -54,11 +56,12 @@ impl Database {
         let idle = lock(&self.readers).pop();
         let reader = match idle {
             Some(reader) if reader.file.is_at(&self.path) => reader,
-            _ => OpenDatabase::open(&self.path)?,
+            _ => OpenDatabase::open(&self.path).map_err(|error| self.reason(error))?,
         };
         let result = step(&reader.connection);
+        let log = self.check_log(reader.file);
         lock(&self.readers).push(reader);
-        result
+        log.and(result)
     }
 
     /// Writes in one transaction, which has the database's write lock before the step begins: what it reads, the clock
@@ -75,14 +78,45 @@ impl Database {
         }
         let Some(open) = writer.as_mut() else { return Err(SqliteError::moved(&self.path)) };
         let transaction = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.check_log(open.file)?;
         let done = step(&transaction)?;
         transaction.commit()?;
+        self.check_log(open.file)?;
         // Another process may have begun with the new file before this one wrote to the old one.
         if !open.file.is_at(&self.path) {
             *writer = None;
             return Err(SqliteError::moved(&self.path));
         }
         Ok(done)
+    }
+}
+
+impl Database {
+    /// Returns why a connection could not be opened, if it is the log.
+    fn reason(&self, error: SqliteError) -> SqliteError {
+        FileIdentity::of(&self.path).and_then(|file| self.check_log(file).err()).unwrap_or(error)
+    }
+
+    /// Returns an error if the write-ahead log, or its index, is not the one that this process has opened: SQLite continues with
+    /// files that were removed, while a process that starts creates others. The connections stay, and so does the error: all
+    /// connections of a process share the index, so another one would be no better.
+    ///
+    /// Called during or after a transaction, when both files exist.
+    fn check_log(&self, file: FileIdentity) -> SqliteResult<()> {
+        let (found, mut known) = (LogIdentity::beside(&self.path), lock(&self.log));
+        match &mut *known {
+            Some((of, log)) if *of == file => {
+                if log.is_replaced_by(&found) {
+                    Err(SqliteError::log_removed(&self.path))
+                } else {
+                    Ok(())
+                }
+            }
+            unknown => {
+                *unknown = Some((file, found));
+                Ok(())
+            }
+        }
     }
 }
 
@@ -149,8 +183,35 @@ pub(super) fn journal_mode(connection: &Connection) -> SqliteResult<String> {
 ///
 /// SQLite continues with a file that was removed or replaced, while a process that starts creates another one, or opens it: two
 /// stores at one path. The file is not opened for this: closing it again would end the locks of the whole process.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct FileIdentity(u64, u64);
+
+/// The write-ahead log and its index, if they exist.
+struct LogIdentity([Option<FileIdentity>; 2]);
+
+impl LogIdentity {
+    fn beside(path: &Path) -> Self {
+        // Beside the file, not beside a link to it.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        Self(["-wal", "-shm"].map(|end| {
+            let mut name = path.clone().into_os_string();
+            name.push(end);
+            FileIdentity::of(Path::new(&name))
+        }))
+    }
+
+    /// Takes what was not known, because the database was not in WAL mode yet.
+    fn is_replaced_by(&mut self, found: &Self) -> bool {
+        let mut both = self.0.iter_mut().zip(&found.0);
+        both.any(|(known, found)| match known {
+            Some(_) => known != found,
+            None => {
+                *known = *found;
+                false
+            }
+        })
+    }
+}
 
 impl FileIdentity {
     #[cfg(unix)]

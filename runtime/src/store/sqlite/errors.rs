@@ -41,6 +41,18 @@ impl SqliteError {
         )
     }
 
+    /// The error for a database whose write-ahead log was removed while it was open.
+    pub(super) fn log_removed(path: &Path) -> Self {
+        let path = path.display();
+        Self::new(
+            Unreachable,
+            format!(
+                "{path}-wal or {path}-shm was removed or replaced while the database was open, and with it writes that were \
+                 acknowledged; another process may use other files already: restart all servers, and never remove these files"
+            ),
+        )
+    }
+
     /// Whether another connection was in the way: nothing was applied.
     pub(super) fn is_busy(&self) -> bool {
         self.kind == TimedOut

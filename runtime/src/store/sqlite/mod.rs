@@ -29,6 +29,7 @@
 //!   the application.
 //! - A database that is removed or replaced while servers use it is an error until it is back, or the servers restart: SQLite
 //!   itself would continue with the old file, beside servers that use the new one.
+//! - The same holds for the files `-wal` and `-shm` beside it, which belong to it: never remove them while a server runs.
 //! - There are no notifications: callers that wait for a key poll.
 //!
 //! [permissions]: crate::guide::permissions#sqlite

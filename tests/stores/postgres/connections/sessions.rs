@@ -297,3 +297,34 @@ async fn process_that_is_killed_leaves_no_answer_to_another_client_of_a_pooler()
         bystander.await.expect("its own answers");
     }
 }
+
+/// A caller that has the turn and finds the connection abandoned drops it: others wait for their turn all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn abandoned_connection_is_dropped_although_many_callers_wait_for_it() {
+    let (server, schema) = (PostgresServer::shared(), unused_name());
+    let store = Arc::new(store_at(&format!("{}?schema={schema}", server.url()), "own"));
+    store.look("key").await.expect("the tables are made");
+    let mut other = server.client().await;
+    for _ in 0..30 {
+        let blocking = other.transaction().await.unwrap();
+        blocking.batch_execute(&format!("LOCK TABLE {schema}.job_lock")).await.unwrap();
+        let (first, behind) = (store.look("key"), Duration::from_millis(20));
+        let callers = async {
+            tokio::time::sleep(behind / 4).await;
+            let notes = (0..50).map(|_| {
+                let store = Arc::clone(&store);
+                tokio::spawn(async move { store.notes(Topic::Servers).await.map(drop) })
+            });
+            notes.collect::<Vec<_>>()
+        };
+        // It is dropped while it waits for the lock, and the others wait for their turns.
+        let (dropped, callers) = tokio::join!(tokio::time::timeout(behind, first), callers);
+        let begun = Instant::now();
+        for caller in callers {
+            caller.await.unwrap().expect("another table is not locked");
+        }
+        assert!(dropped.is_err(), "the table is locked");
+        assert!(begun.elapsed() < Duration::from_secs(10), "they took {:?}", begun.elapsed());
+        blocking.rollback().await.unwrap();
+    }
+}

@@ -9,6 +9,7 @@ use mysql_async::prelude::Queryable;
 use tokio::sync::Mutex;
 
 use crate::mariadb_server::MariadbServer;
+use crate::pools::{ApplicationPool, PoolKind};
 use crate::postgres_server::PATIENCE;
 use crate::subject::Subject;
 
@@ -18,14 +19,46 @@ pub async fn mysql() -> Subject {
     at(server, server.url()).await
 }
 
+/// The same server over connections of an application's pool.
+pub async fn mysql_async() -> Subject {
+    lent_to_all(PoolKind::MysqlAsync).await
+}
+
+pub async fn sqlx() -> Subject {
+    lent_to_all(PoolKind::SqlxMysql).await
+}
+
+async fn lent_to_all(kind: PoolKind) -> Subject {
+    let server = tokio::task::spawn_blocking(MariadbServer::shared).await.expect("a server");
+    lent(server, kind).await
+}
+
+/// A server over connections of an application's pool, with a namespace of the test's own.
+pub async fn lent(server: &MariadbServer, kind: PoolKind) -> Subject {
+    let pool = kind.pool(&server.url(), 4);
+    let open = move |namespace: &str| {
+        let store = match &pool {
+            ApplicationPool::MysqlAsync(pool) => MysqlStore::from_pool(pool.clone(), Some(namespace)),
+            ApplicationPool::SqlxMysql(pool) => MysqlStore::from_sqlx(pool.clone(), Some(namespace)),
+            _ => panic!("no pool of MySQL connections"),
+        };
+        store.expect("a runtime").with_timeouts(PATIENCE, PATIENCE)
+    };
+    of(server, open).await
+}
+
 /// A server by another URL, with a namespace of the test's own.
 pub async fn at(server: &MariadbServer, url: String) -> Subject {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let namespace = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let open = move |namespace: &str| {
         let store = MysqlStore::open(&url, Some(namespace)).expect("a valid URL");
         store.with_timeouts(PATIENCE, PATIENCE)
     };
+    of(server, open).await
+}
+
+async fn of(server: &MariadbServer, open: impl Fn(&str) -> MysqlStore + Send + Sync + 'static) -> Subject {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let namespace = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let (store, prefix) = (open(&namespace), namespace.clone());
     let mut client = server.client().await;
     // Whatever the server's defaults are.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use jobs::Timestamp;
+use jobs::store::StoreError;
 use jobs::store::redis::RedisStore;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, FromRedisValue, ServerErrorKind};
@@ -13,12 +14,26 @@ use crate::subject::{AccessFuture, ExternalAccess, Subject};
 
 /// The store at a URL, with a namespace of the test's own; the clients are plain ones of all nodes that may have a key.
 pub fn at(url: String, clients: Vec<MultiplexedConnection>, server: Option<Arc<RedisServer>>) -> Subject {
+    of(move |namespace| RedisStore::open(&url, Some(namespace)), clients, server)
+}
+
+/// The store with the settings of an application's client.
+pub fn of_client(
+    client: redis::Client,
+    clients: Vec<MultiplexedConnection>,
+    server: Arc<RedisServer>,
+) -> Subject {
+    of(move |namespace| RedisStore::from_client(client.clone(), Some(namespace)), clients, Some(server))
+}
+
+fn of(
+    open: impl Fn(&str) -> Result<RedisStore, StoreError> + Send + Sync + 'static,
+    clients: Vec<MultiplexedConnection>,
+    server: Option<Arc<RedisServer>>,
+) -> Subject {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let namespace = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
-    let open = move |namespace: &str| {
-        let store = RedisStore::open(&url, Some(namespace)).expect("a valid URL");
-        store.with_timeouts(PATIENCE, PATIENCE)
-    };
+    let open = move |namespace: &str| open(namespace).expect("a store").with_timeouts(PATIENCE, PATIENCE);
     let prefix = namespace.clone();
     Subject::new(open(&namespace))
         .with_external_access(Outside { clients, namespace, _server: server })

@@ -20,6 +20,13 @@ pub fn memory() -> std::future::Ready<Subject> {
     std::future::ready(subject)
 }
 
+/// The same server with the settings of an application's client, which speaks RESP3 itself.
+pub async fn redis_client() -> Subject {
+    let server = RedisServer::shared();
+    let client = redis::Client::open(format!("{}?protocol=resp3", server.url())).expect("a client");
+    redis_subject::of_client(client, vec![server.client().await], server)
+}
+
 /// The shared Redis server, with a namespace of the test's own.
 pub async fn redis() -> Subject {
     let server = RedisServer::shared();

@@ -23,8 +23,20 @@ fn the_nearest_mount_decides() {
 #[test]
 fn network_shares_and_memory_are_reported_and_disks_are_not() {
     let kind_of = |kind| about_type(kind, "folder").map(|finding| finding.kind);
-    assert_eq!(kind_of("nfs4"), Some(FindingKind::NetworkShare));
-    assert_eq!(kind_of("cifs"), Some(FindingKind::NetworkShare));
+    for kind in [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "9p",
+        "ceph",
+        "virtiofs",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+        "fuse.rclone",
+    ] {
+        assert_eq!(kind_of(kind), Some(FindingKind::NetworkShare), "{kind}");
+    }
     assert_eq!(kind_of("tmpfs"), Some(FindingKind::NotDurable));
-    assert_eq!(["ext4", "xfs", "btrfs", "overlay", "apfs"].map(kind_of), [None; 5]);
+    assert_eq!(["ext4", "xfs", "btrfs", "overlay", "apfs", "fuseblk", "fuse.bindfs"].map(kind_of), [None; 7]);
 }

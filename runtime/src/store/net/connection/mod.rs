@@ -98,7 +98,7 @@ impl<C: Connect> SharedConnection<C> {
     }
 
     /// Drops the connection. The next one is opened without a pause.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "mysql", feature = "redis"))]
     pub(crate) fn forget(&self) {
         lock(&self.slot).current = None;
     }

@@ -9,10 +9,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage};
 
 use super::super::{StoreErrorKind, Subscription};
 use super::errors::{PostgresError, Result};
+use crate::store::net::borrowed::ALL_IN_USE;
 use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::subscriptions::Subscriptions;
 use crate::store::net::timeouts::Timeouts;
@@ -24,8 +25,17 @@ use source::{BorrowedConnection, ConnectionSource};
 pub(crate) mod deadpool;
 pub(crate) mod encryption;
 pub(crate) mod source;
+#[cfg(feature = "sqlx")]
+pub(crate) mod sqlx;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+
+/// The columns of a row, as text.
+pub(super) type PostgresRow = Vec<Option<String>>;
+
+/// Fails inside a transaction that an earlier message has begun: `now()` is when the transaction began, and
+/// `statement_timestamp()` when the message arrived.
+const CHECK: &str = "SELECT WHERE 1 / (now() = statement_timestamp())::int = 0";
 
 /// The channel of all notifications. Each names its schema, namespace and key.
 const LISTEN: &str = "LISTEN jobs_freed";
@@ -45,6 +55,8 @@ enum Transport {
         listening: Arc<SharedConnection<PostgresConnector>>,
     },
     Lent(Arc<dyn ConnectionSource>),
+    #[cfg(feature = "sqlx")]
+    Sqlx(sqlx::SqlxSource),
 }
 
 impl PostgresConnection {
@@ -56,6 +68,11 @@ impl PostgresConnection {
 
     pub(super) fn lent_by(source: impl ConnectionSource) -> Self {
         Self { way: Transport::Lent(Arc::new(source)), timeouts: Timeouts::default() }
+    }
+
+    #[cfg(feature = "sqlx")]
+    pub(super) fn lent_by_sqlx(source: sqlx::SqlxSource) -> Self {
+        Self { way: Transport::Sqlx(source), timeouts: Timeouts::default() }
     }
 
     pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
@@ -72,7 +89,7 @@ impl PostgresConnection {
     }
 
     /// Sends one message, and returns the rows of its answer. The timeout begins when the message is sent.
-    pub(super) async fn send(&self, text: &str, patience: Duration) -> Result<Vec<SimpleQueryRow>> {
+    pub(super) async fn send(&self, text: &str, patience: Duration) -> Result<Vec<PostgresRow>> {
         match &self.way {
             Transport::Own { server, shared, .. } => loop {
                 let sent = shared.exchange(server, |line| async move { line.send(text, patience).await });
@@ -83,15 +100,20 @@ impl PostgresConnection {
                 }
             },
             Transport::Lent(source) => {
+                let text = as_own_transaction(text);
                 let mut lent = BorrowGuard(Some(borrow(source.as_ref(), self.timeouts.connect).await?));
                 let result = match &lent.0 {
-                    Some(session) => query(session.client(), text, patience).await,
+                    Some(session) => query(session.client(), &text, patience).await,
                     None => Ok(Vec::new()),
                 };
                 if result.as_ref().err().is_none_or(|error| error.fault() == ConnectionFault::None) {
                     drop(lent.0.take());
                 }
                 result
+            }
+            #[cfg(feature = "sqlx")]
+            Transport::Sqlx(source) => {
+                source.send(as_own_transaction(text), Timeouts { response: patience, ..self.timeouts }).await
             }
         }
     }
@@ -118,12 +140,23 @@ impl PostgresConnection {
     }
 }
 
-async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<SimpleQueryRow>> {
+/// Makes a message fail if the application has lent a connection on which it has not ended a transaction: the message would be
+/// committed or undone with it.
+///
+/// Every message begins with a setting of its transaction. Some settings are not allowed after a query, so the check follows.
+fn as_own_transaction(text: &str) -> String {
+    let (setting, rest) = text.split_once(';').unwrap_or((text, ""));
+    format!("{setting}; {CHECK};{rest}")
+}
+
+async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<PostgresRow>> {
     // A message without an answer may have been applied, or be applied later.
     let late = |_| PostgresError::timed_out("no answer", patience);
     let answer = timeout(patience, client.simple_query(text)).await.map_err(late)??;
     let row = |message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
+        SimpleQueryMessage::Row(row) => {
+            Some((0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect())
+        }
         _ => None,
     };
     Ok(answer.into_iter().filter_map(row).collect())
@@ -132,9 +165,7 @@ async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<Si
 async fn borrow(source: &dyn ConnectionSource, patience: Duration) -> Result<Box<dyn BorrowedConnection>> {
     match timeout(patience, source.connect()).await {
         Ok(lent) => lent.map_err(PostgresError::from),
-        Err(_) => Err(PostgresError::timed_out("no connection was lent", patience).with_advice(
-            "all of them are in use, or no new one can be opened; make the pool larger, or give the jobs their own pool",
-        )),
+        Err(_) => Err(PostgresError::timed_out("no connection was lent", patience).with_advice(ALL_IN_USE)),
     }
 }
 
@@ -163,7 +194,7 @@ pub(super) struct OpenConnection {
 
 impl OpenConnection {
     /// Returns `None`, and sends nothing, if the connection was abandoned while this message waited for its turn.
-    async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<SimpleQueryRow>>> {
+    async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<PostgresRow>>> {
         let _turn = self.turns.take().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
             self.is_dead.store(true, Ordering::SeqCst);

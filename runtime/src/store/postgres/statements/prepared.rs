@@ -9,12 +9,11 @@
 
 use std::fmt::Write;
 
-use tokio_postgres::SimpleQueryRow;
 use tokio_postgres::error::SqlState;
 
 use super::Query;
 use crate::store::StoreErrorKind;
-use crate::store::postgres::connection::PostgresConnection;
+use crate::store::postgres::connection::{PostgresConnection, PostgresRow};
 use crate::store::postgres::errors::{PostgresError, Result};
 
 /// Before every statement.
@@ -63,7 +62,7 @@ impl Parameter<'_> {
 
 impl Query<'_> {
     /// The rows are there only once the server has committed: an error at the very end counts.
-    pub(crate) async fn rows(self, connection: &PostgresConnection) -> Result<Vec<SimpleQueryRow>> {
+    pub(crate) async fn rows(self, connection: &PostgresConnection) -> Result<Vec<PostgresRow>> {
         let Self { statement, parameters } = self;
         let literals = parameters.iter().map(|parameter| parameter.literal()).collect::<Result<Vec<_>>>()?;
         let (settings, patience) = (statement.settings, connection.timeouts.response);

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use tokio_postgres::SimpleQueryRow as Row;
-
 use crate::Timestamp;
 use crate::store::postgres::PAGE;
+use crate::store::postgres::connection::PostgresRow as Row;
 use crate::store::postgres::errors::{OTHER_TABLES, PostgresError, Result};
 use crate::store::record::columns::RUN;
 use crate::store::{
@@ -143,7 +142,7 @@ pub(crate) fn optional<T: FromStr>(row: &Row, index: usize) -> Result<Option<T>>
 }
 
 pub(crate) fn text(row: &Row, index: usize) -> Result<Option<&str>> {
-    row.try_get(index).map_err(|_| other_tables(index))
+    row.get(index).map(Option::as_deref).ok_or_else(|| other_tables(index))
 }
 
 fn other_tables(index: usize) -> PostgresError {

@@ -3,13 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tokio_postgres::SimpleQueryRow as Row;
-
 use super::Statements;
 use super::prepared::{Parameter, text};
 use super::reply;
 use crate::Timestamp;
 use crate::store::postgres::PostgresStore;
+use crate::store::postgres::connection::PostgresRow as Row;
 use crate::store::postgres::errors::Result;
 use crate::store::record::columns::{self, AppendedRecords, time};
 use crate::store::{FenceChange, KeyState, Record, Swap, SwapReply, Swapped, Version, to_ascii_json};

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
-use tokio_postgres::SimpleQueryRow as Row;
 
 use super::prepared::text;
 use super::{Query, Statement};
-use crate::store::postgres::connection::PostgresConnection;
+use crate::store::postgres::connection::{PostgresConnection, PostgresRow as Row};
 use crate::store::postgres::errors::{PostgresError, Result};
 use crate::store::postgres::statements;
 use crate::util::backoff::up_to;

@@ -24,10 +24,13 @@ pub(super) fn parse(url: &str, expected: &str) -> Result<ConnectionInfo, String>
         let problem = error.to_string().replace(" - InvalidClientConfig", "");
         format!("{problem}; {expected}")
     })?;
-    // Servers that do not know RESP3's greeting repeat it in their error, password included.
+    Ok(with_own_settings(info, TcpSettings::default()))
+}
+
+/// Servers that do not know RESP3's greeting repeat it in their error, password included. So RESP2 is spoken.
+fn with_own_settings(info: ConnectionInfo, tcp: TcpSettings) -> ConnectionInfo {
     let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-    let tcp = TcpSettings::default().set_nodelay(true);
-    Ok(info.set_redis_settings(redis).set_tcp_settings(tcp))
+    info.set_redis_settings(redis).set_tcp_settings(tcp.set_nodelay(true))
 }
 
 /// Returns the user with an `@`, if there is one, and hosts and ports. Never the password.
@@ -66,6 +69,12 @@ pub(super) fn client(info: ConnectionInfo, certificates: &Certificates) -> Resul
     } else {
         Err("certificates are for TLS: write rediss:// instead of redis://".to_owned())
     }
+}
+
+/// Returns a client with the settings of the application's client, and the store's own.
+pub(super) fn client_like(applications: &Client) -> RedisResult<Client> {
+    let info = applications.get_connection_info();
+    Client::open(with_own_settings(info.clone(), info.tcp_settings().clone()))
 }
 
 /// Returns a client for another server of the same deployment, with the same settings.

@@ -72,19 +72,26 @@ fn server(url: &str) -> Result<RedisAddress, String> {
         let (_, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         refuse(rest, &['@'], EXPECTED)?;
     }
-    let hosts = || address::user_and_hosts(std::slice::from_ref(&info));
-    let db = info.redis_settings().db();
-    let (location, also_known): (_, &[_]) = match info.addr() {
+    let location = location(&info);
+    let also_known: &[_] = match info.addr() {
         // The client's own.
-        ConnectionAddr::Unix(path) => {
-            (format!("redis+unix://{}?db={db}", path.display()), &["db", "user", "pass", "protocol"])
-        }
+        ConnectionAddr::Unix(_) => &["db", "user", "pass", "protocol"],
         // Programs that share the URL may choose a protocol; this store always speaks the older one.
-        ConnectionAddr::TcpTls { .. } => (format!("rediss://{}/{db}", hosts()), &["protocol"]),
-        _ => (format!("redis://{}/{db}", hosts()), &["protocol"]),
+        _ => &["protocol"],
     };
     let query = url.split_once('?').map_or("", |(_, query)| query);
     RedisAddress::new(Topology::Server(Box::new(info)), location, &url::UrlParameters::of(query), also_known)
+}
+
+/// Returns the URL of one server, without its password.
+pub(super) fn location(info: &ConnectionInfo) -> String {
+    let hosts = || address::user_and_hosts(std::slice::from_ref(info));
+    let db = info.redis_settings().db();
+    match info.addr() {
+        ConnectionAddr::Unix(path) => format!("redis+unix://{}?db={db}", path.display()),
+        ConnectionAddr::TcpTls { .. } => format!("rediss://{}/{db}", hosts()),
+        _ => format!("redis://{}/{db}", hosts()),
+    }
 }
 
 fn sentinel(scheme: &str, rest: &str) -> Result<RedisAddress, String> {

@@ -42,6 +42,11 @@ impl Router {
         Ok(Self::to(RedisConnector { client: client(*info)?, sentinels, timeouts }))
     }
 
+    /// A route to the server of a client.
+    pub(crate) fn to_server_of(client: Client, timeouts: Timeouts) -> Self {
+        Self::to(RedisConnector { client, sentinels: None, timeouts })
+    }
+
     fn to(server: RedisConnector) -> Self {
         Self::One(Arc::new(RedisConnection::new(server)))
     }

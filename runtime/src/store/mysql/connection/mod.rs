@@ -1,7 +1,7 @@
-//! Connections to the server: one for requests that read, one for those that write.
+//! Connections to the server: one for requests that read, one for those that write; or borrowed ones.
 //!
-//! A connection carries one request at a time. It sets everything that its statements depend on for its session, whatever the
-//! server's defaults.
+//! A connection carries one request at a time. One of the store's own sets everything that its statements depend on for its
+//! session, whatever the server's defaults.
 //!
 //! A transaction is never committed by the message that begins it: MariaDB 10.11 skips some statements of a message whose client
 //! has closed the connection, executes later ones, and would commit a part. So the client commits once it has every
@@ -16,12 +16,19 @@ use mysql_async::{Conn, DriverError, Error, OptsBuilder, Row, Value};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use borrowed::PoolSource;
+
 use super::encryption::Encryption;
 use super::errors::{MysqlError, MysqlResult};
+use super::statements::reply;
 use crate::store::StoreErrorKind;
 use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::timeouts::Timeouts;
 use crate::util::turns::Turns;
+
+pub(crate) mod borrowed;
+#[cfg(feature = "sqlx")]
+pub(crate) mod sqlx;
 
 /// The columns of a row, as text.
 pub(super) type TextRow = Vec<Option<String>>;
@@ -38,17 +45,31 @@ const SESSION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 
 #[derive(Clone)]
 pub(super) struct MysqlConnection {
-    server: MysqlConnector,
-    reading: Arc<SharedConnection<MysqlConnector>>,
-    writing: Arc<SharedConnection<MysqlConnector>>,
+    transport: MysqlTransport,
     pub(super) timeouts: Timeouts,
 }
 
-/// End a transaction. Between its messages the server waits for a moment only.
-pub(super) const COMMIT: &str = "COMMIT; SET SESSION wait_timeout = 28800";
-pub(super) const ROLLBACK: &str = "ROLLBACK; SET SESSION wait_timeout = 28800";
+#[derive(Clone)]
+enum MysqlTransport {
+    Own {
+        server: Box<MysqlConnector>,
+        reading: Arc<SharedConnection<MysqlConnector>>,
+        writing: Arc<SharedConnection<MysqlConnector>>,
+    },
+    Lent(PoolSource),
+}
 
-/// Returns the message that ends a transaction, by the rows of the one that began it.
+/// End a transaction.
+pub(super) const COMMIT: &str = "COMMIT";
+pub(super) const ROLLBACK: &str = "ROLLBACK";
+
+/// Follows the end of a transaction: between its messages the server waits for a moment only.
+const AFTER: &str = "; SET SESSION wait_timeout = 28800";
+
+/// The last statement of a transaction's end.
+const READ_ONLY: &str = "SELECT @@global.read_only";
+
+/// Returns `COMMIT` or `ROLLBACK`, by the rows of the message that began the transaction.
 pub(super) type TransactionEnding = fn(&[TextRow]) -> &'static str;
 
 /// Which connection a message takes: a look does not wait for a swap that waits.
@@ -62,12 +83,18 @@ impl MysqlConnection {
     pub(super) fn new(options: OptsBuilder, encryption: Encryption, timeouts: Timeouts) -> Self {
         let server = MysqlConnector { options, encryption, patience: timeouts.connect };
         let [reading, writing] = [(); 2].map(|()| Arc::new(SharedConnection::new()));
-        Self { server, reading, writing, timeouts }
+        Self { transport: MysqlTransport::Own { server: Box::new(server), reading, writing }, timeouts }
+    }
+
+    pub(super) fn lent_by(source: PoolSource) -> Self {
+        Self { transport: MysqlTransport::Lent(source), timeouts: Timeouts::default() }
     }
 
     pub(super) fn with_timeouts(mut self, connect: Duration, response: Duration) -> Self {
         self.timeouts = Timeouts { connect, response };
-        self.server.patience = connect;
+        if let MysqlTransport::Own { server, .. } = &mut self.transport {
+            server.patience = connect;
+        }
         self
     }
 
@@ -79,16 +106,36 @@ impl MysqlConnection {
         ending: Option<TransactionEnding>,
         patience: Duration,
     ) -> MysqlResult<Vec<TextRow>> {
-        let shared = match lane {
-            Lane::Read => &self.reading,
-            Lane::Write => &self.writing,
+        let exchange = Exchange { text, ending };
+        let (server, shared) = match (&self.transport, lane) {
+            (MysqlTransport::Own { server, reading, .. }, Lane::Read) => (server, reading),
+            (MysqlTransport::Own { server, writing, .. }, Lane::Write) => (server, writing),
+            (MysqlTransport::Lent(source), _) => {
+                return source.send(lane, exchange, Timeouts { response: patience, ..self.timeouts }).await;
+            }
         };
         loop {
-            let sent =
-                shared.exchange(&self.server, |line| async move { line.send(text, ending, patience).await });
-            if let Some(rows) = sent.await? {
-                return Ok(rows);
+            let sent = shared.exchange(server, |line| async move { line.send(exchange, patience).await });
+            match sent.await {
+                Ok(Some(rows)) => return Ok(rows),
+                Ok(None) => {}
+                Err(error) => {
+                    if error.is_not_primary() {
+                        self.forget();
+                    }
+                    return Err(error);
+                }
             }
+        }
+    }
+}
+
+impl MysqlConnection {
+    /// Drops the connections of both lanes: the address may lead to another server by now.
+    fn forget(&self) {
+        if let MysqlTransport::Own { reading, writing, .. } = &self.transport {
+            reading.forget();
+            writing.forget();
         }
     }
 }
@@ -105,25 +152,24 @@ pub(super) struct OpenSession {
 
 impl OpenSession {
     /// Returns `None`, and sends nothing, if the connection was abandoned while this message waited for its turn.
-    async fn send(
-        &self,
-        text: &str,
-        ending: Option<TransactionEnding>,
-        patience: Duration,
-    ) -> MysqlResult<Option<Vec<TextRow>>> {
+    async fn send(&self, exchange: Exchange<'_>, patience: Duration) -> MysqlResult<Option<Vec<TextRow>>> {
         let _turn = self.turns.take().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
             self.is_dead.store(true, Ordering::SeqCst);
             return Ok(None);
         }
         let mut connection = self.connection.lock().await;
-        let asked = timeout(patience, exchange(&mut connection, text, ending)).await;
+        let asked = timeout(patience, exchange.over(&mut *connection, AFTER)).await;
         let result = asked.unwrap_or_else(|_| Err(MysqlError::timed_out("no answer", patience)));
         let is_usable = match &result {
             Ok(_) => true,
             // The statements after the one that failed were not executed: the transaction is still open.
             Err(error) if error.is_answer() => {
-                matches!(timeout(patience, query(&mut connection, ROLLBACK)).await, Ok(Ok(_)))
+                let rollback = format!("{ROLLBACK}{AFTER}");
+                matches!(
+                    timeout(patience, MessageConnection::query(&mut *connection, &rollback)).await,
+                    Ok(Ok(_))
+                )
             }
             Err(_) => false,
         };
@@ -132,28 +178,52 @@ impl OpenSession {
     }
 }
 
-async fn exchange(
-    connection: &mut Conn,
-    text: &str,
+/// A message, and the one that ends its transaction.
+#[derive(Clone, Copy)]
+struct Exchange<'a> {
+    text: &'a str,
     ending: Option<TransactionEnding>,
-) -> MysqlResult<Vec<TextRow>> {
-    let rows = query(connection, text).await?;
-    if let Some(ending) = ending {
-        query(connection, ending(&rows)).await?;
-    }
-    Ok(rows)
 }
 
-async fn query(connection: &mut Conn, text: &str) -> MysqlResult<Vec<TextRow>> {
-    let mut answers = connection.query_iter(text).await?;
-    let mut rows = Vec::new();
-    while !answers.is_empty() {
-        for row in answers.collect::<Row>().await? {
-            rows.push(row.unwrap().into_iter().map(text_of).collect());
+impl Exchange<'_> {
+    /// Returns the rows of the first message.
+    async fn over(
+        self,
+        connection: &mut impl MessageConnection,
+        after_transaction: &str,
+    ) -> MysqlResult<Vec<TextRow>> {
+        let rows = connection.query(self.text).await?;
+        let Some(ending) = self.ending.map(|ending| ending(&rows)) else { return Ok(rows) };
+        let ended = connection.query(&format!("{ending}{after_transaction}; {READ_ONLY}")).await;
+        if ending == COMMIT {
+            let ended = ended.map_err(MysqlError::during_commit)?;
+            // A server that was demoted meanwhile still lets some users commit.
+            reply::check_primary(reply::first(&ended)?, 0)?;
+        } else {
+            ended?;
         }
+        Ok(rows)
     }
-    answers.drop_result().await?;
-    Ok(rows)
+}
+
+/// A connection that carries one message of SQL at a time.
+trait MessageConnection: Send {
+    /// Sends a message, and returns the rows of all its statements.
+    fn query(&mut self, text: &str) -> impl Future<Output = MysqlResult<Vec<TextRow>>> + Send;
+}
+
+impl MessageConnection for Conn {
+    async fn query(&mut self, text: &str) -> MysqlResult<Vec<TextRow>> {
+        let mut answers = self.query_iter(text).await?;
+        let mut rows = Vec::new();
+        while !answers.is_empty() {
+            for row in answers.collect::<Row>().await? {
+                rows.push(row.unwrap().into_iter().map(text_of).collect());
+            }
+        }
+        answers.drop_result().await?;
+        Ok(rows)
+    }
 }
 
 fn text_of(value: Value) -> Option<String> {
@@ -185,7 +255,7 @@ impl MysqlConnector {
             },
         };
         let mut connection = opened?;
-        query(&mut connection, SESSION)
+        MessageConnection::query(&mut connection, SESSION)
             .await
             .map_err(|error| error.during("the session cannot be set up"))?;
         Ok(connection)
