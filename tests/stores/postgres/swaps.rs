@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use jobs::Timestamp;
@@ -202,14 +203,16 @@ async fn exactly_one_of_the_swaps_from_a_version_applies_at_every_isolation_leve
 async fn leases_of_a_key_that_comes_and_goes_do_not_overlap_and_their_fences_grow() {
     for url in urls() {
         let namespace = unused_name();
-        let begun = Instant::now();
+        let (begun, leases) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
         let clients: Vec<_> = (0..8)
             .map(|_| {
-                let store = store_at(&url, &namespace);
+                let (store, leases) = (store_at(&url, &namespace), Arc::clone(&leases));
                 tokio::spawn(async move {
                     let mut held = Vec::new();
                     for round in 0..u64::MAX {
-                        if begun.elapsed() > Duration::from_secs(1) {
+                        // For a second, or longer on a busy machine.
+                        let is_enough = leases.load(Ordering::Relaxed) > 20 || begun.elapsed() > PATIENCE;
+                        if begun.elapsed() > Duration::from_secs(1) && is_enough {
                             break;
                         }
                         let insert = swap(None, Some(state("holder")));
@@ -222,6 +225,7 @@ async fn leases_of_a_key_that_comes_and_goes_do_not_overlap_and_their_fences_gro
                             tokio::time::sleep(Duration::from_micros(round * 7 % 500)).await;
                         }
                         held.push((since, Instant::now(), won.fence));
+                        leases.fetch_add(1, Ordering::Relaxed);
                         let mut delete = swap(Some(won.version), None);
                         delete.change.fence = FenceChange::Keep;
                         swapped(&store, "key", &delete).await;
