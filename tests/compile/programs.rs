@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// Their names, and the files that they begin with.
-pub const PROGRAMS: [(&str, &str); 15] = [
+pub const PROGRAMS: [(&str, &str); 16] = [
     ("chaos", "chaos/main.rs"),
     ("command_line", "command_line/main.rs"),
     ("compile", "compile/main.rs"),
@@ -15,6 +15,7 @@ pub const PROGRAMS: [(&str, &str); 15] = [
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),
     ("locks_under_load", "processes/locks_under_load/main.rs"),
+    ("matrix", "matrix/main.rs"),
     ("model", "model/main.rs"),
     ("monitoring", "monitoring/main.rs"),
     ("naive_control", "processes/naive_control/main.rs"),
