@@ -16,6 +16,7 @@ pub const PROGRAMS: [(&str, &str); 16] = [
     ("fleet", "fleet/main.rs"),
     ("locks", "locks/main.rs"),
     ("locks_under_load", "processes/locks_under_load/main.rs"),
+    ("matrix", "matrix/main.rs"),
     ("model", "model/main.rs"),
     ("monitoring", "monitoring/main.rs"),
     ("naive_control", "processes/naive_control/main.rs"),

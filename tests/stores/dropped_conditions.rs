@@ -95,8 +95,7 @@ async fn postgres(replacement: Replacement, replaced: Arc<AtomicUsize>) -> Subje
 async fn mysql(replacement: Replacement, replaced: Arc<AtomicUsize>) -> Subject {
     let server = tokio::task::spawn_blocking(MariadbServer::shared).await.expect("a server");
     let through = relay(server.port(), replacement, replaced).await;
-    let url = server.url().replace(&format!(":{}", server.port()), &format!(":{through}"));
-    mysql_subject::at(server, url).await
+    mysql_subject::at(server, server.url_through(through)).await
 }
 
 /// The store keeps the promise, and without the condition it does not.

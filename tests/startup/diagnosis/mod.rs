@@ -6,6 +6,7 @@ mod folders;
 mod postgres;
 mod redis;
 mod starts;
+mod too_old;
 
 use jobs::diagnosis::{Finding, FindingKind, Severity};
 use jobs::store::Store;

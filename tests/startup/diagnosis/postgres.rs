@@ -4,11 +4,9 @@ use std::time::{Duration, Instant};
 
 use jobs::StartError;
 use jobs::diagnosis::{FindingKind, Severity};
-use jobs::store::StoreErrorKind;
 use jobs::store::postgres::PostgresStore;
-use jobs::testing::store::Client;
 
-use super::{builder, door, found_by, only};
+use super::{builder, found_by, only};
 use support::postgres_server::{PATIENCE, PostgresServer};
 
 fn open(url: &str) -> PostgresStore {
@@ -30,7 +28,7 @@ async fn a_durable_server_gives_no_finding_and_each_fault_one() {
     only(&found_by(&asynchronous, &[]).await, FindingKind::NotDurable, Severity::Warning, &says);
 
     let administrator = server.client().await;
-    let create = "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0";
+    let create = "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
     administrator.batch_execute(create).await.unwrap();
     let latin =
         server.url().rsplit_once('/').map(|(server, _)| open(&format!("{server}/latin"))).expect("a URL");
@@ -68,35 +66,4 @@ async fn server_without_flushes_is_reported() {
     let store = open(&PostgresServer::shared().url());
     let says = ["fsync is off", "lose or damage", "set it to on"];
     only(&found_by(&store, &[]).await, FindingKind::NotDurable, Severity::Warning, &says);
-}
-
-/// There is no old server to be had, so what it would not understand is made such.
-async fn older_server(unknown: &'static str) -> String {
-    let garble = move |request: Vec<u8>| {
-        let mut garbled = request;
-        while let Some(at) = garbled.windows(unknown.len()).position(|part| part == unknown.as_bytes()) {
-            garbled[at..at + unknown.len()].copy_from_slice("?".repeat(unknown.len()).as_bytes());
-        }
-        garbled
-    };
-    let address = door::to(PostgresServer::shared().port(), Duration::ZERO, garble, door::unchanged).await;
-    format!("postgres://postgres@{address}/postgres")
-}
-
-#[tokio::test]
-async fn server_that_does_not_understand_the_tables_is_too_old() {
-    let url = format!("{}?schema=not_there_yet", older_server("GENERATED ALWAYS AS IDENTITY").await);
-    let Err(error) = builder(&url, 60).start_all().await else { panic!("it started") };
-    for part in ["the tables are missing, and cannot be created", "PostgreSQL 12 or newer is needed"] {
-        assert!(error.to_string().contains(part), "\"{part}\" is not in \"{error}\"");
-    }
-}
-
-/// PostgreSQL 11 has the tables' features, and lacks this one.
-#[tokio::test]
-async fn server_that_does_not_understand_a_swap_is_too_old() {
-    let client = Client::new(open(&older_server("MATERIALIZED").await));
-    let error = client.set_paused("import", true).await.expect_err("a syntax error");
-    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-    assert!(error.to_string().contains("PostgreSQL 12 or newer is needed"), "{error}");
 }

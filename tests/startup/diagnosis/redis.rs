@@ -9,7 +9,7 @@ use jobs::store::redis::RedisStore;
 use redis::aio::MultiplexedConnection;
 
 use super::{builder, door, found_by, only};
-use support::postgres_server::free_port;
+use support::redis_cluster::add_slots;
 use support::redis_server::{PATIENCE, RedisServer};
 
 fn open(url: &str) -> RedisStore {
@@ -100,44 +100,19 @@ async fn a_primary_with_replicas_may_lose_a_claim_and_a_replica_decides_nothing(
     jobs.shutdown().await;
 }
 
-/// There is no old server to be had, so the one there is calls itself one.
-#[tokio::test]
-async fn a_server_that_is_too_old_is_an_error() {
-    let server = durable();
-    let info: String = raw(&mut server.client().await, "INFO server").await;
-    let version =
-        info.lines().find_map(|line| line.strip_prefix("redis_version:")).expect("a version").to_owned();
-    let aged = format!("{:0>width$}", "6.0.9", width = version.len());
-    let (new, old) = (format!("redis_version:{version}"), format!("redis_version:{aged}"));
-    let age = move |reply: Vec<u8>| match reply.windows(new.len()).position(|part| part == new.as_bytes()) {
-        Some(at) => [&reply[..at], old.as_bytes(), &reply[at + new.len()..]].concat(),
-        None => reply,
-    };
-    let address = door::to(server.port(), Duration::ZERO, door::unchanged, age).await;
-    let url = format!("redis://{address}");
-    let findings = found_by(&open(&url), &[]).await;
-    only(&findings, FindingKind::TooOld, Severity::Error, &["6.0.9", "use Redis 6.2 or newer"]);
-    let Err(error) = builder(&url, 60).start_all().await else { panic!("it started") };
-    assert!(matches!(error, StartError::Unfit { .. }), "{error}");
-}
-
 #[tokio::test]
 async fn a_node_of_a_cluster_is_an_error_as_soon_as_it_is_not_alone() {
-    let start = || {
-        let bus = free_port();
-        let options = ["--appendonly", "yes", "--cluster-enabled", "yes", "--cluster-port", &bus.to_string()];
-        (RedisServer::start_with(&options), bus)
-    };
-    let ((one, _), (other, bus)) = (start(), start());
+    let start = || RedisServer::start_with(&["--appendonly", "yes", "--cluster-enabled", "yes"]);
+    let (one, other) = (start(), start());
     let (mut first, mut second) = (one.client().await, other.client().await);
-    let () = raw(&mut first, "CLUSTER ADDSLOTSRANGE 0 8191").await;
+    let () = raw(&mut first, &add_slots(0..=8191)).await;
     let store = open(&one.url());
     // Not even a look is answered while slots are missing.
     let findings = store.diagnose(&[]).await.expect("a diagnosis");
     only(&findings, FindingKind::ClusterNode, Severity::Warning, &["one node of a cluster"]);
 
-    let () = raw(&mut second, "CLUSTER ADDSLOTSRANGE 8192 16383").await;
-    let () = raw(&mut first, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", other.port())).await;
+    let () = raw(&mut second, &add_slots(8192..=16383)).await;
+    let () = raw(&mut first, &format!("CLUSTER MEET 127.0.0.1 {}", other.port())).await;
     wait_for(&mut first, "CLUSTER INFO", "cluster_size:2").await;
     let findings = store.diagnose(&[]).await.expect("a diagnosis");
     only(&findings, FindingKind::ClusterNode, Severity::Error, &["of 2 nodes", "would never run"]);

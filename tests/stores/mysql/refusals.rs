@@ -49,10 +49,10 @@ async fn a_table_of_another_engine_and_an_unreadable_state_are_found() {
     for error in [store.look(KEY).await.err(), store.swap(KEY, &swap_from(None)).await.err()] {
         assert_eq!(error.expect("an error").kind(), StoreErrorKind::Unreadable);
     }
-    client
-        .query_drop("ALTER TABLE job_note ENGINE = Aria; DELETE FROM job_lock")
-        .await
-        .expect("another engine");
+    // As a table that was there before: no engine but InnoDB takes keys of this length in every version.
+    let other =
+        "DELETE FROM job_lock; DROP TABLE job_note; CREATE TABLE job_note (name VARCHAR(10)) ENGINE = MyISAM";
+    client.query_drop(other).await.expect("another engine");
     assert_eq!(findings(&store).await, [(FindingKind::NotDurable, Severity::Error)]);
 }
 

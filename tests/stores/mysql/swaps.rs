@@ -55,8 +55,7 @@ async fn a_swap_without_a_lock_before_its_clock_is_caught() {
     let namespace = unused_name();
     let removed = Replacement { text: "FOR UPDATE NOWAIT", by: "" };
     let port = relay(server.port(), removed, Arc::new(AtomicUsize::new(0))).await;
-    let url = server.url().replace(&format!(":{}", server.port()), &format!(":{port}"));
-    let store = store_at(&url, &namespace);
+    let store = store_at(&server.url_through(port), &namespace);
     let first = apply(&store, &swap_from(None)).await;
     let held = hold(server, &namespace, Duration::from_millis(150)).await;
     let swapped = apply(&store, &swap_from(Some(first.version))).await;

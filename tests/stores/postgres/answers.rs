@@ -1,7 +1,8 @@
 //! An answer that is not the one to what was asked decides nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use jobs::store::{Change, KeyState, Store, StoreErrorKind, Swap, SwapReply, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -96,4 +97,66 @@ async fn empty_answer_to_a_swap_is_an_error_and_no_refusal() {
         swap(Some(Version { at: jobs::Timestamp::from_micros(1), nonce: 1 }), Some(KeyState::default()));
     let reply = store.swap("key", &refused).await.expect("a refusal");
     assert!(matches!(reply, SwapReply::Changed(_)), "{reply:?}");
+}
+
+/// Where the first error among these messages of a server ends.
+fn end_of_error(messages: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some([kind, length @ ..]) = messages.get(at..at + 5) {
+        let length = u32::from_be_bytes(length.try_into().expect("four bytes"));
+        at += 1 + usize::try_from(length).expect("a length");
+        if *kind == b'E' {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Passes messages on to the server. After an error it holds back that the server is ready, and counts what the client sends
+/// meanwhile.
+async fn relay_that_delays_readiness(port: u16, early: Arc<AtomicUsize>, errors: Arc<AtomicUsize>) -> u16 {
+    let door = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let own = door.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        let (outside, _) = door.accept().await.expect("a client");
+        let inside = TcpStream::connect(("127.0.0.1", port)).await.expect("the server");
+        let (mut from_client, mut to_client) = outside.into_split();
+        let (mut from_server, mut to_server) = inside.into_split();
+        let is_held = Arc::new(AtomicBool::new(false));
+        let held = Arc::clone(&is_held);
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(length @ 1..) = from_client.read(&mut buffer).await {
+                early.fetch_add(usize::from(held.load(Ordering::SeqCst)), Ordering::SeqCst);
+                to_server.write_all(&buffer[..length]).await.expect("the server");
+            }
+        });
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(length @ 1..) = from_server.read(&mut buffer).await {
+            let mut rest = &buffer[..length];
+            if let Some(end) = end_of_error(rest) {
+                is_held.store(true, Ordering::SeqCst);
+                to_client.write_all(&rest[..end]).await.expect("the client");
+                rest = &rest[end..];
+                errors.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                is_held.store(false, Ordering::SeqCst);
+            }
+            to_client.write_all(rest).await.expect("the client");
+        }
+    });
+    own
+}
+
+/// PgBouncer 1.18 takes the server for free once it is ready, although it has passed on another message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_sent_after_an_error_before_the_server_is_ready() {
+    let server = PostgresServer::shared();
+    store_at(&server.url(), "own").look("key").await.expect("the tables are made");
+    let [early, errors] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let port = relay_that_delays_readiness(server.port(), Arc::clone(&early), Arc::clone(&errors)).await;
+    let store = store_at(&server.url().replace(&server.port().to_string(), &port.to_string()), "own");
+    store.look("key").await.expect("an answer");
+    assert!(errors.load(Ordering::SeqCst) > 0, "the session knew the statement: this shows nothing");
+    assert_eq!(early.load(Ordering::SeqCst), 0, "messages that were sent too early");
 }

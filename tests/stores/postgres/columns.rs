@@ -87,7 +87,8 @@ async fn records_have_instants_outcomes_and_an_error_only_if_there_was_one() {
 /// A database whose encoding has no character for most of what people write.
 async fn latin1(server: &PostgresServer) -> (String, Client) {
     let name = unused_name();
-    let create = format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+    let create =
+        format!("CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
     server.client().await.batch_execute(&create).await.unwrap();
     let url = server.url().rsplit_once('/').map(|(server, _)| format!("{server}/{name}")).expect("a URL");
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a connection");

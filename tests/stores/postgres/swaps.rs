@@ -132,8 +132,7 @@ async fn random_swaps_agree_with_the_reference_record_at_every_isolation_level()
             let (key, record) = (format!("key/{index}#slots"), &mut records[index]);
             let look = store.look(&key).await.expect("look");
             assert_eq!(look, Record::look(record.as_ref(), None, look.now));
-            let stored =
-                store.records(std::slice::from_ref(&key), usize::MAX).await.expect("records").remove(0);
+            let stored = store.records(std::slice::from_ref(&key), usize::MAX).await.expect("records").remove(0);
             assert_eq!(stored, record.as_ref().map(|record| record.records.clone()).unwrap_or_default());
             let swap = dice.swap(round, look.now, look.version, look.fence);
             let reply = store.swap(&key, &swap).await.expect("swap");
@@ -189,8 +188,7 @@ async fn exactly_one_of_the_swaps_from_a_version_applies_at_every_isolation_leve
             fence = swapped.fence;
             version = (!deletes).then_some(swapped.version);
             assert_eq!(stores[0].look("key").await.expect("look").version, version);
-            let records =
-                stores[0].records(&["key".to_owned()], usize::MAX).await.expect("records")[0].runs.len();
+            let records = stores[0].records(&["key".to_owned()], usize::MAX).await.expect("records")[0].runs.len();
             assert_eq!(
                 records,
                 if deletes { 0 } else { (round % 5 + 1).min(3) },
@@ -205,16 +203,16 @@ async fn exactly_one_of_the_swaps_from_a_version_applies_at_every_isolation_leve
 async fn leases_of_a_key_that_comes_and_goes_do_not_overlap_and_their_fences_grow() {
     for url in urls() {
         let namespace = unused_name();
-        let (begun, won) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+        let (begun, leases) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
         let clients: Vec<_> = (0..8)
             .map(|_| {
-                let (store, count) = (store_at(&url, &namespace), won.clone());
+                let (store, leases) = (store_at(&url, &namespace), Arc::clone(&leases));
                 tokio::spawn(async move {
                     let mut held = Vec::new();
                     for round in 0..u64::MAX {
-                        // A busy machine gets more time.
-                        let is_enough = count.load(Ordering::Relaxed) > 20;
-                        if begun.elapsed() > Duration::from_secs(if is_enough { 1 } else { 20 }) {
+                        // For a second, or longer on a busy machine.
+                        let is_enough = leases.load(Ordering::Relaxed) > 20 || begun.elapsed() > PATIENCE;
+                        if begun.elapsed() > Duration::from_secs(1) && is_enough {
                             break;
                         }
                         let insert = swap(None, Some(state("holder")));
@@ -222,12 +220,12 @@ async fn leases_of_a_key_that_comes_and_goes_do_not_overlap_and_their_fences_gro
                             tokio::time::sleep(Duration::from_micros(round * 13 % 900)).await;
                             continue;
                         };
-                        count.fetch_add(1, Ordering::Relaxed);
                         let since = Instant::now();
                         if round % 3 == 0 {
                             tokio::time::sleep(Duration::from_micros(round * 7 % 500)).await;
                         }
                         held.push((since, Instant::now(), won.fence));
+                        leases.fetch_add(1, Ordering::Relaxed);
                         let mut delete = swap(Some(won.version), None);
                         delete.change.fence = FenceChange::Keep;
                         swapped(&store, "key", &delete).await;

@@ -95,7 +95,8 @@ async fn a_look_is_made_of_plain_reads() {
     let mut commands: Vec<_> =
         stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':')).collect();
     commands.sort_unstable();
-    commands.retain(|(name, _)| !["config|resetstat", "info"].contains(name));
+    // Redis before 7.0 counts commands without their subcommands.
+    commands.retain(|(name, _)| !["config", "config|resetstat", "info"].contains(name));
     let names: Vec<_> = commands.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["get", "pttl", "time"], "{stats}");
     let calls = commands.iter().map(|(_, counts)| counts.split(',').next().unwrap_or_default());

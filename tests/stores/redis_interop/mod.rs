@@ -19,6 +19,7 @@ use jobs::testing::store::{Client, Subject};
 use redis::aio::MultiplexedConnection;
 
 use support::bench::{Bench, LONG, claim, claim_now, claim_what, holder};
+use support::redis_cluster::add_slots;
 use support::redis_server::{PATIENCE, RedisServer};
 
 const LOCK: &str = "lock:import-products";
@@ -130,7 +131,7 @@ async fn the_keys_of_a_job_and_those_of_the_fleet_are_in_one_cluster_slot_each()
         assert_eq!(raw::<i64>(&mut plain, &format!("CLUSTER KEYSLOT {key}")).await, slot, "{key}");
     }
     // And the scripts name all keys they touch: a cluster of one node that owns every slot runs them.
-    let () = raw(&mut plain, "CLUSTER ADDSLOTSRANGE 0 16383").await;
+    let () = raw(&mut plain, &add_slots(0..=16383)).await;
     let (bench, _) = beside(&server).await;
     for _ in 0..100 {
         if bench.store.look(&bench.key).await.is_ok() {

@@ -20,6 +20,7 @@ mod processes {
 }
 mod servers {
     pub mod certificates;
+    pub mod chosen;
     pub mod folder;
     pub mod mariadb_server;
     pub mod pooler;
@@ -44,8 +45,8 @@ mod subjects {
 pub use jobs::testing::store::bench;
 pub use processes::{child, fleet, hand, home, promises, racer, server, worker};
 pub use servers::{
-    certificates, folder, mariadb_server, pooler, postgres_server, proxy, redis_cluster, redis_sentinel,
-    redis_server,
+    certificates, chosen, folder, mariadb_server, pooler, postgres_server, proxy, redis_cluster,
+    redis_sentinel, redis_server,
 };
 pub use subjects::{
     file_subject, in_place, mysql_subject, pools, postgres_subject, redis_subject, sqlite_subject, subject,

@@ -82,10 +82,7 @@ impl Settings {
 
     fn findings(&self) -> Vec<Finding> {
         let version = self.0.get("version").map(String::as_str).unwrap_or_default();
-        if is_too_old(version) {
-            let message = format!(
-                "this server is {version}, which is too old; use MySQL 8.0 or MariaDB 10.3, or a newer one"
-            );
+        if let Some(message) = too_old(version) {
             return vec![Finding::error(FindingKind::TooOld, message)];
         }
         if self.is_on("read_only") || self.is_on("super_read_only") {
@@ -124,6 +121,14 @@ impl Settings {
         }
         findings
     }
+}
+
+/// Returns the message for a server that is too old.
+pub(super) fn too_old(version: &str) -> Option<String> {
+    let message = || {
+        format!("this server is {version}, which is too old; use MySQL 8.0 or MariaDB 10.3, or a newer one")
+    };
+    is_too_old(version).then(message)
 }
 
 /// MySQL 8.0.1 and MariaDB 10.3 are the first ones with `NOWAIT`. A version that cannot be read counts as new.

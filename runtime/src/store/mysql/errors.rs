@@ -125,6 +125,14 @@ impl From<Error> for MysqlError {
                 "the server does not speak TLS: set ssl_cert and ssl_key there, or write sslmode=disable if the network is \
                  private",
             ),
+            // MySQL asks users that it does not have for any kind of password.
+            Error::Driver(DriverError::UnknownAuthPlugin { name }) => Self::new(
+                Refused,
+                format!(
+                    "the server asks for a password of the kind {name}, which is not supported; {CREDENTIALS}, or create the user \
+                     with caching_sha2_password"
+                ),
+            ),
             Error::Driver(DriverError::PacketTooLarge) => Self::new(Refused, TOO_LARGE),
             Error::Driver(DriverError::PoolDisconnected) => Self::new(Unreachable, POOL_CLOSED),
             Error::Driver(driver @ DriverError::ConnectionClosed) => {
@@ -151,6 +159,8 @@ pub(super) const OTHER_TABLES: &str = "the tables of this database were made by 
 const RUN_SETUP: &str = "have an administrator run what `MysqlStore::setup_sql` returns: it makes what is missing, and grants \
                          what is needed";
 
+const CREDENTIALS: &str = "check user and password in the URL, and the user's host";
+
 const TOO_LARGE: &str = "a record is larger than the server's max_allowed_packet; raise it there";
 
 /// The advice is empty if there is none. Only that another session was in the way is `TimedOut`.
@@ -160,7 +170,7 @@ fn kind_and_advice(code: u16) -> (StoreErrorKind, &'static str) {
         // interrupted, took too long.
         1205 | 1213 | 1062 | 3572 | 1020 | 1317 | 1969 | 3024 | 3101 => (TimedOut, ""),
         1021 | 1037 | 1038 | 1041 | 1114 => (Full, ""),
-        1044 | 1045 | 1130 | 1698 => (Refused, "check user and password in the URL, and the user's host"),
+        1044 | 1045 | 1130 | 1698 => (Refused, CREDENTIALS),
         1142 | 1143 | 1227 | 1370 => (Refused, RUN_SETUP),
         1290 | 1836 | 1792 => (Refused, "it is a replica, or read-only: point the URL to the primary"),
         1153 => (Refused, TOO_LARGE),
@@ -179,5 +189,21 @@ fn kind_and_advice(code: u16) -> (StoreErrorKind, &'static str) {
         // The server stops, or has ended the session.
         1047 | 1053 | 1077 | 1079 | 1080 | 1152 | 1158..=1161 | 1184 | 1927 | 4031 => (Unreachable, ""),
         _ => (Refused, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MySQL 8.4 asks an unknown user for it.
+    #[test]
+    fn unknown_kind_of_password_is_refused_with_advice_about_the_user() {
+        let error = Error::Driver(DriverError::UnknownAuthPlugin { name: "sha256_password".to_owned() });
+        let error = MysqlError::from(error);
+        assert_eq!(error.kind, Refused);
+        for part in ["of the kind sha256_password", CREDENTIALS, "caching_sha2_password"] {
+            assert!(error.message.contains(part), "{error:?}");
+        }
     }
 }

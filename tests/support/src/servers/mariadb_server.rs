@@ -1,5 +1,6 @@
-//! A real MariaDB server on a free loopback port, gone when the test is.
+//! A real MariaDB or MySQL server on a free loopback port, gone when the test is.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 
+use crate::chosen;
 use crate::folder::TempFolder;
 use crate::postgres_server::{PATIENCE, as_server, free_port, other_user, watched};
 
-/// A MariaDB server of the test's own: empty, in memory, killed on drop. What it acknowledged survives the kill.
+/// A MariaDB server, or the MySQL server that is chosen, of the test's own: empty, in memory, killed on drop. What it acknowledged survives the kill.
 pub struct MariadbServer {
     watched: Option<Child>,
     port: u16,
@@ -83,6 +85,11 @@ impl MariadbServer {
         format!("mysql://{user}@127.0.0.1:{}/jobs", self.port)
     }
 
+    /// Its URL by way of another port, from which messages can be read: without TLS, which some versions offer by default.
+    pub fn url_through(&self, port: u16) -> String {
+        format!("mysql://jobs:sesame@127.0.0.1:{port}/jobs?sslmode=disable")
+    }
+
     /// Its port, the same over restarts.
     pub fn port(&self) -> u16 {
         self.port
@@ -129,7 +136,10 @@ impl MariadbServer {
             .args([format!("--socket={}", path("socket")), format!("--pid-file={}", path("pid"))])
             .arg(format!("--init-file={}", path("users.sql")))
             .arg(format!("--tmpdir={}", self.folder.path().display()))
-            .args(["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M", "--max-connections=300"])
+            .args(["--innodb-buffer-pool-size=16M", "--max-connections=300"])
+            // Not every version has them: the protocol on a second, fixed port is MySQL's.
+            .args(["--loose-innodb-log-file-size=4M", "--loose-mysqlx=OFF"])
+            .args(chosen_place())
             .args(self.settings.iter().map(|setting| format!("--{setting}")))
             .spawn()
             .expect("sh");
@@ -160,8 +170,7 @@ fn template() -> &'static Path {
         }
         let data = folder.path().join("data");
         run(as_server(&mut Command::new("env"))
-            .args(["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal"])
-            .args(["--skip-test-db", "--innodb-log-file-size=4M"])
+            .args(make_data())
             // Servers that share a folder remove each other's temporary tables.
             .arg(format!("--tmpdir={}", folder.path().display()))
             .arg(format!("--datadir={}", data.display())));
@@ -175,17 +184,69 @@ fn template() -> &'static Path {
     data
 }
 
+/// The command that makes the data of an empty server.
+fn make_data() -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    if is_mariadb() {
+        // A script, in the folder `bin` beside that of the server.
+        let scripts = ["mariadb-install-db", "mysql_install_db"];
+        let own = chosen_root().map(|root| scripts.map(|name| root.join("bin").join(name)));
+        let own = own.and_then(|scripts| scripts.into_iter().find(|script| script.exists()));
+        let script = own.unwrap_or_else(|| scripts[0].into());
+        // The oldest ones make another database in any case.
+        let skips = std::fs::read_to_string(&script).map_or(true, |text| text.contains("--skip-test-db"));
+        words.push(script.into());
+        words.extend(["--no-defaults", "--auth-root-authentication-method=normal"].map(OsString::from));
+        words.push("--innodb-log-file-size=4M".into());
+        words.extend(skips.then(|| "--skip-test-db".into()));
+    } else {
+        words.push(program().into());
+        words.extend(["--no-defaults", "--initialize-insecure"].map(OsString::from));
+        words.push("--loose-innodb-log-file-size=4M".into());
+    }
+    words.extend(chosen_place().into_iter().map(OsString::from));
+    words
+}
+
+/// Options that keep a chosen server from what the system has of another one.
+fn chosen_place() -> Vec<String> {
+    let Some(root) = chosen_root() else { return Vec::new() };
+    let mut options = vec![format!("--basedir={}", root.display())];
+    // A folder that MySQL refuses to start without.
+    options.extend((!is_mariadb()).then(|| "--secure-file-priv=NULL".to_owned()));
+    options
+}
+
+/// The folder above that of a chosen server, with its messages and scripts.
+fn chosen_root() -> Option<PathBuf> {
+    Some(chosen::path(chosen::MARIADBD)?.parent()?.parent()?.to_owned())
+}
+
+/// Whether the server is MariaDB, not MySQL.
+pub fn is_mariadb() -> bool {
+    static IS_MARIADB: OnceLock<bool> = OnceLock::new();
+    *IS_MARIADB.get_or_init(|| {
+        let version = Command::new(program()).arg("--version").output();
+        let version = version.unwrap_or_else(|error| {
+            panic!("{}: {error}; run ./tests/run, or install it: {INSTALL}", program().display())
+        });
+        String::from_utf8_lossy(&version.stdout).contains("MariaDB")
+    })
+}
+
+const INSTALL: &str = "apt-get install mariadb-server";
+
 /// Debian keeps the server in a folder that is not in every user's path.
-fn program() -> &'static str {
-    let installed = "/usr/sbin/mariadbd";
-    if Path::new(installed).exists() { installed } else { "mariadbd" }
+fn program() -> PathBuf {
+    let installed = Path::new("/usr/sbin/mariadbd");
+    let found = if installed.exists() { installed } else { Path::new("mariadbd") };
+    chosen::path(chosen::MARIADBD).unwrap_or_else(|| found.to_owned())
 }
 
 fn run(command: &mut Command) {
     let output = command.output();
-    let output = output.unwrap_or_else(|error| {
-        panic!("{command:?}: {error}; run ./tests/run, or install it: apt-get install mariadb-server")
-    });
+    let output = output
+        .unwrap_or_else(|error| panic!("{command:?}: {error}; run ./tests/run, or install it: {INSTALL}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 

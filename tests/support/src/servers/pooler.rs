@@ -3,6 +3,7 @@
 use std::process::Child;
 use std::sync::OnceLock;
 
+use crate::chosen;
 use crate::folder::TempFolder;
 use crate::home::{Server, Whereabouts};
 use crate::postgres_server::{PostgresServer, answers_soon, free_port, watched};
@@ -34,7 +35,8 @@ impl Pooler {
         );
         let file = folder.path().join("pgbouncer.ini");
         std::fs::write(&file, settings).expect("a file in the folder");
-        let watched = watched(&folder, "TERM").arg("pgbouncer").arg(file).spawn().expect("sh");
+        let program = chosen::path(chosen::PGBOUNCER).unwrap_or_else(|| "pgbouncer".into());
+        let watched = watched(&folder, "TERM").arg(program).arg(file).spawn().expect("sh");
         assert!(
             answers_soon(port),
             "pgbouncer does not start: run ./tests/run, or install it: apt-get install pgbouncer"

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, NoTls};
 
+use crate::chosen;
 use crate::folder::TempFolder;
 
 /// How long a healthy server may take on a busy machine.
@@ -124,7 +125,8 @@ impl PostgresServer {
             .arg("-D")
             .arg(self.data())
             .args(["-p", &self.port.to_string(), "-h", "127.0.0.1", "-k", "", "-F"])
-            .args(["-c", "max_connections=200"])
+            // The second is not the default of old versions.
+            .args(["-c", "max_connections=200", "-c", "password_encryption=scram-sha-256"])
             .args(self.settings.iter().flat_map(|setting| ["-c", setting]))
             .spawn()
             .expect("sh");
@@ -181,6 +183,10 @@ pub(crate) fn as_server(command: &mut Command) -> &mut Command {
 
 /// Debian keeps the programs of each version in a folder of their own.
 fn program(name: &str) -> PathBuf {
+    let chosen = chosen::path(chosen::POSTGRES_BIN).map(|folder| folder.join(name));
+    if let Some(program) = chosen.filter(|program| program.exists()) {
+        return program;
+    }
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let found = versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists());
     found.max().unwrap_or_else(|| PathBuf::from(name))

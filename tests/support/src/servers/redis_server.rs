@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
+use crate::chosen;
+
 /// How long a healthy server may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -119,10 +121,10 @@ impl RedisServer {
     }
 }
 
-/// Starts `redis-server` with these arguments, and waits until it answers. It ends when its input closes, and its
+/// Starts the server with these arguments, and waits until it answers. It ends when its input closes, and its
 /// folder vanishes, so that not even a killed test leaves anything behind.
 pub fn launch(arguments: &[&str], port: u16, folder: &Path) -> Option<Child> {
-    const WATCH: &str = r#"redis-server "$@" & server=$!
+    const WATCH: &str = r#""$SERVER" "$@" & server=$!
         read -r _ || abandoned=1
         kill -9 $server; wait $server
         [ -z "$abandoned" ] || rm -rf "$FOLDER""#;
@@ -130,6 +132,7 @@ pub fn launch(arguments: &[&str], port: u16, folder: &Path) -> Option<Child> {
     let watched = Command::new("sh")
         .args(["-c", WATCH, "sh"])
         .args(arguments)
+        .env("SERVER", program())
         .env("FOLDER", folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -158,11 +161,17 @@ impl Drop for RedisServer {
     }
 }
 
+/// The installed one, unless another is chosen.
+fn program() -> PathBuf {
+    chosen::path(chosen::REDIS_SERVER).unwrap_or_else(|| PathBuf::from("redis-server"))
+}
+
 fn require_binary() {
-    let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+    let found = Command::new(program()).arg("--version").stdout(Stdio::null()).status();
     assert!(
         found.is_ok_and(|status| status.success()),
-        "redis-server not found: run ./tests/run, or install it: apt-get install redis-server"
+        "{} not found: run ./tests/run, or install it: apt-get install redis-server",
+        program().display()
     );
 }
 

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
-use super::definitions;
+use super::{definitions, reply};
+use crate::store::StoreErrorKind;
 use crate::store::mysql::connection::{Lane, MysqlConnection, TextRow, TransactionEnding};
+use crate::store::mysql::diagnosis;
 use crate::store::mysql::errors::{MysqlError, MysqlResult};
 use crate::util::backoff::up_to;
 
@@ -92,12 +94,20 @@ impl MysqlTables {
                 Err(error) if error.is_conflict() && begun.elapsed() < MAKING => {
                     tokio::time::sleep(up_to(PAUSE)).await;
                 }
-                made => {
-                    return made
-                        .map(drop)
-                        .map_err(|error| error.during("the tables are missing, and cannot be created"));
-                }
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(self.explained(error).await),
             }
+        }
+    }
+
+    /// Returns that the server is too old if it is: what it says about the tables would mislead.
+    async fn explained(&self, error: MysqlError) -> MysqlError {
+        let version = self.connection.send(Lane::Read, "SELECT VERSION()", None, MAKING).await;
+        let too_old =
+            |rows: &[TextRow]| reply::text(reply::first(rows).ok()?, 0).ok()?.and_then(diagnosis::too_old);
+        match version.ok().as_deref().and_then(too_old) {
+            Some(message) => MysqlError::new(StoreErrorKind::Misconfigured, message),
+            None => error.during("the tables are missing, and cannot be created"),
         }
     }
 }

@@ -4,10 +4,12 @@
 //! client, if the first one had sent several messages: PgBouncer 1.18 does.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_core::Stream;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage};
 
@@ -152,14 +154,26 @@ fn as_own_transaction(text: &str) -> String {
 async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<PostgresRow>> {
     // A message without an answer may have been applied, or be applied later.
     let late = |_| PostgresError::timed_out("no answer", patience);
-    let answer = timeout(patience, client.simple_query(text)).await.map_err(late)??;
-    let row = |message| match message {
-        SimpleQueryMessage::Row(row) => {
-            Some((0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect())
+    timeout(patience, whole_answer(client, text)).await.map_err(late)?
+}
+
+/// Reads an answer up to its end. After an error the server still reports that it is ready, and a message that is sent before
+/// counts as a second one.
+async fn whole_answer(client: &Client, text: &str) -> Result<Vec<PostgresRow>> {
+    let mut answer = pin!(client.simple_query_raw(text).await?);
+    let (mut rows, mut failed) = (Vec::new(), None);
+    while let Some(message) = poll_fn(|context| answer.as_mut().poll_next(context)).await {
+        match message {
+            Ok(SimpleQueryMessage::Row(row)) => {
+                rows.push((0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect());
+            }
+            Ok(_) => {}
+            Err(error) if failed.is_none() && error.as_db_error().is_some() => failed = Some(error),
+            // The connection has ended: after an error of the server, that is the reason.
+            Err(error) => return Err(failed.unwrap_or(error).into()),
         }
-        _ => None,
-    };
-    Ok(answer.into_iter().filter_map(row).collect())
+    }
+    failed.map_or(Ok(rows), |error| Err(error.into()))
 }
 
 async fn borrow(source: &dyn ConnectionSource, patience: Duration) -> Result<Box<dyn BorrowedConnection>> {
