@@ -2,6 +2,7 @@
 
 pub(crate) mod json;
 pub(crate) mod load;
+pub(crate) mod memory;
 pub(crate) mod overview;
 pub(crate) mod sentence;
 pub(crate) mod ticks;
