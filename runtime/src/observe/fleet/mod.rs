@@ -4,6 +4,7 @@ pub(crate) mod json;
 pub(crate) mod load;
 pub(crate) mod memory;
 pub(crate) mod overview;
+pub(crate) mod reason;
 pub(crate) mod sentence;
 pub(crate) mod ticks;
 pub(crate) mod timeline;
