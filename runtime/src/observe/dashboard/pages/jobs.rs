@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use super::View;
 use super::widgets::{
-    job_link, outcome_badge, pause_line, progress_bar, relative, span, state_badges, strip, time, zone,
+    alert_class, job_link, outcome_badge, pause_line, progress_bar, relative, span, state_badges, strip,
+    time, zone,
 };
 use crate::Timestamp;
 use crate::fleet::{ActionKind, JobOverview, Overview};
@@ -88,11 +89,11 @@ impl JobOrder {
 
     fn label(self) -> &'static str {
         match self {
-            Self::Problems => "Problems first",
+            Self::Problems => "By problem",
             Self::Key => "By key",
-            Self::Next => "Next run first",
-            Self::Last => "Last run first",
-            Self::Slowest => "Slowest first",
+            Self::Next => "By next run",
+            Self::Last => "By last run",
+            Self::Slowest => "By duration",
         }
     }
 
@@ -156,11 +157,9 @@ pub(super) fn page(view: &View<'_>) -> Markup {
                 input type="hidden" name="state" value=(Filter::of(view.parameters).name());
                 noscript { button type="submit" { "Search" } }
             }
-        }
-        div class="bar" {
-            (view.live("filters", filters(view)))
             (view.live("fleet-actions", fleet_actions(view)))
         }
+        (view.live("filters", filters(view)))
         (view.live("fleet-pause", fleet_pause(view)))
         ul class="jobs" {
             @for job in &page.shown { (view.live(format!("job-{}", job.key), row(view, job))) }
@@ -223,7 +222,7 @@ fn nothing(view: &View<'_>) -> Markup {
 fn row(view: &View<'_>, job: &JobOverview) -> Markup {
     let (now, zone) = (view.now(), zone(job));
     html! {
-        li id=(format!("job-{}", job.key)) class=[(!job.alerts().is_empty()).then_some("problem")] {
+        li id=(format!("job-{}", job.key)) class=[problem_class(job)] {
             div class="what" {
                 h2 { (job_link(&job.key)) }
                 div class="badges" { (state_badges(job)) }
@@ -247,6 +246,12 @@ fn row(view: &View<'_>, job: &JobOverview) -> Markup {
             (more(view, job))
         }
     }
+}
+
+/// A job that someone has paused is no failure.
+fn problem_class(job: &JobOverview) -> Option<&'static str> {
+    let worst = job.alerts().first().copied()?;
+    Some(if alert_class(worst) == "bad" { "problem" } else { "problem mild" })
 }
 
 /// What needs a line of its own.
