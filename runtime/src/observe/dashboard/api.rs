@@ -57,7 +57,7 @@ async fn content(shared: &Shared, name: PageName, parameters: &Parameters) -> Re
             self::job(shared, job).await?
         }
         PageName::Timeline => json!({
-            "timeline": overview.timeline(TimelineRange::of(parameters).span()).to_json(),
+            "timeline": shared.feed.timeline(overview, TimelineRange::of(parameters).span()).to_json(),
             "load": shared.feed.load_map(overview).to_json(),
         }),
         PageName::Servers => json!({ "servers": list(&overview.servers, ServerInfo::to_json) }),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use crate::fleet::{JobOverview, LoadMap, Overview, Ticks};
+use crate::fleet::{JobOverview, LoadMap, Overview, RunTimeline, Ticks};
 use crate::observe::fleet::memory::OverviewMemory;
 use crate::{Jobs, OperateError};
 
@@ -66,6 +66,8 @@ struct Known {
     newest: Option<Read>,
     deep: Option<Read>,
     load: Option<(Instant, Arc<LoadMap>)>,
+    /// Those of the newest overview.
+    timelines: Vec<(Arc<Overview>, Arc<RunTimeline>)>,
     trouble: Option<Arc<str>>,
 }
 
@@ -150,6 +152,21 @@ impl Feed {
             known.insert(job.key.clone(), entry);
         }
         Ok(ticks)
+    }
+
+    /// The timeline of this overview. Viewers of one range share it.
+    pub(super) fn timeline(&self, overview: &Arc<Overview>, span: Duration) -> Arc<RunTimeline> {
+        let is_it = |(of, known): &&(Arc<Overview>, Arc<RunTimeline>)| {
+            Arc::ptr_eq(of, overview) && known.from == overview.at - span
+        };
+        if let Some((_, timeline)) = self.known().timelines.iter().find(is_it) {
+            return timeline.clone();
+        }
+        let timeline = Arc::new(overview.timeline(span));
+        let mut known = self.known();
+        known.timelines.retain(|(of, _)| Arc::ptr_eq(of, overview));
+        known.timelines.push((overview.clone(), timeline.clone()));
+        timeline
     }
 
     pub(super) fn load_map(&self, overview: &Overview) -> Arc<LoadMap> {

@@ -183,16 +183,19 @@ async fn render_snapshot(
         }
         None => None,
     };
-    let load = if name == PageName::Timeline { Some(shared.feed.load_map(overview)) } else { None };
+    let timeline = (name == PageName::Timeline).then(|| {
+        let span = timeline::TimelineRange::of(parameters).span();
+        (shared.feed.timeline(&snapshot.overview, span), shared.feed.load_map(overview))
+    });
     let view = View { shared, request, parameters, overview, live: RefCell::default() };
     let problems = overview.jobs.iter().filter(|job| !job.alerts().is_empty()).count();
     let title = ticks.as_ref().map_or(name.title(), |(job, _)| &job.key);
     let title = if problems > 0 { format!("({problems}) {title}") } else { title.to_owned() };
     view.live("title", layout::title_element(&title, &shared.title));
     let trouble = view.live("trouble", layout::trouble(&view, snapshot.trouble.as_deref()));
-    let content = match (&ticks, &load) {
+    let content = match (&ticks, &timeline) {
         (Some((job, ticks)), _) => job::page(&view, job, ticks),
-        (_, Some(load)) => timeline::page(&view, load),
+        (_, Some((timeline, load))) => timeline::page(&view, timeline, load),
         _ => match name {
             PageName::Servers => servers::page(&view),
             PageName::Locks => locks::page(&view),

@@ -1,6 +1,7 @@
 //! The runs of each server and of all servers, drawn along the time.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use maud::{Markup, html};
 
@@ -93,7 +94,7 @@ impl Lanes<'_> {
         html! {
             svg viewBox=(format!("0 0 {WIDTH:.0} {height}")) height=(height) preserveAspectRatio="none" role="img" aria-label=(label) {
                 @for (run, left, width, row) in &placed {
-                    rect class=(self.class_of(lane, run)) x=(format!("{left:.1}")) y=(row * ROW + 2) width=(format!("{width:.1}")) height=(ROW - 4) {
+                    rect class=(format!("{}{}", kind(run), self.marks(lane, run))) x=(format!("{left:.1}")) y=(row * ROW + 2) width=(format!("{width:.1}")) height=(ROW - 4) {
                         (moment(run.started, self.view.now(), &described(run)))
                     }
                 }
@@ -111,8 +112,8 @@ impl Lanes<'_> {
         let mut columns = vec![Column::default(); count];
         for (lane, run) in runs {
             let (first, last) = (self.axis.column(run.started, count), self.axis.column(run.ended, count));
-            let classes = self.class_of(lane, run);
-            columns[first..=last].iter_mut().for_each(|column| column.add(&classes));
+            let (kind, marks) = (kind(run), self.marks(lane, run));
+            columns[first..=last].iter_mut().for_each(|column| column.add(kind, marks));
         }
         let most = columns.iter().map(Column::runs).max().unwrap_or(0).max(1);
         let step = self.axis.span / u32::try_from(count).unwrap_or(u32::MAX);
@@ -128,8 +129,8 @@ impl Lanes<'_> {
                             rect class=(class) x=(format!("{left:.1}")) width=(format!("{:.1}", width * 0.9))
                                 y=(format!("{:.1}", height - (below + runs) / as_f64(most) * height)) height=(format!("{:.1}", runs / as_f64(most) * height)) {}
                         }
-                        @if !column.marks.is_empty() {
-                            rect class=(format!("outline {}", column.marks)) x=(format!("{left:.1}")) width=(format!("{:.1}", width * 0.9)) y="0" height=(COLUMN_HEIGHT) {}
+                        @if column.marks != Marks::default() {
+                            rect class=(format!("outline{}", column.marks)) x=(format!("{left:.1}")) width=(format!("{:.1}", width * 0.9)) y="0" height=(COLUMN_HEIGHT) {}
                         }
                     }
                 }
@@ -137,21 +138,17 @@ impl Lanes<'_> {
         }
     }
 
-    fn class_of(&self, lane: &ServerLane, run: &TimelineRun) -> String {
-        let mut name = run.outcome.map_or("run", class).to_owned();
-        if run.trigger == Trigger::Takeover {
-            name += " takeover";
-        }
+    fn marks(&self, lane: &ServerLane, run: &TimelineRun) -> Marks {
         let is_in = |overlap: &RunOverlap| {
             overlap.key == run.key
                 && overlap.servers.contains(&lane.server)
                 && run.started < overlap.to
                 && overlap.from < run.ended
         };
-        if self.timeline.overlaps.iter().any(is_in) {
-            name += " overlap";
+        Marks {
+            takeover: run.trigger == Trigger::Takeover,
+            overlap: self.timeline.overlaps.iter().any(is_in),
         }
-        name
     }
 
     /// The ticks that did not run.
@@ -178,24 +175,41 @@ impl Lanes<'_> {
     }
 }
 
+/// The class of a run: one of the [`KINDS`].
+fn kind(run: &TimelineRun) -> &'static str {
+    run.outcome.map_or("run", class)
+}
+
+/// What is unusual about a run.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Marks {
+    takeover: bool,
+    overlap: bool,
+}
+
+/// As further classes.
+impl fmt::Display for Marks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.takeover { " takeover" } else { "" })?;
+        f.write_str(if self.overlap { " overlap" } else { "" })
+    }
+}
+
 /// The runs in progress during a step of time.
 #[derive(Clone, Default)]
 struct Column {
     /// Of each of the [`KINDS`].
     counts: [usize; KINDS.len()],
-    /// The classes of what is unusual.
-    marks: String,
+    marks: Marks,
 }
 
 impl Column {
-    fn add(&mut self, classes: &str) {
-        for class in classes.split(' ') {
-            match KINDS.iter().position(|(kind, _)| *kind == class) {
-                Some(kind) => self.counts[kind] += 1,
-                None if self.marks.contains(class) => {}
-                None => self.marks = format!("{} {class}", self.marks).trim().to_owned(),
-            }
+    fn add(&mut self, kind: &str, marks: Marks) {
+        if let Some(place) = KINDS.iter().position(|(known, _)| *known == kind) {
+            self.counts[place] += 1;
         }
+        self.marks.takeover |= marks.takeover;
+        self.marks.overlap |= marks.overlap;
     }
 
     fn runs(&self) -> usize {
@@ -212,8 +226,8 @@ impl Column {
     }
 }
 
-impl std::fmt::Display for Column {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = self.runs();
         write!(f, "{runs} run{}", if runs == 1 { "" } else { "s" })?;
         let kinds = KINDS.iter().zip(self.counts).filter(|(_, count)| *count > 0);
@@ -226,7 +240,7 @@ impl std::fmt::Display for Column {
 
 fn counted<'a>(runs: impl Iterator<Item = &'a TimelineRun>) -> Column {
     let mut column = Column::default();
-    runs.for_each(|run| column.add(run.outcome.map_or("run", class)));
+    runs.for_each(|run| column.add(kind(run), Marks::default()));
     column
 }
 

@@ -121,9 +121,8 @@ impl Axis {
     }
 }
 
-pub(super) fn page(view: &View<'_>, load: &LoadMap) -> Markup {
+pub(super) fn page(view: &View<'_>, timeline: &RunTimeline, load: &LoadMap) -> Markup {
     let range = TimelineRange::of(view.parameters);
-    let timeline = view.overview.timeline(range.span());
     let axis = Axis::new(range, view.now());
     html! {
         div class="title" {
@@ -136,8 +135,8 @@ pub(super) fn page(view: &View<'_>, load: &LoadMap) -> Markup {
                 }
             }
         }
-        (view.live("lanes", Lanes { view, timeline: &timeline, axis, range }.section()))
-        (view.live("unusual", unusual(view, &timeline)))
+        (view.live("lanes", Lanes { view, timeline, axis, range }.section()))
+        (view.live("unusual", unusual(view, timeline)))
         (view.live("load", load::section(view, load)))
     }
 }
