@@ -249,28 +249,25 @@ fn as_f64(count: usize) -> f64 {
 }
 
 fn described(run: &TimelineRun) -> String {
-    let mut text = match run.outcome {
-        Some(outcome) => {
-            format!(" {}: {} in {}", run.key, words(outcome.as_str()), span(run.ended.since(run.started)))
-        }
-        None => format!(" {}: running", run.key),
+    let end = match run.outcome {
+        Some(outcome) => format!("{} in {}", words(outcome.as_str()), span(run.ended.since(run.started))),
+        None => "running".to_owned(),
     };
-    if run.trigger != Trigger::Schedule {
-        text += &format!(", {}", words(run.trigger.as_str()));
-    }
-    if run.attempt > 1 {
-        text += &format!(", attempt {}", run.attempt);
-    }
-    text
+    let trigger = match run.trigger {
+        Trigger::Schedule => String::new(),
+        other => format!(", {}", words(other.as_str())),
+    };
+    let attempt = if run.attempt > 1 { format!(", attempt {}", run.attempt) } else { String::new() };
+    format!(" {}: {end}{trigger}{attempt}", run.key)
 }
 
 fn gaps_described(gaps: &[&TickGap]) -> String {
     let named = gaps.iter().take(MOST_NAMED).map(|gap| format!(" {}: {}", gap.key, reason_of(gap)));
-    let mut text = named.collect::<Vec<_>>().join(",");
-    if gaps.len() > MOST_NAMED {
-        text += &format!(" and {} more", gaps.len() - MOST_NAMED);
+    let named = named.collect::<Vec<_>>().join(",");
+    match gaps.len().saturating_sub(MOST_NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
-    text
 }
 
 pub(super) fn reason_of(gap: &TickGap) -> &'static str {
