@@ -169,7 +169,10 @@ pub mod guide {
 
     /// [`Authentication`]: crate::dashboard::Authentication
     /// [operating]: crate::guide::operating#calls
-    #[doc = include_str!("docs/dashboard.md")]
+    /// [stores]: crate::guide::stores
+    // Its examples need the feature.
+    #[cfg_attr(feature = "dashboard", doc = include_str!("docs/dashboard.md"))]
+    #[cfg_attr(not(feature = "dashboard"), doc = "The dashboard: needs the feature `dashboard`.")]
     pub mod dashboard {}
 
     /// [Redis]: crate::store::redis#what-a-failover-can-lose

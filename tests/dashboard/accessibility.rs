@@ -38,14 +38,23 @@ async fn no_page_violates_a_rule_of_axe_in_either_theme() {
     site.office.by("anna").pause("quick").reason("stock-taking").await.unwrap();
     let worker = site.worker.clone();
     tokio::spawn(async move { worker.run_now("endless").await });
+    site.office.by("anna").pause_all().reason("moving").await.unwrap();
     let _guard = site.worker.lock("payment:7").ttl("60s").acquire().await.unwrap();
     let (browser, axe) = (Browser::start(), axe());
     let mut found = Vec::new();
     let odd = format!("job?key={ODD_KEY}");
-    let confirm = "confirm?action=pause&key=quick";
-    let pages =
-        PAGES.map(|(page, _)| page).into_iter().chain(["job?key=endless", &odd, "job?key=none", confirm]);
-    for page in pages {
+    let more = [
+        "overview?state=paused&sort=slowest",
+        "timeline?range=minutes",
+        "timeline?range=week",
+        "job?key=endless",
+        &odd,
+        "job?key=none",
+        "confirm?action=pause&key=quick",
+        "confirm?action=pause&all=true",
+        "confirm?action=run&all=true",
+    ];
+    for page in PAGES.map(|(page, _)| page).into_iter().chain(more) {
         for (scheme, width) in [("light", 1280), ("dark", 390)] {
             browser.look_like(scheme, width, 900);
             browser.open(&site.url(page));

@@ -24,9 +24,9 @@ const PATHS: [&str; 16] = [
     "api/v1/overview",
     "",
 ];
-const NAMES: [&str; 13] = [
-    "q", "state", "page", "key", "outcome", "trigger", "server", "range", "seen", "action", "reason",
-    "lasting", "x",
+const NAMES: [&str; 15] = [
+    "q", "state", "sort", "page", "key", "all", "outcome", "trigger", "server", "range", "seen", "action",
+    "reason", "lasting", "x",
 ];
 
 /// Marks that must never arrive as markup.
@@ -41,6 +41,7 @@ fn text() -> impl Strategy<Value = String> {
         Just("-1".to_owned()),
         Just("problems".to_owned()),
         Just("pause".to_owned()),
+        Just("true".to_owned()),
         any::<String>().prop_map(|text| format!("{PROBE}{text}")),
         "[\\PC<>&\"'\u{0}-\u{1f}]{0,200}",
     ]

@@ -196,6 +196,11 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", &metrics);
     }
 
+    /// Sets the time zone of the system.
+    pub fn set_zone(&self, zone: &str) {
+        self.devtools("Emulation.setTimezoneOverride", &json!({ "timezoneId": zone }));
+    }
+
     /// The window as a PNG, in base64.
     pub fn screenshot(&self) -> Vec<u8> {
         let image = self.devtools("Page.captureScreenshot", &json!({ "format": "png" }));

@@ -1,5 +1,6 @@
 //! Actions that are clicked in the browser, and their effect in the store.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jobs::fleet::ActionKind;
@@ -29,17 +30,21 @@ async fn every_action_takes_effect(url: &str) {
     cancel(&site, &browser).await;
     pause_and_resume(&site, &browser).await;
     unlock(&site, &browser).await;
+    pause_and_resume_all(&site, &browser).await;
     let audit = site.office.audit().await.unwrap();
-    let done: Vec<_> = audit.iter().rev().map(|action| (&*action.by, action.what)).collect();
-    let kinds = [
-        ActionKind::Run,
-        ActionKind::Run,
-        ActionKind::Cancel,
-        ActionKind::Pause,
-        ActionKind::Resume,
-        ActionKind::Unlock,
+    let done = audit.iter().rev().map(|action| (&*action.by, action.what, action.key.as_deref()));
+    let expected = [
+        (ActionKind::Run, Some("quick")),
+        (ActionKind::Run, Some("endless")),
+        (ActionKind::Cancel, Some("endless")),
+        (ActionKind::Pause, Some("ticking")),
+        (ActionKind::Resume, Some("ticking")),
+        (ActionKind::Unlock, Some("payment:7")),
+        (ActionKind::Pause, Some("quick")),
+        (ActionKind::Pause, None),
+        (ActionKind::Resume, None),
     ];
-    assert_eq!(done, kinds.map(|kind| ("anna", kind)));
+    assert_eq!(done.collect::<Vec<_>>(), expected.map(|(kind, key)| ("anna", kind, key)));
     assert_eq!(browser.errors(), Vec::<String>::new());
     drop(browser);
     site.stop().await;
@@ -101,4 +106,38 @@ async fn unlock(site: &Site, browser: &Browser) {
     browser.wait_for_text("The lock of payment:7 is broken.");
     timeout(Duration::from_secs(10), guard.lost()).await.expect("the holder learns of it");
     assert!(!site.office.locks().await.unwrap().iter().any(|lock| lock.key == "payment:7"));
+}
+
+async fn pause_and_resume_all(site: &Site, browser: &Browser) {
+    // A pause of its own outlasts that of all jobs.
+    site.worker.by("anna").pause("quick").reason("its own").await.unwrap();
+    let paused = async || {
+        let overview = site.office.overview().await.unwrap();
+        let jobs = overview.jobs.into_iter().map(|job| (job.key, job.pause.map(|pause| pause.all)));
+        (overview.pause, jobs.collect::<BTreeMap<_, _>>())
+    };
+    browser.open(&site.url("overview"));
+    browser.click("#fleet-actions a.action.pause");
+    browser.type_into("dialog input[name=reason]", "moving to <new> machines");
+    browser.type_into("dialog input[name=lasting]", "90m");
+    browser.click("dialog button.action.pause");
+    browser.wait_for_text("All jobs are paused.");
+    browser.wait_for_text("“moving to <new> machines”");
+    let (pause, jobs) = paused().await;
+    let pause = pause.expect("a pause of all");
+    assert_eq!((&*pause.by, pause.reason.as_deref()), ("anna", Some("moving to <new> machines")));
+    assert_eq!(pause.until.map(|until| (until - pause.since).as_secs()), Some(5400));
+    assert!(jobs.len() >= 4, "{jobs:?}");
+    for (key, is_for_all) in &jobs {
+        assert_eq!(*is_for_all, Some(key != "quick"), "{key}");
+    }
+    browser.click("#fleet-actions a.action.resume");
+    browser.click("dialog button.action.resume");
+    browser.wait_for_text("jobs are resumed.");
+    browser.wait_until("!document.body.innerText.includes('All jobs are paused.')");
+    let (pause, jobs) = paused().await;
+    assert_eq!(pause, None);
+    for (key, is_for_all) in &jobs {
+        assert_eq!(*is_for_all, (key == "quick").then_some(false), "{key}");
+    }
 }

@@ -67,20 +67,26 @@ async fn action_by_get_is_refused() {
 #[tokio::test]
 async fn read_only_dashboard_refuses_every_action_and_shows_disabled_buttons() {
     let site = Site::start_with("memory://read-only", "refused", |dashboard| dashboard).await;
-    for action in ["run", "cancel", "pause", "resume", "unlock"] {
-        let body = format!("action={action}&key=quick");
+    for body in ["run", "cancel", "pause", "resume", "unlock"]
+        .map(|action| format!("action={action}&key=quick"))
+        .into_iter()
+        .chain(["pause", "resume"].map(|action| format!("action={action}&all=true")))
+    {
         for path in ["/jobs/action", "/jobs/api/v1/action"] {
             let answer = request(&site.address, "POST", path, &own_page(&site.address), &body).await;
-            assert_eq!(answer.status, 403, "{action}: {}", answer.text);
+            assert_eq!(answer.status, 403, "{body}: {}", answer.text);
         }
         let confirm = get(&site.address, &format!("/jobs/confirm?{body}")).await;
-        assert_eq!(confirm.status, 403, "{action}");
+        assert_eq!(confirm.status, 403, "{body}");
     }
     assert!(site.office.history("quick").await.unwrap().runs.is_empty());
     assert!(site.office.audit().await.unwrap().is_empty());
-    let page = get(&site.address, "/jobs/job?key=quick").await;
-    assert!(page.text.contains("disabled title=\"This dashboard is read-only.\""), "{}", page.text);
-    assert!(!page.text.contains("data-confirm"));
+    for (path, label) in [("job?key=quick", "Run now"), ("overview", "Pause all")] {
+        let page = get(&site.address, &format!("/jobs/{path}")).await;
+        let button = format!("disabled title=\"This dashboard is read-only.\">{label}</button>");
+        assert!(page.text.contains(&button), "{}", page.text);
+        assert!(!page.text.contains("data-confirm"));
+    }
     site.stop().await;
 }
 
@@ -89,7 +95,7 @@ async fn action_that_the_application_does_not_allow_is_refused() {
     let site = Site::start_with("memory://some-actions", "refused", |dashboard| {
         dashboard.allow_actions(|request, action| {
             let is_operator = request.headers.get("x-role").is_some_and(|role| role == "operator");
-            is_operator && action.kind == ActionKind::Pause && action.key == "quick"
+            is_operator && action.kind == ActionKind::Pause && action.key.as_deref() == Some("quick")
         })
     })
     .await;
@@ -98,11 +104,21 @@ async fn action_that_the_application_does_not_allow_is_refused() {
     operator.push("X-Role: operator".to_owned());
     assert_eq!(post(&address, &own_page(&address)).await.status, 403, "no operator");
     assert!(!was_paused(&site).await);
-    for body in ["action=run&key=quick", "action=pause&key=ticking", "action=reset&key=quick", "action=pause"]
-    {
+    for (body, status) in [
+        ("action=run&key=quick", 403),
+        ("action=pause&key=ticking", 403),
+        ("action=pause&all=true", 403),
+        ("action=resume&all=true", 403),
+        ("action=reset&key=quick", 400),
+        ("action=pause", 400),
+        ("action=pause&key=quick&all=true", 400),
+        ("action=pause&all=quick", 400),
+        ("action=run&all=true", 400),
+    ] {
         let answer = request(&address, "POST", "/jobs/action", &operator, body).await;
-        assert!([400, 403].contains(&answer.status), "{body}: {}", answer.text);
+        assert_eq!(answer.status, status, "{body}: {}", answer.text);
     }
+    assert_eq!(site.office.overview().await.unwrap().pause, None);
     assert_eq!(post(&address, &operator).await.status, 200, "the control");
     assert!(was_paused(&site).await);
     // Without a name, the server's own is recorded.

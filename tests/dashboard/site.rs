@@ -12,6 +12,8 @@ use tokio::time::sleep;
 
 /// A job key with every character that is allowed besides letters and digits.
 pub const ODD_KEY: &str = "odd/key:with_every.character-09azAZ";
+/// A job with a schedule in India, whose clocks are half an hour off those of other zones.
+pub const ZONED_KEY: &str = "zoned";
 pub const HOSTILE_ERROR: &str = "<script>document.title = 'taken over'</script> & \"quoted\" 'text'";
 pub const HOSTILE_STATUS: &str = "<b onclick=alert(1)>half done</b>";
 
@@ -58,6 +60,10 @@ fn jobs() -> Vec<Job> {
     let built = [
         job("quick").run(|_| async { Ok::<_, std::io::Error>(()) }).build(),
         job("ticking").every("1s").run(|_| async { Ok::<_, std::io::Error>(()) }).build(),
+        job(ZONED_KEY)
+            .every_in("* * * * * *", "Asia/Kolkata")
+            .run(|_| async { Ok::<_, std::io::Error>(()) })
+            .build(),
         job("endless").run(endless).build(),
         job(ODD_KEY).run(|_| async { Err::<(), _>(std::io::Error::other(HOSTILE_ERROR)) }).build(),
     ];

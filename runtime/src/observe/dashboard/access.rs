@@ -15,8 +15,8 @@ use crate::fleet::ActionKind;
 pub struct RequestedAction {
     /// What is to be done.
     pub kind: ActionKind,
-    /// The key of the job or lock.
-    pub key: String,
+    /// The key of the job or lock; `None` for all jobs, which can be paused and resumed together.
+    pub key: Option<String>,
 }
 
 /// The user whom the standalone server has authenticated.
@@ -34,8 +34,9 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn allows(&self, request: &Parts, kind: ActionKind, key: &str) -> bool {
-        let action = RequestedAction { kind, key: key.to_owned() };
+    /// Whether the application allows the action on this key, or on all jobs.
+    pub(super) fn allows(&self, request: &Parts, kind: ActionKind, key: Option<&str>) -> bool {
+        let action = RequestedAction { kind, key: key.map(str::to_owned) };
         self.allow.as_ref().is_some_and(|allow| allow(request, &action))
     }
 

@@ -44,6 +44,19 @@ pub(super) fn offered(name: &str) -> Option<ActionKind> {
     offered.into_iter().find(|kind| kind.as_str() == name)
 }
 
+/// The key that an action is about; `None` for all jobs.
+pub(super) fn target(kind: ActionKind, parameters: &Parameters) -> Result<Option<&str>, &'static str> {
+    let is_for_all = matches!(kind, ActionKind::Pause | ActionKind::Resume);
+    match (parameters.get("key"), parameters.get("all")) {
+        ("", "") => Err("the key is missing"),
+        (key, "") => Ok(Some(key)),
+        ("", "true") if is_for_all => Ok(None),
+        ("", "true") => Err("only a pause can be set and ended for all jobs"),
+        ("", _) => Err("`all` is not `true`"),
+        _ => Err("a key is named, and all jobs, too"),
+    }
+}
+
 /// A form of a page. The script asks for JSON; without it the answer is a page.
 pub(super) async fn from_page(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let wants_json =
@@ -90,21 +103,25 @@ async fn act(shared: &Shared, request: Request) -> (Parameters, ActionResult) {
 }
 
 async fn requested(shared: &Shared, parts: &Parts, parameters: &Parameters) -> ActionResult {
-    let key = parameters.get("key");
     let Some(kind) = offered(parameters.get("action")) else {
         return ActionResult::refused(StatusCode::BAD_REQUEST, "there is no such action");
     };
-    if key.is_empty() {
-        return ActionResult::refused(StatusCode::BAD_REQUEST, "the key is missing");
-    }
+    let key = match target(kind, parameters) {
+        Ok(key) => key,
+        Err(reason) => return ActionResult::refused(StatusCode::BAD_REQUEST, reason),
+    };
     if !shared.access.allows(parts, kind, key) {
-        return ActionResult::refused(StatusCode::FORBIDDEN, format!("you may not {kind} \"{key}\" here"));
+        let named = key.map_or_else(|| "all jobs".to_owned(), |key| format!("\"{key}\""));
+        return ActionResult::refused(StatusCode::FORBIDDEN, format!("you may not {kind} {named} here"));
     }
     let jobs = match shared.access.actor(parts) {
         Some(name) => shared.jobs.by(name),
         None => shared.jobs.clone(),
     };
-    let done = perform(&jobs, kind, key, parameters).await;
+    let done = match key {
+        Some(key) => perform(&jobs, kind, key, parameters).await,
+        None => perform_on_all(jobs, kind, parameters).await,
+    };
     shared.feed.invalidate().await;
     match done {
         Ok(message) => ActionResult { status: StatusCode::OK, message },
@@ -132,6 +149,38 @@ async fn perform(
             held => format!("{held} slots of {key} are broken."),
         }),
     }
+}
+
+/// Continues if the request is dropped: a part of the jobs would be paused.
+async fn perform_on_all(
+    jobs: Jobs,
+    kind: ActionKind,
+    parameters: &Parameters,
+) -> Result<String, OperateError> {
+    let (reason, lasting) = (parameters.get("reason").to_owned(), parameters.get("lasting").to_owned());
+    let work = tokio::spawn(async move {
+        if kind == ActionKind::Resume {
+            return Ok(match jobs.resume_all().await?.len() {
+                0 => "No job was paused with all jobs.".to_owned(),
+                1 => "1 job is resumed.".to_owned(),
+                count => format!("{count} jobs are resumed."),
+            });
+        }
+        let mut pausing = jobs.pause_all();
+        if !reason.is_empty() {
+            pausing = pausing.reason(reason);
+        }
+        let until =
+            if lasting.is_empty() { "they are resumed".to_owned() } else { format!("{lasting} from now") };
+        if !lasting.is_empty() {
+            pausing = pausing.lasting(lasting);
+        }
+        Ok(match pausing.await?.len() {
+            1 => format!("1 job is paused until {until}."),
+            count => format!("All {count} jobs are paused until {until}."),
+        })
+    });
+    work.await.unwrap_or(Err(OperateError::ShuttingDown))
 }
 
 async fn run(jobs: &Jobs, key: &str) -> Result<String, OperateError> {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::Shared;
-use super::feed::Depth;
+use super::feed::{Depth, Freshness};
 use super::pages::PageName;
 use super::pages::jobs::JobsPage;
 use super::pages::timeline::TimelineRange;
@@ -23,7 +23,7 @@ pub(super) const EXPLAINED_TICKS: usize = 20;
 
 /// Everything, as `jobs.overview()` returns it.
 pub(super) async fn overview(State(shared): State<Arc<Shared>>) -> Response {
-    match shared.feed.snapshot(Depth::Newest).await {
+    match shared.feed.snapshot(Depth::Newest, Freshness::Current).await {
         Ok(snapshot) => answer(StatusCode::OK, &snapshot.overview.to_json()),
         Err(error) => failure(&error),
     }
@@ -38,7 +38,7 @@ pub(super) async fn twin(shared: &Shared, name: PageName, uri: &Uri) -> Response
 }
 
 async fn content(shared: &Shared, name: PageName, parameters: &Parameters) -> Result<Value, OperateError> {
-    let snapshot = shared.feed.snapshot(name.depth()).await?;
+    let snapshot = shared.feed.snapshot(name.depth(), Freshness::Current).await?;
     let overview = &snapshot.overview;
     let mut content = match name {
         PageName::Jobs => {
@@ -57,8 +57,8 @@ async fn content(shared: &Shared, name: PageName, parameters: &Parameters) -> Re
             self::job(shared, job).await?
         }
         PageName::Timeline => json!({
-            "timeline": overview.timeline(TimelineRange::of(parameters).span()).to_json(),
-            "load": shared.feed.load_map(overview).await.to_json(),
+            "timeline": shared.feed.timeline(overview, TimelineRange::of(parameters).span()).to_json(),
+            "load": shared.feed.load_map(overview).to_json(),
         }),
         PageName::Servers => json!({ "servers": list(&overview.servers, ServerInfo::to_json) }),
         PageName::Locks => json!({

@@ -1,22 +1,27 @@
 //! What the pages show, read from the store once for all viewers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use crate::fleet::{JobOverview, LoadMap, Overview, Ticks};
+use crate::fleet::{JobOverview, LoadMap, Overview, RunTimeline, Ticks};
+use crate::observe::fleet::memory::OverviewMemory;
 use crate::{Jobs, OperateError};
 
 /// The shortest time between two polls of the store.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 
+/// How old an overview may be that a page is rendered from at once. Its live updates follow within a second.
+const PAGE_AGE: Duration = Duration::from_secs(3);
+
 /// How old the overview with all runs may be: it takes more to read.
 const DEEP_AGE: Duration = Duration::from_secs(5);
 
-/// The runs of each job that the timeline shows: as many as stores keep by default.
+/// The runs of each job that pages show, and that the timeline shows: as many as stores keep by default.
+const NEWEST_RUNS: usize = 20;
 const DEEP_RUNS: usize = 100;
 
 const LOAD_AGE: Duration = Duration::from_secs(60);
@@ -32,6 +37,15 @@ pub(super) enum Depth {
     All,
 }
 
+/// How old an overview may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Freshness {
+    /// Three seconds: a page is to appear at once, and follows the store afterwards.
+    Recent,
+    /// One second.
+    Current,
+}
+
 #[derive(Clone)]
 pub(super) struct Snapshot {
     pub(super) overview: Arc<Overview>,
@@ -41,23 +55,33 @@ pub(super) struct Snapshot {
 
 pub(super) struct Feed {
     jobs: Jobs,
-    state: Mutex<FeedState>,
+    known: StdMutex<Known>,
+    /// Held during a poll.
+    polling: Mutex<Polling>,
     ticks: Mutex<BTreeMap<String, KnownTicks>>,
 }
 
 #[derive(Default)]
-struct FeedState {
+struct Known {
     newest: Option<Read>,
     deep: Option<Read>,
     load: Option<(Instant, Arc<LoadMap>)>,
+    /// Those of the newest overview.
+    timelines: Vec<(Arc<Overview>, Arc<RunTimeline>)>,
     trouble: Option<Arc<str>>,
-    polled: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Polling {
+    last: Option<Instant>,
+    memory: OverviewMemory,
 }
 
 #[derive(Clone)]
 struct Read {
     overview: Arc<Overview>,
-    at: Instant,
+    /// `None` if an action has changed the store since.
+    at: Option<Instant>,
 }
 
 struct KnownTicks {
@@ -68,39 +92,49 @@ struct KnownTicks {
 
 impl Feed {
     pub(super) fn new(jobs: Jobs) -> Self {
-        Self { jobs, state: Mutex::default(), ticks: Mutex::default() }
+        Self { jobs, known: StdMutex::default(), polling: Mutex::default(), ticks: Mutex::default() }
     }
 
-    /// The overview, at most a second old, or the last one that could be read. Callers at the same time share one poll.
-    pub(super) async fn snapshot(&self, depth: Depth) -> Result<Snapshot, OperateError> {
-        let mut state = self.state.lock().await;
-        let (known, age) = match depth {
-            Depth::Newest => (&state.newest, POLL),
-            Depth::All => (&state.deep, DEEP_AGE),
+    /// The overview, at most a second old, or three for a page; or the last one that could be read. Callers at the same time share
+    /// one poll.
+    pub(super) async fn snapshot(
+        &self,
+        depth: Depth,
+        freshness: Freshness,
+    ) -> Result<Snapshot, OperateError> {
+        let age = match (depth, freshness) {
+            (Depth::All, _) => DEEP_AGE,
+            (Depth::Newest, Freshness::Recent) => PAGE_AGE,
+            (Depth::Newest, Freshness::Current) => POLL,
         };
-        if let Some(read) = known.as_ref().filter(|read| read.at.elapsed() < age) {
-            return Ok(Snapshot { overview: read.overview.clone(), trouble: state.trouble.clone() });
+        if let Some(snapshot) = self.known().snapshot(depth, age) {
+            return Ok(snapshot);
         }
-        if let Some(polled) = state.polled {
-            sleep_until(polled + POLL).await;
+        let mut polling = self.polling.lock().await;
+        // Another caller has polled meanwhile.
+        if let Some(snapshot) = self.known().snapshot(depth, age) {
+            return Ok(snapshot);
         }
-        let overview = match depth {
-            Depth::Newest => self.jobs.overview().await,
-            Depth::All => self.jobs.overview_with(DEEP_RUNS).await,
-        };
-        state.polled = Some(Instant::now());
-        state.take(depth, overview)
+        if let Some(last) = polling.last {
+            sleep_until(last + POLL).await;
+        }
+        let newest = if depth == Depth::All { DEEP_RUNS } else { NEWEST_RUNS };
+        let overview = self.jobs.overview_after(&mut polling.memory, newest).await;
+        polling.last = Some(Instant::now());
+        self.known().take(depth, overview)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        // Nothing panics while it is held, and every state of it is valid.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the next request read the store again, because an action has changed it.
     pub(super) async fn invalidate(&self) {
-        let mut state = self.state.lock().await;
-        let long_ago = Instant::now().checked_sub(DEEP_AGE);
-        let FeedState { newest, deep, .. } = &mut *state;
-        for read in newest.iter_mut().chain(deep) {
-            read.at = long_ago.unwrap_or(read.at);
-        }
-        drop(state);
+        // A poll that began before the action is not kept as newer.
+        let polling = self.polling.lock().await;
+        self.known().outdate();
+        drop(polling);
         self.ticks.lock().await.clear();
     }
 
@@ -120,28 +154,52 @@ impl Feed {
         Ok(ticks)
     }
 
-    pub(super) async fn load_map(&self, overview: &Overview) -> Arc<LoadMap> {
-        let mut state = self.state.lock().await;
-        match &state.load {
-            Some((at, map)) if at.elapsed() < LOAD_AGE => map.clone(),
-            _ => {
-                let map = Arc::new(overview.load_map());
-                state.load = Some((Instant::now(), map.clone()));
-                map
-            }
+    /// The timeline of this overview. Viewers of one range share it.
+    pub(super) fn timeline(&self, overview: &Arc<Overview>, span: Duration) -> Arc<RunTimeline> {
+        let is_it = |(of, known): &&(Arc<Overview>, Arc<RunTimeline>)| {
+            Arc::ptr_eq(of, overview) && known.from == overview.at - span
+        };
+        if let Some((_, timeline)) = self.known().timelines.iter().find(is_it) {
+            return timeline.clone();
         }
+        let timeline = Arc::new(overview.timeline(span));
+        let mut known = self.known();
+        known.timelines.retain(|(of, _)| Arc::ptr_eq(of, overview));
+        known.timelines.push((overview.clone(), timeline.clone()));
+        timeline
+    }
+
+    pub(super) fn load_map(&self, overview: &Overview) -> Arc<LoadMap> {
+        if let Some((_, map)) = self.known().load.as_ref().filter(|(at, _)| at.elapsed() < LOAD_AGE) {
+            return map.clone();
+        }
+        let map = Arc::new(overview.load_map());
+        self.known().load = Some((Instant::now(), map.clone()));
+        map
     }
 }
 
-impl FeedState {
+impl Known {
+    fn outdate(&mut self) {
+        let Self { newest, deep, .. } = self;
+        newest.iter_mut().chain(deep).for_each(|read| read.at = None);
+    }
+
+    fn snapshot(&self, depth: Depth, age: Duration) -> Option<Snapshot> {
+        let read = if depth == Depth::All { &self.deep } else { &self.newest };
+        let read = read.as_ref().filter(|read| read.at.is_some_and(|at| at.elapsed() < age))?;
+        Some(Snapshot { overview: read.overview.clone(), trouble: self.trouble.clone() })
+    }
+
     fn take(
         &mut self,
         depth: Depth,
         overview: Result<Overview, OperateError>,
     ) -> Result<Snapshot, OperateError> {
+        let now = Some(Instant::now());
         match overview {
             Ok(overview) => {
-                let read = Read { overview: Arc::new(overview), at: Instant::now() };
+                let read = Read { overview: Arc::new(overview), at: now };
                 self.trouble = None;
                 if depth == Depth::All {
                     self.deep = Some(read.clone());
@@ -154,7 +212,7 @@ impl FeedState {
                 let known = if depth == Depth::All { &mut self.deep } else { &mut self.newest };
                 let read = known.as_mut().ok_or(error)?;
                 // It is tried again after the usual time.
-                read.at = Instant::now();
+                read.at = now;
                 Ok(Snapshot { overview: read.overview.clone(), trouble: self.trouble.clone() })
             }
         }

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::Shared;
 use super::access::text;
-use super::feed::POLL;
+use super::feed::{Freshness, POLL};
 use super::pages::{LivePart, PageName, Rendered, render};
 use super::parameters::Parameters;
 
@@ -71,7 +71,8 @@ impl Watch {
     /// Ends with the viewer, and with the server: an open connection would keep a web server from stopping.
     async fn send_changes(mut self, sender: mpsc::Sender<Event>) {
         while !self.shared.jobs.health().is_terminating() {
-            let rendered = render(&self.shared, self.page, &self.parameters, &self.parts).await;
+            let rendered =
+                render(&self.shared, self.page, (&self.parameters, &self.parts), Freshness::Current).await;
             if let Some(event) = self.change(&rendered)
                 && sender.send(event).await.is_err()
             {

@@ -71,6 +71,8 @@ impl Dashboard {
     /// Allows the actions for which the function returns `true`. It is called for each action that a request makes, and for each
     /// button that a page shows. Without it there are no actions.
     ///
+    /// A pause of all jobs, and its end, are actions without a key.
+    ///
     /// The function sees the head of the request, with what the application's middleware has added to it:
     ///
     /// ```
@@ -114,8 +116,8 @@ impl Dashboard {
         self
     }
 
-    /// Returns the router. Mount it with [`Router::nest_service`] at any path; [`Router::nest`] does not match the path with a slash at its end. All its links are relative, so that it works behind proxies
-    /// that remove a prefix of the path.
+    /// Returns the router. Mount it with [`Router::nest_service`] at any path; [`Router::nest`] does not match the path with a slash
+    /// at its end. All its links are relative, so that it works behind proxies that remove a prefix of the path.
     pub fn into_router(self) -> Router {
         let Self { jobs, title, access } = self;
         router::router(Arc::new(Shared { feed: Feed::new(jobs.clone()), jobs, title, access }))

@@ -18,10 +18,11 @@ use super::{Shared, actions, api, assets, live, pages};
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-const HEADERS: [(HeaderName, &str); 6] = [
+const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("content-security-policy"), CONTENT_SECURITY_POLICY),
     (HeaderName::from_static("x-content-type-options"), "nosniff"),
     (HeaderName::from_static("x-frame-options"), "DENY"),
+    (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
     // Forms need their origin.
     (HeaderName::from_static("referrer-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),

@@ -11,8 +11,8 @@ use crate::Timestamp;
 const STEP: Duration = Duration::from_secs(600);
 const CELLS: usize = 144;
 
-/// Ticks of one job that are computed one by one. Those of a job with more are spread evenly over the rest of the day.
-const MOST_TICKS: usize = 300;
+/// Ticks of one job in one cell that are computed one by one. Those of a job with more follow at the pace of these.
+const MOST_TICKS: u64 = 60;
 
 /// The ticks of the next 24 hours, and the work that they will be: [`Overview::load_map`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,23 +70,32 @@ fn add(cell: &mut LoadCell, ticks: u64, job: &JobOverview) {
     cell.jobs.push(job.key.clone());
 }
 
+/// The number of ticks in each cell. A cell without ticks costs nothing.
 fn ticks_per_cell(schedule: &str, now: Timestamp, begin: Timestamp) -> Vec<u64> {
     let mut counts = vec![0; CELLS];
     let Some(schedule) = Schedule::from_text(schedule) else { return counts };
-    let cell_of =
-        |tick: Timestamp| usize::try_from(tick.since(begin).as_secs() / STEP.as_secs()).unwrap_or(CELLS);
-    let mut last = now;
-    for _ in 0..MOST_TICKS {
-        let Some(tick) = schedule.next_after(last) else { return counts };
-        let Some(count) = counts.get_mut(cell_of(tick)) else { return counts };
-        *count += 1;
-        last = tick;
-    }
-    let gap = last.since(now) / u32::try_from(MOST_TICKS).unwrap_or(u32::MAX);
-    let per_cell = STEP.as_micros() / gap.as_micros().max(1);
-    for (number, count) in counts.iter_mut().enumerate() {
-        if number > cell_of(last) || (number == cell_of(last) && number > 0) {
-            *count = u64::try_from(per_cell).unwrap_or(u64::MAX);
+    let cell_of = |tick: Timestamp| tick.since(begin).as_micros() / STEP.as_micros();
+    let mut next = schedule.next_after(now);
+    while let Some(first) = next {
+        let cell = usize::try_from(cell_of(first)).unwrap_or(CELLS);
+        let Some(count) = counts.get_mut(cell) else { break };
+        let (mut ticks, mut last) = (1, first);
+        loop {
+            next = schedule.next_after(last);
+            match next {
+                Some(tick) if cell_of(tick) == cell_of(first) && ticks < MOST_TICKS => {
+                    (ticks, last) = (ticks + 1, tick);
+                }
+                _ => break,
+            }
+        }
+        *count = ticks;
+        if ticks == MOST_TICKS {
+            // The last instant of the cell.
+            let end = begin + STEP * u32::try_from(cell + 1).unwrap_or(u32::MAX) - Duration::from_micros(1);
+            let pace = last.since(first).as_micros() / u128::from(MOST_TICKS - 1);
+            *count += u64::try_from(end.since(last).as_micros() / pace.max(1)).unwrap_or(u64::MAX);
+            next = schedule.next_after(end);
         }
     }
     counts

@@ -2,7 +2,9 @@
 
 pub(crate) mod json;
 pub(crate) mod load;
+pub(crate) mod memory;
 pub(crate) mod overview;
+pub(crate) mod reason;
 pub(crate) mod sentence;
 pub(crate) mod ticks;
 pub(crate) mod timeline;

@@ -1,10 +1,12 @@
 //! Everything about the fleet at once, for people.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::Schedule;
 
+use super::memory::{KnownSchedule, KnownSchedules, OverviewMemory};
 pub use super::variants::JobVariant;
 use super::variants::variants;
 use crate::Timestamp;
@@ -117,16 +119,17 @@ pub enum JobAlert {
 pub(crate) struct OverviewParts {
     pub(crate) now: Timestamp,
     pub(crate) keys: BTreeMap<String, Look>,
-    /// The newest records of the jobs.
-    pub(crate) records: BTreeMap<String, JobRecords>,
+    /// The newest records of the jobs, so many of each kind or more.
+    pub(crate) records: BTreeMap<String, Arc<JobRecords>>,
+    pub(crate) newest: usize,
     pub(crate) servers: AnnouncedServers,
     /// The manifests of the servers' programs, and of earlier ones.
-    pub(crate) manifests: BTreeMap<String, Manifest>,
+    pub(crate) manifests: BTreeMap<String, Arc<Manifest>>,
 }
 
 impl Overview {
-    pub(crate) fn of(parts: OverviewParts) -> Self {
-        let OverviewParts { now, keys, mut records, servers, manifests } = parts;
+    pub(crate) fn of(parts: OverviewParts, memory: &mut OverviewMemory) -> Self {
+        let OverviewParts { now, keys, mut records, newest, servers, manifests } = parts;
         let AnnouncedServers { alive: servers, lost: lost_servers } = servers;
         let fleet = keys.get(FLEET).and_then(|look| look.state.fleet.as_deref()).cloned().unwrap_or_default();
         let mut jobs = variants(servers.iter().collect(), &manifests);
@@ -136,17 +139,27 @@ impl Overview {
         let nothing = Look::nothing(now);
         let overview_of = |(key, variants): (String, Vec<JobVariant>)| {
             let look = keys.get(&key).unwrap_or(&nothing);
-            let records = records.remove(&key).unwrap_or_default();
+            let records = records.remove(&key).map(|records| newest_of(&records, newest)).unwrap_or_default();
             let described = described(&key, &variants, &manifests).cloned();
-            JobOverview::new(look, records, variants, described.unwrap_or_else(|| ManifestJob::unknown(key)))
+            let described = described.unwrap_or_else(|| ManifestJob::unknown(key));
+            JobOverview::new(look, records, (variants, described), &mut memory.schedules)
         };
         let jobs: Vec<_> = jobs.into_iter().map(overview_of).collect();
+        memory.schedules.retain(jobs.iter().filter_map(|job| job.schedule.as_deref()));
         let held = keys.iter().flat_map(|(key, look)| decide::held(look, lock_key(key)));
         let is_foreign = |lock: &HeldLock| jobs.iter().any(|job| job.foreign_lock.as_ref() == Some(lock));
         let locks = held.filter(|lock| lock.kind != Some(LeaseKind::Run) && !is_foreign(lock)).collect();
         let pause = fleet.pause.filter(|pause| pause.is_active(now));
         let done = keys.iter().filter_map(|(key, look)| done_work(key, look)).collect();
         Self { at: now, jobs, servers, lost_servers, locks, done, pause, actions: fleet.actions }
+    }
+}
+
+fn newest_of(records: &JobRecords, newest: usize) -> JobRecords {
+    let JobRecords { runs, skips } = records;
+    JobRecords {
+        runs: runs.iter().take(newest).cloned().collect(),
+        skips: skips.iter().take(newest).cloned().collect(),
     }
 }
 
@@ -171,24 +184,30 @@ impl JobAlert {
 }
 
 impl JobOverview {
-    fn new(look: &Look, records: JobRecords, variants: Vec<JobVariant>, described: ManifestJob) -> Self {
+    fn new(
+        look: &Look,
+        records: JobRecords,
+        (variants, described): (Vec<JobVariant>, ManifestJob),
+        schedules: &mut KnownSchedules,
+    ) -> Self {
         let ManifestJob { key, schedule: announced, description, place, arguments } = described;
         let foreign_lock = decide::held(look, &key).into_iter().find(|lock| lock.kind.is_none());
         let History { current, runs, skips, stats, pause, registered, .. } = decide::history(look, records);
         // A schedule is registered with the first tick that is claimed.
         let text = registered.as_ref().map(|registered| registered.schedule.to_string()).or(announced);
-        let schedule = text.as_deref().and_then(Schedule::from_text);
-        let claimed = schedule.as_ref().filter(|_| !variants.is_empty());
-        let next = claimed.and_then(|schedule| next_claimed(schedule, pause.as_ref(), look.now));
-        let next_local = schedule.as_ref().zip(next).and_then(|(schedule, next)| schedule.local_time(next));
+        let mut known = text.as_deref().and_then(|text| schedules.get(text));
         let is_free = current.is_none() && foreign_lock.is_none() && pause.is_none();
-        let overdue = schedule.as_ref().filter(|_| is_free).and_then(|schedule| overdue(look, schedule));
+        // First, because its answer mostly is that to the question for the next tick, too.
+        let overdue = known.as_mut().filter(|_| is_free).and_then(|known| known.overdue(look));
+        let claimed = known.as_mut().filter(|_| !variants.is_empty());
+        let next = claimed.and_then(|known| known.next_claimed(pause.as_ref(), look.now));
+        let next_local = known.as_ref().zip(next).and_then(|(known, next)| known.schedule.local_time(next));
         Self {
             key,
             description,
             place: (!place.is_empty()).then_some(place),
             arguments,
-            schedule_in_words: schedule.as_ref().map(Schedule::in_words),
+            schedule_in_words: known.map(|known| known.in_words.clone()),
             schedule: text,
             next,
             next_local,
@@ -236,28 +255,40 @@ impl JobOverview {
 fn described<'a>(
     key: &str,
     variants: &'a [JobVariant],
-    manifests: &'a BTreeMap<String, Manifest>,
+    manifests: &'a BTreeMap<String, Arc<Manifest>>,
 ) -> Option<&'a ManifestJob> {
     let announced = variants.iter().find_map(|variant| variant.job.as_ref());
     announced.or_else(|| manifests.values().find_map(|manifest| manifest.job(key)))
 }
 
-/// The next tick that is not skipped by a pause.
-fn next_claimed(schedule: &Schedule, pause: Option<&Pause>, now: Timestamp) -> Option<Timestamp> {
-    match pause {
-        None => schedule.next_after(now),
-        // A tick at the end of the pause runs.
-        Some(pause) => schedule.next_after(pause.until? - Duration::from_micros(1)),
+impl KnownSchedule {
+    /// The next tick that is not skipped by a pause.
+    fn next_claimed(&mut self, pause: Option<&Pause>, now: Timestamp) -> Option<Timestamp> {
+        match pause {
+            None => self.next_after(now),
+            // A tick at the end of the pause runs.
+            Some(pause) => self.schedule.next_after(pause.until? - Duration::from_micros(1)),
+        }
+    }
+
+    /// As [`overdue`], but most jobs need only the tick that is next anyway.
+    fn overdue(&mut self, look: &Look) -> Option<Timestamp> {
+        let first = self.next_after(newest_decided(&look.state)?)?;
+        (first <= look.now - usual_grace(&look.state)).then(|| overdue(look, &self.schedule))?
     }
 }
 
 /// The newest tick whose grace is over and that no server has decided.
 pub(super) fn overdue(look: &Look, schedule: &Schedule) -> Option<Timestamp> {
-    let state = &look.state;
+    let tick = schedule.newest_at(look.now - usual_grace(&look.state))?;
+    newest_decided(&look.state).is_some_and(|decided| tick > decided).then_some(tick)
+}
+
+/// The newest tick that a server has claimed or skipped, or the instant from which on it does.
+fn newest_decided(state: &KeyState) -> Option<Timestamp> {
     let mark = state.mark.as_ref().map(|mark| mark.tick);
-    let tick = schedule.newest_at(look.now - usual_grace(state))?;
     let known = state.registered.as_ref().map(|registered| registered.at);
-    (known.max(mark).is_some_and(|decided| tick > decided)).then_some(tick)
+    known.max(mark)
 }
 
 /// The delay and the grace of the last tick that was decided.

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use singleton_jobs_policy::{Schedule, jiff};
 
 use super::overview::{overdue, usual_grace};
+use super::reason::Reason;
 use super::sentence::Sentence;
 use crate::Timestamp;
 use crate::fleet::{Holder, Manifest, ServerInfo};
@@ -43,6 +44,8 @@ pub struct TickReport {
     pub fate: TickFate,
     /// The reason, as the rest of a sentence about the tick: `was skipped because the run of 02:00 still held the key on web-3`.
     pub reason: String,
+    /// The reason with its instants, for readers of other zones.
+    pub(crate) sentence: Reason,
     /// The records of its runs, oldest first: one for each attempt that has ended.
     pub runs: Vec<RunRecord>,
     /// The record of its skip, if it was skipped or missed.
@@ -145,8 +148,9 @@ impl Ticks {
         runs.sort_by_key(|run| (run.attempt, run.started));
         let skip = self.history.skips.iter().find(|skip| concerns(skip, tick)).cloned();
         let fate = self.fate(tick, &runs, skip.as_ref());
-        let reason = Sentence::new(self, tick, &runs, skip.as_ref()).of(fate);
-        TickReport { tick, fate, reason, runs, skip }
+        let sentence = Sentence::new(self, tick, &runs, skip.as_ref()).of(fate);
+        let reason = sentence.in_zone(&self.zone, tick);
+        TickReport { tick, fate, reason, sentence, runs, skip }
     }
 
     /// The next tick.

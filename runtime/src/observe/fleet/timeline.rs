@@ -148,17 +148,23 @@ fn runs_of(job: &JobOverview, now: Timestamp) -> Vec<(&str, TimelineRun)> {
     ended.chain(current).collect()
 }
 
+/// Each run that began before an earlier one had ended, with the one of these that ended last.
 fn overlaps_of(job: &JobOverview, runs: &[(&str, TimelineRun)]) -> Vec<RunOverlap> {
     let mut runs: Vec<_> = runs.iter().collect();
     runs.sort_by_key(|(_, run)| run.started);
-    let overlap = |pair: &[&(&str, TimelineRun)]| {
-        let [(one, first), (other, second)] = pair else { return None };
-        (second.started < first.ended).then(|| RunOverlap {
-            key: job.key.clone(),
-            servers: [(*one).to_owned(), (*other).to_owned()],
-            from: second.started,
-            to: first.ended.min(second.ended),
-        })
-    };
-    runs.windows(2).filter_map(overlap).collect()
+    let (mut overlaps, mut longest) = (Vec::new(), None::<&(&str, TimelineRun)>);
+    for next in runs {
+        if let Some((server, run)) = longest.filter(|(_, run)| next.1.started < run.ended) {
+            overlaps.push(RunOverlap {
+                key: job.key.clone(),
+                servers: [(*server).to_owned(), next.0.to_owned()],
+                from: next.1.started,
+                to: run.ended.min(next.1.ended),
+            });
+        }
+        if longest.is_none_or(|(_, run)| run.ended < next.1.ended) {
+            longest = Some(next);
+        }
+    }
+    overlaps
 }

@@ -1,6 +1,7 @@
 //! The variants of a job: servers of different versions may have different schedules and settings.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::fleet::{Manifest, ManifestJob, ServerInfo};
 
@@ -18,7 +19,7 @@ pub struct JobVariant {
 /// configured differently.
 pub(super) fn variants(
     mut servers: Vec<&ServerInfo>,
-    manifests: &BTreeMap<String, Manifest>,
+    manifests: &BTreeMap<String, Arc<Manifest>>,
 ) -> BTreeMap<String, Vec<JobVariant>> {
     servers.sort_by(|one, other| (other.started, &one.id).cmp(&(one.started, &other.id)));
     let mut found: BTreeMap<String, Vec<(&str, JobVariant)>> = BTreeMap::new();

@@ -14,6 +14,7 @@ use crate::diagnosis::Finding;
 use crate::fleet::{Action, ActionKind, Forgotten, Overview, ServerInfo, Ticks};
 use crate::history::History;
 use crate::observe::diagnosis;
+use crate::observe::fleet::memory::OverviewMemory;
 use crate::store::StoreError;
 
 mod cancel;
@@ -81,12 +82,25 @@ impl Jobs {
     /// Everything at once: all jobs with their schedules, next ticks, newest runs, pauses and problems, the servers, the locks,
     /// and the actions of operators. It takes a few requests for each thousand jobs, and for each node of a cluster.
     pub async fn overview(&self) -> Result<Overview, OperateError> {
-        self.overview_with(OVERVIEW_RUNS).await
+        self.overview_after(&mut OverviewMemory::default(), OVERVIEW_RUNS).await
     }
 
-    /// The overview, with this number of the newest runs and skips of each job.
-    pub(crate) async fn overview_with(&self, newest: usize) -> Result<Overview, OperateError> {
-        self.ask(move |server| async move { server.requests(ASK_WITHIN).overview(newest).await }).await
+    /// The overview with this number of the newest runs and skips of each job, after others that left this memory.
+    pub(crate) async fn overview_after(
+        &self,
+        memory: &mut OverviewMemory,
+        newest: usize,
+    ) -> Result<Overview, OperateError> {
+        let mut known = std::mem::take(&mut memory.reads);
+        let (parts, known) = self
+            .ask(move |server| async move {
+                let parts = server.requests(ASK_WITHIN).overview(newest, &mut known).await;
+                Ok((parts, known))
+            })
+            .await?;
+        memory.reads = known;
+        // On the caller's thread: a scheduler has ticks to start.
+        Ok(Overview::of(parts?, memory))
     }
 
     /// The servers that share this store and namespace, the jobs that they have, and the runs in progress there.

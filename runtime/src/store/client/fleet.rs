@@ -10,7 +10,8 @@ use super::{FLEET, SLOTS, StoreClient};
 use crate::Timestamp;
 use crate::fleet::{HeldLock, Manifest, ServerInfo};
 use crate::history::History;
-use crate::observe::fleet::overview::{Overview, OverviewParts};
+use crate::observe::fleet::memory::KnownReads;
+use crate::observe::fleet::overview::OverviewParts;
 use crate::observe::fleet::ticks::Ticks;
 use crate::store::{JobRecords, Look, Note, Notes, StoreError, Topic, decide};
 
@@ -82,20 +83,35 @@ impl StoreClient<'_> {
         Ok(keys.into_iter().filter(|(_, look)| is_registered(look)).map(|(key, _)| key).collect())
     }
 
-    /// Returns everything about the fleet, with the newest records of each job.
-    pub(crate) async fn overview(&self, newest: usize) -> Result<Overview, StoreError> {
+    /// Returns what an overview is made of, with the newest records of each job. Records that are known are not read again.
+    pub(crate) async fn overview(
+        &self,
+        newest: usize,
+        known: &mut KnownReads,
+    ) -> Result<OverviewParts, StoreError> {
         let keys = self.list("overview").await?;
-        let jobs = keys.iter().filter(|(key, look)| is_job(key, look)).map(|(key, _)| key.clone());
-        let jobs: Vec<_> = jobs.collect();
-        let mut records = BTreeMap::new();
-        for page in jobs.chunks(PAGE) {
+        let jobs = keys.iter().filter(|(key, look)| is_job(key, look));
+        let (mut records, mut unknown) = (BTreeMap::new(), Vec::new());
+        for (key, look) in jobs {
+            match known.records(key, look, newest) {
+                Some(found) => drop(records.insert(key.clone(), found)),
+                None => unknown.push(key.clone()),
+            }
+        }
+        known.retain(&keys);
+        for page in unknown.chunks(PAGE) {
             let found = self.ask("overview", self.store.records(page, newest)).await?;
-            records.extend(page.iter().cloned().zip(found));
+            for (key, found) in page.iter().zip(found) {
+                let found = Arc::new(found);
+                known.keep(key, &keys[key], newest, &found);
+                records.insert(key.clone(), found);
+            }
         }
         let servers = self.announced_servers().await?;
-        let manifests = self.manifests().await?;
-        let now = self.time.now();
-        Ok(Overview::of(OverviewParts { now, keys, records, servers, manifests }))
+        let manifests = self.ask("manifests", self.store.notes(Topic::Manifests)).await?.notes;
+        self.observer.answered("manifests");
+        let (manifests, now) = (known.manifests(manifests), self.time.now());
+        Ok(OverviewParts { now, keys, records, newest, servers, manifests })
     }
 
     /// Returns the ticks of a job, with what became of each.

@@ -23,6 +23,8 @@ function zoneOf(element) {
   return zone === "job" && element.dataset.zone ? element.dataset.zone : "UTC";
 }
 
+const clock = { hour: "2-digit", minute: "2-digit" };
+
 function format(instant, timeZone, options) {
   try {
     return new Intl.DateTimeFormat("en-GB", { hourCycle: "h23", timeZone, ...options }).format(instant);
@@ -39,15 +41,25 @@ function showTime(element) {
   const instant = new Date(element.dateTime);
   if (isNaN(instant)) return;
   const timeZone = zoneOf(element);
-  const clock = { hour: "2-digit", minute: "2-digit" };
-  if (element.dataset.axis) {
-    const week = element.dataset.axis === "week";
-    setText(element, week ? format(instant, timeZone, { weekday: "short", day: "2-digit" }) : format(instant, timeZone, clock));
-    return;
-  }
+  const { axis, near } = element.dataset;
+  if (axis) return setText(element, format(instant, timeZone, axis === "week" ? { weekday: "short", day: "2-digit" } : clock));
+  if (!near) return setText(element, full(instant, timeZone));
+  // In a sentence about another instant.
+  const date = dayOf(instant, timeZone) === dayOf(new Date(near), timeZone) ? "" : dayOf(instant, timeZone) + " ";
+  setText(element, date + format(instant, timeZone, instant.getUTCSeconds() ? { ...clock, second: "2-digit" } : clock));
+}
+
+function full(instant, timeZone) {
   const date = dayOf(instant, timeZone) === dayOf(new Date(storeNow()), timeZone) ? "" : dayOf(instant, timeZone) + " ";
-  const time = format(instant, timeZone, { ...clock, second: "2-digit", timeZoneName: "short" });
-  setText(element, date + time);
+  return date + format(instant, timeZone, { ...clock, second: "2-digit", timeZoneName: "short" });
+}
+
+// In drawings: the titles of shapes, and the hours of the load map.
+function showMoment(element) {
+  const { at, rest, hour } = element.dataset;
+  const shown = (part) => format(new Date(at), zoneOf(element), part);
+  if (hour === undefined) return setText(element, full(new Date(at), zoneOf(element)) + rest);
+  setText(element, shown(clock).endsWith(":00") ? shown(clock).slice(0, 2) : shown(clock));
 }
 
 function duration(milliseconds) {
@@ -71,12 +83,14 @@ function setText(element, text) {
 function showTimes(root) {
   root.querySelectorAll("time:not(.relative)").forEach(showTime);
   root.querySelectorAll("time.relative").forEach(showRelative);
+  // The server has rendered them in UTC.
+  if (zone !== "utc" || root === document) root.querySelectorAll("[data-at]").forEach(showMoment);
 }
 
 function tick() {
-  const clock = document.getElementById("clock");
-  clock.dateTime = new Date(storeNow()).toISOString();
-  showTime(clock);
+  const time = document.getElementById("clock");
+  time.dateTime = new Date(storeNow()).toISOString();
+  showTime(time);
   document.querySelectorAll("time.relative").forEach(showRelative);
 }
 
@@ -137,11 +151,13 @@ async function load(address, { typing } = {}) {
 
 let events;
 let reloadLater = false;
+let halted = false;
 
 function showState(state, text) {
   const live = document.getElementById("live");
   live.dataset.state = state;
-  setText(live, text);
+  live.title = halted ? "Follow the store again" : "Stop live updates";
+  setText(live.querySelector(".text"), text);
 }
 
 const isBusy = () => document.querySelector("dialog[open]") !== null || document.activeElement?.matches("main input, main select");
@@ -149,17 +165,17 @@ const isBusy = () => document.querySelector("dialog[open]") !== null || document
 // A browser opens six connections to a server, over all tabs: a page that is not seen gives its own back.
 function disconnect() {
   events?.close();
-  showState("off", "Live updates are off");
+  showState("off", halted ? "Stopped" : "Not live");
 }
 
 function connect() {
   events?.close();
-  if (document.visibilityState === "hidden") return;
+  if (halted || document.visibilityState === "hidden") return;
   const address = document.querySelector("main").dataset.events;
   if (!address) return;
   events = new EventSource(address);
   events.onopen = () => showState("on", "Live");
-  events.onerror = () => showState("lost", "Connection lost; trying again");
+  events.onerror = () => showState("lost", "Reconnecting");
   events.addEventListener("parts", (event) => {
     const { at, parts } = JSON.parse(event.data);
     learnTime(at);
@@ -168,7 +184,7 @@ function connect() {
   // The page has other parts than before.
   events.addEventListener("reload", () => {
     if (isBusy()) reloadLater = true;
-    else load(location.href).catch(() => showState("lost", "Connection lost; trying again"));
+    else load(location.href).catch(() => showState("lost", "Reconnecting"));
   });
 }
 
@@ -242,7 +258,7 @@ function follow(form, wait) {
   typed = setTimeout(() => {
     const address = addressOf(form);
     history.replaceState(null, "", address);
-    load(address, { typing: true }).catch(() => showState("lost", "Connection lost; trying again"));
+    load(address, { typing: true }).catch(() => showState("lost", "Reconnecting"));
   }, wait);
 }
 
@@ -280,8 +296,9 @@ document.addEventListener("DOMContentLoaded", () => {
   const themeButton = document.getElementById("theme");
   const showTheme = () => {
     document.documentElement.dataset.theme = theme;
-    setText(themeButton, { auto: "Auto", light: "Light", dark: "Dark" }[theme]);
+    setText(themeButton, { auto: "◐", light: "☀", dark: "☾" }[theme]);
     themeButton.setAttribute("aria-label", `Theme: ${theme}`);
+    themeButton.title = `Theme: ${theme}`;
   };
   themeButton.addEventListener("click", () => {
     theme = themes[(themes.indexOf(theme) + 1) % themes.length];
@@ -290,6 +307,13 @@ document.addEventListener("DOMContentLoaded", () => {
   });
   showTheme();
   themeButton.disabled = false;
+  const live = document.getElementById("live");
+  live.disabled = false;
+  live.addEventListener("click", () => {
+    halted = !halted;
+    if (halted) disconnect();
+    else connect();
+  });
   const zones = document.getElementById("zone");
   zones.value = zone;
   zones.disabled = false;

@@ -29,15 +29,15 @@ pub(super) fn action_table(view: &View<'_>, actions: &[&Action]) -> Markup {
                     thead { tr { th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "Action" } th scope="col" { "Key" } th scope="col" { "Note" } } }
                     tbody { @for action in actions {
                         tr {
-                            td { (time(action.at, view.now(), None)) ", " (relative(action.at, view.now())) }
-                            td { (action.by) }
-                            td { (badge(class(action.what), action.what.as_str())) }
-                            td { @match action.key.as_deref() {
+                            td data-label="When" { (time(action.at, view.now(), None)) ", " (relative(action.at, view.now())) }
+                            td data-label="Who" { (action.by) }
+                            td data-label="Action" { (badge(class(action.what), action.what.as_str())) }
+                            td data-label="Key" { @match action.key.as_deref() {
                                 Some(key) if is_job(key) => (job_link(key)),
                                 Some(key) => code { (key) },
                                 None => "all jobs",
                             } }
-                            td { @if let Some(note) = &action.note { (note) } }
+                            td data-label="Note" { @if let Some(note) = &action.note { (note) } }
                         }
                     } }
                 }

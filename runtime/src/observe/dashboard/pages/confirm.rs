@@ -11,7 +11,7 @@ use super::{Rendered, layout};
 use crate::Timestamp;
 use crate::fleet::ActionKind;
 use crate::observe::dashboard::Shared;
-use crate::observe::dashboard::actions::{ActionResult, offered};
+use crate::observe::dashboard::actions::{ActionResult, offered, target};
 use crate::observe::dashboard::parameters::{Parameters, address};
 
 pub(in crate::observe::dashboard) async fn page(
@@ -20,21 +20,57 @@ pub(in crate::observe::dashboard) async fn page(
 ) -> Response {
     let (parts, _body) = request.into_parts();
     let parameters = Parameters::parse(parts.uri.query().unwrap_or_default().as_bytes());
-    let key = parameters.get("key");
-    let (status, main) = match offered(parameters.get("action")) {
+    let kind = offered(parameters.get("action"));
+    let (status, main) = match kind.map(|kind| (kind, target(kind, &parameters))) {
         None => (StatusCode::NOT_FOUND, html! { h1 { "There is no such action" } }),
-        Some(kind) if !shared.access.allows(&parts, kind, key) => (
+        Some((_, Err(reason))) => (StatusCode::BAD_REQUEST, html! { h1 { "Not possible" } p { (reason) } }),
+        Some((kind, Ok(key))) if !shared.access.allows(&parts, kind, key) => (
             StatusCode::FORBIDDEN,
-            html! { h1 { "Not allowed" } p { "You may not " (kind) " " b { (key) } " here." } },
+            html! { h1 { "Not allowed" } p { "You may not " (kind) " " b { (key.unwrap_or("all jobs")) } " here." } },
         ),
-        Some(kind) => (StatusCode::OK, form(kind, key)),
+        Some((kind, Ok(key))) => (StatusCode::OK, form(kind, key)),
     };
-    let main = html! { div class="confirm" { (main) p { (back(key)) } } };
+    let main = html! { div class="confirm" { (main) p { (back(parameters.get("key"))) } } };
     (status, whole(&shared, status, "Confirm", main)).into_response()
 }
 
-fn form(kind: ActionKind, key: &str) -> Markup {
-    let (title, explanation, label) = match kind {
+fn form(kind: ActionKind, key: Option<&str>) -> Markup {
+    let (title, explanation, label) = explained(kind, key.is_none());
+    html! {
+        form method="post" action="action" {
+            h1 { (title) }
+            @if let Some(key) = key { p class="key" { code { (key) } } }
+            p { (explanation) }
+            input type="hidden" name="action" value=(kind);
+            @match key {
+                Some(key) => { input type="hidden" name="key" value=(key); },
+                None => { input type="hidden" name="all" value="true"; },
+            }
+            @if kind == ActionKind::Pause {
+                label { "Reason" input type="text" name="reason" maxlength="500" autocomplete="off"; }
+                label { "For how long, such as 2h; empty: until it is resumed" input type="text" name="lasting" maxlength="40" autocomplete="off"; }
+            }
+            p class="buttons" {
+                button type="submit" class=(format!("action {kind} primary")) { (label) }
+            }
+        }
+    }
+}
+
+/// The title, what the action does, and the text of its button.
+fn explained(kind: ActionKind, is_for_all: bool) -> (&'static str, &'static str, &'static str) {
+    match kind {
+        ActionKind::Pause if is_for_all => (
+            "Pause all jobs",
+            "Servers skip the ticks of all jobs, also of jobs that are deployed meanwhile. Current runs continue, and manual \
+             runs can start. A job that is paused alone keeps its own pause.",
+            "Pause all",
+        ),
+        ActionKind::Resume if is_for_all => (
+            "Resume all jobs",
+            "Servers run ticks again. Ticks of the pause do not run. Jobs that were paused alone stay paused.",
+            "Resume all",
+        ),
         ActionKind::Run => (
             "Run now",
             "Runs the job now, under its lock and next to no other run. No tick is used up.",
@@ -58,22 +94,6 @@ fn form(kind: ActionKind, key: &str) -> Markup {
             "Frees the key at once. Its holder works on until it notices, next to a successor. Prefer to cancel a run.",
             "Unlock",
         ),
-    };
-    html! {
-        form method="post" action="action" {
-            h1 { (title) }
-            p class="key" { code { (key) } }
-            p { (explanation) }
-            input type="hidden" name="action" value=(kind);
-            input type="hidden" name="key" value=(key);
-            @if kind == ActionKind::Pause {
-                label { "Reason" input type="text" name="reason" maxlength="500" autocomplete="off"; }
-                label { "For how long, such as 2h; empty: until it is resumed" input type="text" name="lasting" maxlength="40" autocomplete="off"; }
-            }
-            p class="buttons" {
-                button type="submit" class=(format!("action {kind} primary")) { (label) }
-            }
-        }
     }
 }
 

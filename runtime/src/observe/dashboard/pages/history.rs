@@ -128,7 +128,7 @@ pub(super) fn table(view: &View<'_>, job: &JobOverview, history: &History) -> Ma
                 div class="scroll" role="region" aria-label="Runs" tabindex="0" {
                     table {
                         thead { tr {
-                            th scope="col" { "Started" } th scope="col" { "Outcome" } th scope="col" { "Duration" }
+                            th scope="col" { "Started" } th scope="col" { "After tick" } th scope="col" { "Outcome" } th scope="col" { "Duration" }
                             th scope="col" { "Server" } th scope="col" { "Trigger" } th scope="col" { "Details" }
                         } }
                         tbody { @for run in runs { (run_row(view, job, run)) } }
@@ -143,16 +143,17 @@ pub(super) fn table(view: &View<'_>, job: &JobOverview, history: &History) -> Ma
 fn run_row(view: &View<'_>, job: &JobOverview, run: &RunRecord) -> Markup {
     html! {
         tr {
-            td { (time(run.started, view.now(), zone(job))) }
-            td { (outcome_badge(run.outcome)) }
-            td class="number" { (span(run.duration())) }
-            td { (run.server) @if let Some(version) = &run.app_version { " " span class="quiet" { (version) } } }
-            td {
+            td data-label="Started" { (time(run.started, view.now(), zone(job))) }
+            td data-label="After tick" class="number" { @match run.tick { Some(tick) => (span(run.started.since(tick))), None => "–" } }
+            td data-label="Outcome" { (outcome_badge(run.outcome)) }
+            td data-label="Duration" class="number" { (span(run.duration())) }
+            td data-label="Server" { (run.server) @if let Some(version) = &run.app_version { " " span class="quiet" { (version) } } }
+            td data-label="Trigger" {
                 (words(run.trigger.as_str()))
                 @if run.attempt > 1 { ", attempt " (run.attempt) }
                 @if let Some(by) = &run.by { " by " (by) }
             }
-            td { (details(run)) }
+            td data-label="Details" { (details(run)) }
         }
     }
 }

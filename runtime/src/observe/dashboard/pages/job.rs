@@ -7,17 +7,21 @@ use super::audit::action_table;
 use super::history;
 use super::widgets::{
     badge, class, counted, outcome_badge, pause_line, progress_bar, relative, span, state_badges, time,
-    words, zone,
+    time_near, words, zone,
 };
-use crate::fleet::{ActionKind, JobOverview, TickFate, Ticks};
+use crate::fleet::{ActionKind, JobOverview, TickFate, TickReport, Ticks};
 use crate::history::CurrentRun;
 use crate::observe::dashboard::api::EXPLAINED_TICKS;
+use crate::observe::fleet::reason::ReasonPart;
 
 pub(super) fn page(view: &View<'_>, job: &JobOverview, ticks: &Ticks) -> Markup {
     html! {
         nav class="crumbs" aria-label="Path" { a href="overview" { "Jobs" } " / " span { (job.key) } }
         div class="title" {
-            h1 { (job.key) }
+            div class="name" {
+                h1 { (job.key) }
+                (view.live("badges", html! { div id="badges" class="badges" { (state_badges(job)) } }))
+            }
             (view.live("actions", actions(view, job)))
         }
         @if !job.description.is_empty() { p class="description" { (job.description) } }
@@ -54,8 +58,7 @@ fn actions(view: &View<'_>, job: &JobOverview) -> Markup {
 fn state(view: &View<'_>, job: &JobOverview) -> Markup {
     let (now, zone) = (view.now(), zone(job));
     html! {
-        section id="state" aria-label="State" {
-            div class="badges" { (state_badges(job)) }
+        div id="state" {
             @if let Some(pause) = &job.pause { p class="banner warn" { (pause_line(pause, now, zone)) } }
             @if let Some(overdue) = job.overdue { p class="banner bad" { "The tick of " (time(overdue, now, zone)) " was not started." } }
             @if job.servers.is_empty() { p class="banner bad" { "No server has this job." } }
@@ -98,7 +101,12 @@ fn facts(view: &View<'_>, job: &JobOverview) -> Markup {
             div { dt { "Next run" } dd {
                 @match job.next { Some(next) => { (relative(next, now)) br; span class="quiet" { (time(next, now, zone)) } }, None => "none" }
             } }
-            div { dt { "Runs" } dd { (job.stats.runs) br; span class="quiet" { (job.stats.failures) " failed" } } }
+            div { dt { "Runs" } dd {
+                (job.stats.runs) br; span class="quiet" {
+                    (job.stats.failures) " failed"
+                    @if job.stats.failures_in_row > 1 { ", the last " (job.stats.failures_in_row) " in a row" }
+                }
+            } }
             div { dt { "Mean duration" } dd {
                 @match job.stats.mean() { Some(mean) => (span(mean)), None => "–" }
                 @if let Some(longest) = job.stats.longest() { br; span class="quiet" { "longest " (span(longest)) } }
@@ -106,7 +114,7 @@ fn facts(view: &View<'_>, job: &JobOverview) -> Markup {
             div { dt { "Last success" } dd {
                 @match job.stats.last_success { Some(at) => { (relative(at, now)) br; span class="quiet" { (time(at, now, zone)) } }, None => "never" }
             } }
-            div { dt { "Servers" } dd { (job.servers.len()) " of " (view.overview.servers.len()) } }
+            div { dt { "Servers" } dd { span title=(job.servers.join(", ")) { (job.servers.len()) " of " (view.overview.servers.len()) } } }
         }
     }
 }
@@ -119,16 +127,28 @@ fn why(view: &View<'_>, job: &JobOverview, ticks: &Ticks) -> Markup {
             h2 { "Why ticks ran or not" }
             @if reports.is_empty() { p class="empty" { "No tick is on record." } }
             @else {
-                p class="quiet" { "The newest " (reports.len()) " ticks. Times in the sentences are in UTC." }
+                p class="quiet" { "The newest " (reports.len()) " ticks." }
                 ul class="why" {
                     @for report in &reports {
                         li {
                             (time(report.tick, view.now(), zone(job))) " "
                             (fate_badge(report.fate)) " "
-                            span { (report.reason) }
+                            span { (sentence(report, zone(job))) }
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The reason, with instants that the script shows in the zone that the viewer chose.
+fn sentence(report: &TickReport, zone: Option<&str>) -> Markup {
+    html! {
+        @for part in report.sentence.parts() {
+            @match part {
+                ReasonPart::Text(text) => (text),
+                ReasonPart::Instant(at) => (time_near(*at, report.tick, zone)),
             }
         }
     }

@@ -4,13 +4,15 @@ use maud::{Markup, html};
 
 use super::View;
 use super::widgets::{
-    job_link, outcome_badge, pause_line, progress_bar, relative, span, state_badges, strip, time, zone,
+    alert_class, job_link, outcome_badge, pause_line, progress_bar, relative, span, state_badges, strip,
+    time, zone,
 };
-use crate::fleet::{JobAlert, JobOverview, Overview};
+use crate::Timestamp;
+use crate::fleet::{ActionKind, JobOverview, Overview};
 use crate::observe::dashboard::parameters::{Parameters, address};
 
 /// More are on further pages.
-const JOBS_PER_PAGE: usize = 100;
+const JOBS_PER_PAGE: usize = 50;
 
 /// Which jobs are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +59,60 @@ impl Filter {
     }
 }
 
+/// The order of the jobs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum JobOrder {
+    Problems,
+    Key,
+    Next,
+    Last,
+    Slowest,
+}
+
+impl JobOrder {
+    const ALL: [Self; 5] = [Self::Problems, Self::Key, Self::Next, Self::Last, Self::Slowest];
+
+    fn of(parameters: &Parameters) -> Self {
+        let name = parameters.get("sort");
+        Self::ALL.into_iter().find(|order| order.name() == name).unwrap_or(Self::Problems)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Problems => "",
+            Self::Key => "key",
+            Self::Next => "next",
+            Self::Last => "last",
+            Self::Slowest => "slowest",
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Problems => "By problem",
+            Self::Key => "By key",
+            Self::Next => "By next run",
+            Self::Last => "By last run",
+            Self::Slowest => "By duration",
+        }
+    }
+
+    /// Jobs with a lower rank come first, and those with the same one by key.
+    fn rank(self, job: &JobOverview) -> (bool, i128) {
+        let micros = |at: Timestamp| i128::from(at.as_micros());
+        let rank = match self {
+            Self::Problems => job.alerts().first().map(|worst| *worst as i128),
+            Self::Key => None,
+            Self::Next => job.next.map(micros),
+            Self::Last => job.runs.first().map(|run| -micros(run.ended)),
+            Self::Slowest => {
+                job.stats.mean().and_then(|mean| i128::try_from(mean.as_micros()).ok()).map(|mean| -mean)
+            }
+        };
+        (rank.is_none(), rank.unwrap_or_default())
+    }
+}
+
 /// The jobs that a request asks for.
 pub(in crate::observe::dashboard) struct JobsPage<'a> {
     pub(in crate::observe::dashboard) shown: Vec<&'a JobOverview>,
@@ -68,22 +124,16 @@ pub(in crate::observe::dashboard) struct JobsPage<'a> {
 
 impl<'a> JobsPage<'a> {
     pub(in crate::observe::dashboard) fn new(overview: &'a Overview, parameters: &Parameters) -> Self {
-        let filter = Filter::of(parameters);
+        let (filter, order) = (Filter::of(parameters), JobOrder::of(parameters));
         let searched = parameters.get("q").to_lowercase();
         let found = overview.jobs.iter().filter(|job| filter.has(job) && matches(job, &searched));
-        let mut found: Vec<_> = found.map(|job| (rank(job), job)).collect();
+        let mut found: Vec<_> = found.map(|job| (order.rank(job), job)).collect();
         found.sort_by(|(one, a), (other, b)| (one, &a.key).cmp(&(other, &b.key)));
         let pages = found.len().div_ceil(JOBS_PER_PAGE).max(1);
         let number = parameters.number("page").unwrap_or(1).clamp(1, pages);
         let shown = found.iter().skip((number - 1) * JOBS_PER_PAGE).take(JOBS_PER_PAGE);
         Self { shown: shown.map(|(_, job)| *job).collect(), found: found.len(), number, pages }
     }
-}
-
-/// The worst problem first, and jobs without a problem last.
-fn rank(job: &JobOverview) -> (bool, Option<JobAlert>) {
-    let worst = job.alerts().first().copied();
-    (worst.is_none(), worst)
 }
 
 fn matches(job: &JobOverview, searched: &str) -> bool {
@@ -95,15 +145,19 @@ fn matches(job: &JobOverview, searched: &str) -> bool {
 
 pub(super) fn page(view: &View<'_>) -> Markup {
     let page = JobsPage::new(view.overview, view.parameters);
-    let searched = view.parameters.get("q");
+    let (searched, order) = (view.parameters.get("q"), JobOrder::of(view.parameters));
     html! {
         div class="title" {
             h1 { "Jobs" }
             form role="search" method="get" action="overview" data-search {
                 input type="search" name="q" value=(searched) placeholder="Search by key, description or server" aria-label="Search jobs";
+                select name="sort" aria-label="Order" {
+                    @for choice in JobOrder::ALL { option value=(choice.name()) selected[choice == order] { (choice.label()) } }
+                }
                 input type="hidden" name="state" value=(Filter::of(view.parameters).name());
                 noscript { button type="submit" { "Search" } }
             }
+            (view.live("fleet-actions", fleet_actions(view)))
         }
         (view.live("filters", filters(view)))
         (view.live("fleet-pause", fleet_pause(view)))
@@ -117,17 +171,30 @@ pub(super) fn page(view: &View<'_>) -> Markup {
 
 fn filters(view: &View<'_>) -> Markup {
     let chosen = Filter::of(view.parameters);
-    let searched = view.parameters.get("q");
+    let (searched, order) = (view.parameters.get("q"), JobOrder::of(view.parameters).name());
     html! {
         nav id="filters" class="tabs" aria-label="Filter" {
             @for filter in Filter::ALL {
                 @let count = view.overview.jobs.iter().filter(|job| filter.has(job)).count();
                 a class=[(filter == Filter::Problems && count > 0).then_some("loud")]
-                    href=(address("overview", &[("state", filter.name()), ("q", searched)]))
+                    href=(address("overview", &[("state", filter.name()), ("q", searched), ("sort", order)]))
                     aria-current=[(filter == chosen).then_some("true")] {
                     (filter.label()) " " span class="count" { (count) }
                 }
             }
+        }
+    }
+}
+
+/// What can be done with all jobs.
+fn fleet_actions(view: &View<'_>) -> Markup {
+    let is_paused = view.overview.pause.is_some();
+    // A pause that did not reach all jobs, or that did not end for all of them, can be ended, too.
+    let is_left = |job: &JobOverview| job.pause.as_ref().is_some_and(|pause| pause.all);
+    html! {
+        div id="fleet-actions" class="actions" {
+            @if is_paused || view.overview.jobs.iter().any(is_left) { (view.button_for_all(ActionKind::Resume, "Resume all")) }
+            (view.button_for_all(ActionKind::Pause, if is_paused { "Change pause of all" } else { "Pause all" }))
         }
     }
 }
@@ -155,7 +222,7 @@ fn nothing(view: &View<'_>) -> Markup {
 fn row(view: &View<'_>, job: &JobOverview) -> Markup {
     let (now, zone) = (view.now(), zone(job));
     html! {
-        li id=(format!("job-{}", job.key)) class=[(!job.alerts().is_empty()).then_some("problem")] {
+        li id=(format!("job-{}", job.key)) class=[problem_class(job)] {
             div class="what" {
                 h2 { (job_link(&job.key)) }
                 div class="badges" { (state_badges(job)) }
@@ -181,6 +248,12 @@ fn row(view: &View<'_>, job: &JobOverview) -> Markup {
     }
 }
 
+/// A job that someone has paused is no failure.
+fn problem_class(job: &JobOverview) -> Option<&'static str> {
+    let worst = job.alerts().first().copied()?;
+    Some(if alert_class(worst) == "bad" { "problem" } else { "problem mild" })
+}
+
 /// What needs a line of its own.
 fn more(view: &View<'_>, job: &JobOverview) -> Markup {
     let (now, zone) = (view.now(), zone(job));
@@ -191,7 +264,7 @@ fn more(view: &View<'_>, job: &JobOverview) -> Markup {
             div class="more" {
                 @if let Some(run) = &job.current {
                     p class="progress" {
-                        "Running on " b { (run.server) } ", started " (relative(run.started, now)) " "
+                        span { "Running on " b { (run.server) } ", started " (relative(run.started, now)) }
                         @if let Some(progress) = &run.progress { (progress_bar(progress)) }
                     }
                 }
@@ -208,9 +281,10 @@ fn more(view: &View<'_>, job: &JobOverview) -> Markup {
 }
 
 fn pager(view: &View<'_>, page: &JobsPage<'_>) -> Markup {
-    let (state, searched) = (view.parameters.get("state"), view.parameters.get("q"));
+    let [state, searched, order] = ["state", "q", "sort"].map(|name| view.parameters.get(name));
     let to = |number: usize| {
-        address("overview", &[("state", state), ("q", searched), ("page", &number.to_string())])
+        let number = number.to_string();
+        address("overview", &[("state", state), ("q", searched), ("sort", order), ("page", &number)])
     };
     html! {
         nav class="pager" aria-label="Pages of jobs" {

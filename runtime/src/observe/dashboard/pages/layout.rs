@@ -26,7 +26,7 @@ pub(super) fn page(
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (content.title) " · " (title) }
+                (title_element(&content.title, title))
                 link rel="icon" href="icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href=(asset("style.css"));
                 script src=(asset("script.js")) {}
@@ -42,14 +42,16 @@ pub(super) fn page(
                 }
                 main id="main" tabindex="-1" data-events=[events] data-now=(content.at) { (content.main) }
                 div id="notice" role="status" aria-live="polite" {}
-                footer {
-                    span id="live" data-state="off" { "Live updates are off" }
-                    noscript { ": they need JavaScript. Reload the page to see changes." }
-                }
+                noscript { footer { "Live updates need JavaScript. Reload the page to see changes." } }
             }
         }
     };
     Html(page.0)
+}
+
+/// The title of the document. It is a live part: it counts the jobs with problems.
+pub(super) fn title_element(page: &str, title: &str) -> Markup {
+    html! { title id="title" { (page) " · " (title) } }
 }
 
 fn nav_link(link: PageName, current: Option<PageName>) -> Markup {
@@ -59,6 +61,7 @@ fn nav_link(link: PageName, current: Option<PageName>) -> Markup {
 
 fn settings(content: &Rendered) -> Markup {
     html! {
+        button id="live" type="button" data-state="off" disabled { span class="dot" aria-hidden="true" {} span class="text" { "Not live" } }
         span class="clock" title="The store's time" {
             span class="label" { "Store " }
             time id="clock" datetime=(content.at) { (super::widgets::utc(content.at, content.at)) }
@@ -71,7 +74,7 @@ fn settings(content: &Rendered) -> Markup {
                 option value="browser" { "My zone" }
             }
         }
-        button id="theme" type="button" disabled { "Theme" }
+        button id="theme" type="button" aria-label="Theme" disabled { "◐" }
     }
 }
 

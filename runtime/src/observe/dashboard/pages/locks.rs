@@ -48,17 +48,17 @@ fn row(view: &View<'_>, lock: &HeldLock) -> Markup {
     let now = view.now();
     html! {
         tr {
-            td { code { (lock.key) } }
-            td { @match lock.kind {
+            td data-label="Key" { code { (lock.key) } }
+            td data-label="Kind" { @match lock.kind {
                 Some(LeaseKind::Slot { of }) => (badge("idle", &format!("slot of {of}"))),
                 Some(kind) => (badge("idle", kind.as_str())),
                 None => (badge("warn", "another program")),
             } }
-            td { (lock.holder.server.as_deref().unwrap_or("unknown")) }
-            td { @match lock.holder.since { Some(since) => { (time(since, now, None)) ", " (relative(since, now)) }, None => "unknown" } }
+            td data-label="Holder" { (lock.holder.server.as_deref().unwrap_or("unknown")) }
+            td data-label="Since" { @match lock.holder.since { Some(since) => { (time(since, now, None)) ", " (relative(since, now)) }, None => "unknown" } }
             // A remaining time would change with every second.
-            td { @match lock.holder.remaining { Some(remaining) => (time(rounded(now + remaining), now, None)), None => "never" } }
-            td class="number" { @if let Some(fence) = lock.fence { (fence) } }
+            td data-label="Expires" { @match lock.holder.remaining { Some(remaining) => (time(rounded(now + remaining), now, None)), None => "never" } }
+            td data-label="Fence" class="number" { @if let Some(fence) = lock.fence { (fence) } }
             td { (view.button(ActionKind::Unlock, &lock.key, "Unlock")) }
         }
     }
@@ -80,10 +80,10 @@ fn done(view: &View<'_>) -> Markup {
                         thead { tr { th scope="col" { "Key" } th scope="col" { "Done" } th scope="col" { "Counts until" } th scope="col" { "Kept for" } } }
                         tbody { @for mark in done.iter().take(MOST) {
                             tr {
-                                td { code { (mark.key) } }
-                                td { (time(mark.at, now, None)) ", " (relative(mark.at, now)) }
-                                td { (time(mark.until, now, None)) }
-                                td { (span(mark.until.since(mark.at))) }
+                                td data-label="Key" { code { (mark.key) } }
+                                td data-label="Done" { (time(mark.at, now, None)) ", " (relative(mark.at, now)) }
+                                td data-label="Until" { (time(mark.until, now, None)) }
+                                td data-label="Kept for" { (span(mark.until.since(mark.at))) }
                             }
                         } }
                     }

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::Shared;
 use super::api::status_of;
-use super::feed::{Depth, Snapshot};
+use super::feed::{Depth, Freshness, Snapshot};
 use super::live::seen;
 use super::parameters::{Parameters, address};
 use crate::fleet::{ActionKind, Overview};
@@ -21,7 +21,6 @@ mod history;
 mod job;
 pub(super) mod jobs;
 mod layout;
-mod load;
 mod locks;
 mod servers;
 pub(super) mod timeline;
@@ -118,6 +117,15 @@ impl View<'_> {
 
     /// A button for an action: a link to its confirmation, which the script shows as a dialog.
     fn button(&self, kind: ActionKind, key: &str, label: &str) -> Markup {
+        self.button_for(kind, Some(key), label)
+    }
+
+    /// A button for an action on all jobs.
+    fn button_for_all(&self, kind: ActionKind, label: &str) -> Markup {
+        self.button_for(kind, None, label)
+    }
+
+    fn button_for(&self, kind: ActionKind, key: Option<&str>, label: &str) -> Markup {
         if !self.shared.access.allows(self.request, kind, key) {
             let why = if self.shared.access.allow.is_some() {
                 "You may not do this."
@@ -126,7 +134,10 @@ impl View<'_> {
             };
             return html! { button class="action" type="button" disabled title=(why) { (label) } };
         }
-        let target = address("confirm", &[("action", kind.as_str()), ("key", key)]);
+        let target = match key {
+            Some(key) => address("confirm", &[("action", kind.as_str()), ("key", key)]),
+            None => address("confirm", &[("action", kind.as_str()), ("all", "true")]),
+        };
         html! { a class=(format!("action {kind}")) href=(target) data-confirm { (label) } }
     }
 }
@@ -134,7 +145,7 @@ impl View<'_> {
 /// Answers with a page.
 pub(super) async fn respond(shared: &Shared, name: PageName, request: &Parts) -> Response {
     let parameters = Parameters::parse(request.uri.query().unwrap_or_default().as_bytes());
-    let rendered = render(shared, name, &parameters, request).await;
+    let rendered = render(shared, name, (&parameters, request), Freshness::Recent).await;
     let query = request.uri.query().unwrap_or_default();
     let events = address("events", &[("page", name.path()), ("seen", &seen(&rendered.live))]);
     let events = if query.is_empty() { events } else { format!("{events}&{query}") };
@@ -145,11 +156,11 @@ pub(super) async fn respond(shared: &Shared, name: PageName, request: &Parts) ->
 pub(super) async fn render(
     shared: &Shared,
     name: PageName,
-    parameters: &Parameters,
-    request: &Parts,
+    viewer: (&Parameters, &Parts),
+    freshness: Freshness,
 ) -> Rendered {
-    match shared.feed.snapshot(name.depth()).await {
-        Ok(snapshot) => render_snapshot(shared, name, (parameters, request), &snapshot).await,
+    match shared.feed.snapshot(name.depth(), freshness).await {
+        Ok(snapshot) => render_snapshot(shared, name, viewer, &snapshot).await,
         Err(error) => failure(&error),
     }
 }
@@ -172,12 +183,19 @@ async fn render_snapshot(
         }
         None => None,
     };
-    let load = if name == PageName::Timeline { Some(shared.feed.load_map(overview).await) } else { None };
+    let timeline = (name == PageName::Timeline).then(|| {
+        let span = timeline::TimelineRange::of(parameters).span();
+        (shared.feed.timeline(&snapshot.overview, span), shared.feed.load_map(overview))
+    });
     let view = View { shared, request, parameters, overview, live: RefCell::default() };
+    let problems = overview.jobs.iter().filter(|job| !job.alerts().is_empty()).count();
+    let title = ticks.as_ref().map_or(name.title(), |(job, _)| &job.key);
+    let title = if problems > 0 { format!("({problems}) {title}") } else { title.to_owned() };
+    view.live("title", layout::title_element(&title, &shared.title));
     let trouble = view.live("trouble", layout::trouble(&view, snapshot.trouble.as_deref()));
-    let content = match (&ticks, &load) {
+    let content = match (&ticks, &timeline) {
         (Some((job, ticks)), _) => job::page(&view, job, ticks),
-        (_, Some(load)) => timeline::page(&view, load),
+        (_, Some((timeline, load))) => timeline::page(&view, timeline, load),
         _ => match name {
             PageName::Servers => servers::page(&view),
             PageName::Locks => locks::page(&view),
@@ -185,7 +203,6 @@ async fn render_snapshot(
             _ => jobs::page(&view),
         },
     };
-    let title = ticks.as_ref().map_or(name.title(), |(job, _)| &job.key).to_owned();
     let main = html! { (trouble) (content) };
     Rendered { status: StatusCode::OK, title, at: overview.at, main, live: view.live.into_inner() }
 }

@@ -9,6 +9,7 @@ use crate::Timestamp;
 use crate::fleet::{JobAlert, JobOverview, Pause};
 use crate::history::{Progress, RunOutcome, RunRecord};
 use crate::observe::dashboard::parameters::address;
+use crate::observe::fleet::reason;
 pub(super) use crate::observe::fleet::sentence::span;
 
 /// `21:03:12 UTC`, with the date if it is not today's.
@@ -23,6 +24,23 @@ pub(super) fn utc(at: Timestamp, now: Timestamp) -> String {
 /// An instant. The script shows it in the zone that the viewer chose.
 pub(super) fn time(at: Timestamp, now: Timestamp, zone: Option<&str>) -> Markup {
     html! { time datetime=(at) data-zone=[zone] { (utc(at, now)) } }
+}
+
+/// An instant in a sentence about another one: without the zone, and with a date only if the other one has another.
+pub(super) fn time_near(at: Timestamp, other: Timestamp, zone: Option<&str>) -> Markup {
+    let text = reason::time_near(at, other, &jiff::tz::TimeZone::UTC);
+    html! { time datetime=(at) data-near=(other) data-zone=[zone] { (text) } }
+}
+
+/// The title of a shape: an instant, and a text about it.
+pub(super) fn moment(at: Timestamp, now: Timestamp, rest: &str) -> Markup {
+    html! { title data-at=(at) data-rest=(rest) { (utc(at, now)) (rest) } }
+}
+
+/// The label of an hour in a drawing.
+pub(super) fn hour(at: Timestamp, x: usize, y: usize) -> Markup {
+    let text = at.to_string();
+    html! { text class="hour" x=(x) y=(y) data-at=(at) data-hour { (text.get(11..13).unwrap_or_default()) } }
 }
 
 /// The time until an instant, or since it. The script counts the seconds.
@@ -72,15 +90,18 @@ pub(super) fn outcome_badge(outcome: RunOutcome) -> Markup {
     badge(class(outcome), &words(outcome.as_str()))
 }
 
+pub(super) fn alert_class(alert: JobAlert) -> &'static str {
+    match alert {
+        JobAlert::Overdue | JobAlert::Failing | JobAlert::NoServer | JobAlert::Overrunning => "bad",
+        JobAlert::LeaseLost | JobAlert::ServersDiffer | JobAlert::Paused => "warn",
+    }
+}
+
 /// The problems of a job, and otherwise what it does.
 pub(super) fn state_badges(job: &JobOverview) -> Markup {
     let alerts = job.alerts();
-    let alert_class = |alert: &JobAlert| match alert {
-        JobAlert::Overdue | JobAlert::Failing | JobAlert::NoServer | JobAlert::Overrunning => "bad",
-        JobAlert::LeaseLost | JobAlert::ServersDiffer | JobAlert::Paused => "warn",
-    };
     html! {
-        @for alert in &alerts { (badge(alert_class(alert), &words(alert.as_str()))) }
+        @for alert in &alerts { (badge(alert_class(*alert), &words(alert.as_str()))) }
         @if job.current.is_some() { (badge("run", "running")) }
         @else if alerts.is_empty() {
             @if job.schedule.is_none() { (badge("idle", "manual only")) }

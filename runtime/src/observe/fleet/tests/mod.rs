@@ -1,15 +1,18 @@
-//! What became of a tick, and the sentence about it: one test for each reason there is.
+//! What became of a tick, and the sentence about it: one test for each reason there is; the timeline and the load map.
 
 mod decided;
+mod load;
+mod timeline;
 mod undecided;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::overview::{JobOverview, Overview};
 use super::ticks::{TickFate, Ticks};
 use crate::Timestamp;
 use crate::fleet::{JobInfo, ServerInfo};
-use crate::history::{RunOutcome, RunRecord, Skip, SkipHolder, SkipRecord, Trigger};
+use crate::history::{RunOutcome, RunRecord, Skip, SkipHolder, SkipRecord, Stats, Trigger};
 use crate::store::{
     Gap, JobRecords, KeyState, Lease, LeaseKind, Look, Pause, RegisteredSchedule, RunDetails, SharedLock,
     TickMark, Version,
@@ -153,6 +156,43 @@ fn pause() -> Pause {
         since: at(2, 30),
         until: None,
         all: false,
+    }
+}
+
+/// A job on `web-1` without a schedule and without runs.
+fn job(key: &str) -> JobOverview {
+    JobOverview {
+        key: key.to_owned(),
+        description: String::new(),
+        place: None,
+        arguments: [].into(),
+        schedule: None,
+        schedule_in_words: None,
+        next: None,
+        next_local: None,
+        current: None,
+        runs: Vec::new(),
+        skips: Vec::new(),
+        stats: Stats::default(),
+        pause: None,
+        overdue: None,
+        foreign_lock: None,
+        servers: vec!["web-1".to_owned()],
+        variants: Vec::new(),
+    }
+}
+
+/// These jobs at 05:10, and `web-1`.
+fn overview(jobs: impl IntoIterator<Item = JobOverview>) -> Overview {
+    Overview {
+        at: at(5, 10),
+        jobs: jobs.into_iter().collect(),
+        servers: vec![server("web-1", "import")],
+        lost_servers: Vec::new(),
+        locks: Vec::new(),
+        done: Vec::new(),
+        pause: None,
+        actions: Vec::new(),
     }
 }
 

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::View;
-use super::widgets::{span, time};
 use crate::fleet::{LoadCell, LoadMap};
+use crate::observe::dashboard::pages::widgets::{hour, moment, span, time};
 
 const CELL_WIDTH: usize = 36;
 const CELL_HEIGHT: usize = 18;
@@ -26,9 +26,9 @@ pub(super) fn section(view: &View<'_>, load: &LoadMap) -> Markup {
                     @for (number, cell) in load.cells.iter().enumerate() {
                         @let (column, row) = ((first + number) / CELLS_PER_HOUR, (first + number) % CELLS_PER_HOUR);
                         @let (x, y) = (column * CELL_WIDTH, row * CELL_HEIGHT + 16);
-                        @if row == 0 { text class="hour" x=(x + 2) y="11" { (hour(cell)) } }
+                        @if row == 0 { (hour(cell.at, x + 2, 11)) }
                         rect class=(format!("load{}", level(cell, busiest))) x=(x + 1) y=(y + 1) width=(CELL_WIDTH - 2) height=(CELL_HEIGHT - 2) rx="3" {
-                            title { (cell.at) ": " (cell.jobs.len()) " jobs, " (cell.ticks) " ticks, " (span(cell.work)) " of work" }
+                            (moment(cell.at, view.now(), &format!(": {} jobs, {} ticks, {} of work", cell.jobs.len(), cell.ticks, span(cell.work))))
                         }
                         @if !cell.jobs.is_empty() {
                             text class=(format!("cell on{}", level(cell, busiest))) x=(x + CELL_WIDTH / 2) y=(y + 13) text-anchor="middle" { (cell.jobs.len()) }
@@ -43,11 +43,6 @@ pub(super) fn section(view: &View<'_>, load: &LoadMap) -> Markup {
 
 fn cell_of_hour(cell: &LoadCell) -> usize {
     usize::try_from(cell.at.as_micros().rem_euclid(3_600_000_000) / 600_000_000).unwrap_or(0)
-}
-
-/// Hours of the map are those of UTC.
-fn hour(cell: &LoadCell) -> String {
-    cell.at.to_string().get(11..13).unwrap_or_default().to_owned()
 }
 
 /// The work in microseconds, and a little for each tick, so that jobs without a mean count, too.
