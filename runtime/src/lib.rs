@@ -204,6 +204,7 @@ pub mod guide {
     #[doc = include_str!("docs/performance.md")]
     pub mod performance {}
 
+    /// [effects]: crate::guide::effects
     #[doc = include_str!("docs/permissions.md")]
     pub mod permissions {}
 

@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod bank;
+mod conditions;
 mod kills;
 mod locks;
 mod runs;

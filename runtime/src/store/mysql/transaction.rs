@@ -8,6 +8,7 @@ use super::statements::literals::{name, text};
 use crate::lease::transaction::sealed::CommitUnderLease;
 use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck, StatementError};
 use crate::store::FenceTable;
+use crate::store::record::columns;
 
 /// Number of rows that a statement returned or changed.
 type RowCount<'a> = Pin<Box<dyn Future<Output = Result<u64, StatementError>> + Send + 'a>>;
@@ -53,7 +54,7 @@ pub(super) async fn commit_under(
         "" => "job_fence".to_owned(),
         database => format!("`{}`.job_fence", database.replace('`', "``")),
     };
-    let (namespace, name, token) = (text(namespace), name(&check.key), text(&check.token));
+    let (namespace, name, token) = (text(namespace), name(&check.key), text(&columns::token(&check.token)));
     let is_lease = format!(
         "namespace = {namespace} AND job_name = {name} AND fence = {} AND token = {token}",
         check.fence

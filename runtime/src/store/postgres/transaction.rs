@@ -9,6 +9,7 @@ use super::statements::prepared::{Parameter, text};
 use crate::lease::transaction::sealed::CommitUnderLease;
 use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck, StatementError};
 use crate::store::FenceTable;
+use crate::store::record::columns;
 
 /// The end of a text that was sent.
 type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), StatementError>> + Send + 'a>>;
@@ -53,11 +54,12 @@ pub(super) async fn commit_under(
     let statement = if check.finish.is_some() { &statements.finish } else { &statements.check_fence };
     let done_for = check.finish.and_then(|finish| finish.done_for);
     let micros = done_for.map(|time| i64::try_from(time.as_micros()).unwrap_or(i64::MAX).to_string());
+    let token = columns::token(&check.token);
     let parameters = [
         text(namespace.as_str()),
         text(check.key.as_str()),
         Parameter::Number(check.fence),
-        text(&*check.token),
+        text(token.as_str()),
         text(micros.as_deref()),
     ];
     let sql = statement.with(&parameters).text();

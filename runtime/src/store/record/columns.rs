@@ -1,7 +1,5 @@
 //! Columns of SQL stores that people read. They must never fail a statement: no decision depends on them.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use crate::Timestamp;
@@ -50,9 +48,14 @@ pub(crate) fn holder(state: &KeyState) -> [Option<String>; 3] {
 }
 
 /// Returns the token of the newest lease after a swap that ends the last one: empty if there is none. `None` for every other swap.
-pub(crate) fn newest_token(change: &Change) -> Option<Arc<str>> {
+pub(crate) fn newest_token(change: &Change) -> Option<String> {
     let state = change.state.as_ref().filter(|_| change.ends_lease.is_some())?;
-    Some(state.fenced_lease(0)?.token)
+    Some(token(&state.fenced_lease(0)?.token))
+}
+
+/// Returns a token in ASCII. Different tokens stay different.
+pub(crate) fn token(token: &str) -> String {
+    to_ascii_json(&token).trim_matches('"').to_owned()
 }
 
 /// Records to append, and the number of older ones of each kind to keep.

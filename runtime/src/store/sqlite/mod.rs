@@ -24,8 +24,9 @@
 //!   blocks the swaps of all keys until it continues or is killed. Each waits for a second and is then an error that is retried.
 //!   Looks are not affected. With [files](crate::store::file) only the swaps of that key are.
 //! - **Every swap is flushed to the disk by itself**, so the disk limits their number per second.
-//! - Give the jobs a database of their own: a long write transaction of the application blocks their leases, and `VACUUM` or
-//!   a backup that takes an exclusive lock does so, too.
+//! - A long write transaction of the application blocks the leases of its jobs, and `VACUUM` or a backup that takes an exclusive
+//!   lock does so, too. Give the jobs a database of their own, unless they [finish](crate::Run::finish_blocking) in transactions of
+//!   the application.
 //! - A database that is removed or replaced while servers use it is an error until it is back, or the servers restart: SQLite
 //!   itself would continue with the old file, beside servers that use the new one.
 //! - There are no notifications: callers that wait for a key poll.

@@ -5,6 +5,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 use crate::Timestamp;
 use crate::lease::finish_error::FinishError;
 use crate::lease::transaction::LeaseCheck;
+use crate::store::record::columns;
 use crate::store::{FenceTable, NotCurrent};
 
 /// Marks the lease as finished, or takes the database's write lock, so that no later one is won before the transaction ends.
@@ -25,7 +26,8 @@ pub(crate) fn commit_under(transaction: &Transaction<'_>, check: &LeaseCheck) ->
 
 /// Returns the number of rows that were written.
 fn write(transaction: &Transaction<'_>, namespace: &str, check: &LeaseCheck) -> rusqlite::Result<usize> {
-    let LeaseCheck { key, token, fence, finish, .. } = check;
+    let LeaseCheck { key, fence, finish, .. } = check;
+    let token = columns::token(&check.token);
     let Some(finish) = finish else {
         // A write, although nothing changes: only one transaction at a time has the lock for it.
         let sql = "UPDATE job_fence SET fence = fence
@@ -45,7 +47,7 @@ fn refusal(
     check: &LeaseCheck,
 ) -> rusqlite::Result<FinishError> {
     let sql = "SELECT fence = ?3 AND token = ?4 FROM job_fence WHERE namespace = ?1 AND job_name = ?2";
-    let values = params![namespace, check.key, check.fence, check.token];
+    let values = params![namespace, check.key, check.fence, columns::token(&check.token)];
     let is_newest: Option<bool> = transaction.query_row(sql, values, |row| row.get(0)).optional()?;
     Ok(match is_newest {
         None => check.unknown(),

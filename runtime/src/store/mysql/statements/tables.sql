@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS job_fence (
   namespace VARCHAR(128) NOT NULL,
   job_name VARCHAR(1000) NOT NULL,
   fence BIGINT NOT NULL,
-  token VARCHAR(64) NOT NULL,
+  token TEXT NOT NULL,
   finished_at DATETIME(6), -- when a transaction committed its work with the lease
   done_until DATETIME(6), -- until when work that is done once counts as done
   PRIMARY KEY (namespace, job_name),
