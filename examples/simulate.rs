@@ -44,6 +44,7 @@ struct Totals {
     runs: u64,
     calls: u64,
     steps: u64,
+    effects: u64,
     faults: BTreeMap<Fault, u64>,
     violations: BTreeMap<(Invariant, bool), u64>,
     excused: BTreeMap<(Invariant, bool), u64>,
@@ -154,6 +155,7 @@ impl Totals {
         self.runs += counts.runs;
         self.calls += counts.calls;
         self.steps += counts.steps;
+        self.effects += counts.effects;
         for (fault, count) in &counts.faults {
             *self.faults.entry(*fault).or_default() += count;
         }
@@ -181,6 +183,7 @@ fn report(totals: &Totals, took: Duration) {
     println!("real time          {took:>12.1?}");
     println!("ticks              {ticks:>12}");
     println!("leases used        {runs:>12}, with {calls} calls and {steps} steps");
+    println!("effects committed  {:>12}", totals.effects);
     println!("faults             {:>12}", totals.faults.values().sum::<u64>());
     for (fault, count) in &totals.faults {
         println!("  {:<24} {count:>9}", format!("{fault:?}"));

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::store::memory::{Contents, KeyEntry, MemoryStore};
-use crate::store::{JobRecords, KeyState, Record, SharedLock, Version};
+use crate::store::{FinishMark, JobRecords, KeyState, LeaseId, NotCurrent, Record, SharedLock, Version};
 use crate::util::{lock, random};
 
 /// What a memory store contained at one instant.
@@ -60,6 +61,20 @@ impl MemoryStore {
         });
         record.version = version;
         edit(Arc::make_mut(&mut record.state))
+    }
+
+    /// Marks the work of a lease as committed, as a transaction of the application does.
+    pub(super) fn finish(
+        &self,
+        key: &str,
+        lease: LeaseId<'_>,
+        done_for: Option<Duration>,
+    ) -> Result<FinishMark, NotCurrent> {
+        let now = self.clock.now();
+        let mark = FinishMark { at: now, done_until: done_for.map(|done_for| now + done_for) };
+        let mut contents = lock(&self.contents);
+        let entry = contents.keys.get_mut(self.full_key(key).as_ref()).ok_or(NotCurrent::Superseded)?;
+        Record::finish(&mut entry.record, lease, mark).map(|()| mark)
     }
 
     /// Removes the lock of another program that never expires.

@@ -9,8 +9,8 @@ use tokio::time::sleep;
 use crate::Timestamp;
 use crate::diagnosis::Finding;
 use crate::store::{
-    JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture, Subscription, Swap,
-    SwapReply, Topic,
+    FenceTable, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
+    Subscription, Swap, SwapReply, Topic,
 };
 use crate::util::lock;
 use crate::util::random::seeded::SeededRandom;
@@ -253,9 +253,23 @@ enum RequestKind {
 #[derive(Clone)]
 pub(super) struct Link(pub(super) Arc<NetworkedStore>);
 
+impl Link {
+    /// Sends a transaction of the application, which the store commits by this function in one step.
+    pub(super) fn commit<T: Send + 'static>(
+        &self,
+        commit: impl Fn() -> T + Send + 'static,
+    ) -> StoreFuture<'_, T> {
+        self.0.send(RequestKind::Swap, move |_| Box::pin(std::future::ready(Ok(commit()))))
+    }
+}
+
 impl Store for Link {
     fn location(&self) -> String {
         self.0.store.location()
+    }
+
+    fn fence_table(&self) -> Option<FenceTable> {
+        self.0.store.fence_table()
     }
 
     fn look<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Look> {

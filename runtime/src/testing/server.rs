@@ -91,6 +91,10 @@ impl TestServer {
         self.link.0.on_kill(kill);
     }
 
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
     pub(super) fn jobs(&self) -> &Jobs {
         &self.jobs
     }

@@ -17,6 +17,10 @@ pub enum PlantedBug {
     TakesOverTooSoon,
     /// The store's clock is not compared with the tick.
     StartsEarly,
+    /// Decisions ignore that a transaction of the application has committed the run's work.
+    IgnoresFinish,
+    /// A swap that ends a lease does not see that its work was committed since the look.
+    SwapIgnoresFinish,
 }
 
 #[cfg(not(any(test, feature = "testing")))]

@@ -75,4 +75,7 @@ pub enum FenceTable {
         /// The namespace of the store.
         namespace: String,
     },
+    /// In a simulation.
+    #[doc(hidden)]
+    Simulated,
 }

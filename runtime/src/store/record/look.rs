@@ -9,6 +9,7 @@ use singleton_jobs_policy::Timestamp;
 
 use super::format::records;
 use crate::store::{EndedLease, FinishMark, KeyState, RunRecord, SkipRecord};
+use crate::util::planted::{PlantedBug, is_planted};
 
 /// A key as the store shows it at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +138,7 @@ impl Change {
     /// Whether a key with this mark is as the decision has seen it.
     pub(crate) fn expects(&self, finished: Option<FinishMark>) -> bool {
         self.ends_lease.is_none_or(|ended| ended.is_finished == finished.is_some())
+            || is_planted(PlantedBug::SwapIgnoresFinish)
     }
 }
 

@@ -7,6 +7,7 @@
 //! What the promise excludes is not a violation: a double start after the store lost acknowledged writes, or an overlap
 //! with a holder that was stopped past its lease. The [`Verdict`] counts these cases apart, so that their rate is known.
 
+mod effects;
 mod holding;
 mod observation;
 mod progress;
@@ -45,11 +46,13 @@ pub enum Invariant {
     Explained,
     /// I9: a server that hangs or is cut off keeps other servers from running for no longer than a ttl.
     HungServer,
+    /// I10: the effects that are committed with the end of a run are committed once per tick, by the newest lease, and recorded.
+    OneEffect,
 }
 
 impl Invariant {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::OneStart,
         Self::NoOverlap,
         Self::GrowingFences,
@@ -59,6 +62,7 @@ impl Invariant {
         Self::NotEarly,
         Self::Explained,
         Self::HungServer,
+        Self::OneEffect,
     ];
 }
 
@@ -75,6 +79,7 @@ impl fmt::Display for Invariant {
             Self::NotEarly => "I7 not early",
             Self::Explained => "I8 explained",
             Self::HungServer => "I9 hung server",
+            Self::OneEffect => "I10 effects once",
         })
     }
 }
@@ -112,6 +117,9 @@ pub struct Counts {
     pub steps: u64,
     /// Accepted writes.
     pub writes: u64,
+    /// Effects that were committed with the end of their runs.
+    #[serde(default)]
+    pub effects: u64,
     /// Faults by kind.
     pub faults: BTreeMap<Fault, u64>,
 }
@@ -132,6 +140,7 @@ pub fn check(trace: &Trace) -> Verdict {
     let timeline = Timeline::of(trace);
     let mut verdict = Verdict { counts: timeline.counts.clone(), ..Verdict::default() };
     safety::check(&timeline, &mut verdict);
+    effects::check(&timeline, &mut verdict);
     progress::check(&timeline, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict

@@ -77,7 +77,9 @@ impl Observed {
             | Self::Wrote(lease)
             | Self::Overwrote(lease)
             | Self::Lost(lease)
-            | Self::HeldAtEnd(lease) => *lease.key == *key,
+            | Self::HeldAtEnd(lease)
+            | Self::Committed { lease, .. }
+            | Self::EndRecorded { lease, .. } => *lease.key == *key,
             Self::Due { key: other, .. }
             | Self::Explained { key: other, .. }
             | Self::Broken(other)
@@ -106,6 +108,13 @@ impl fmt::Display for Observed {
             Self::Overwrote(of) => lease(f, "OVERWROTE", of),
             Self::Lost(of) => lease(f, "lost", of),
             Self::HeldAtEnd(of) => lease(f, "HELD AT THE END", of),
+            Self::Committed { lease: of, store_time, .. } => {
+                lease(f, "committed", of)?;
+                write!(f, " at {store_time}")
+            }
+            Self::EndRecorded { lease: of, is_committed } => {
+                lease(f, if *is_committed { "recorded as committed" } else { "recorded as crashed" }, of)
+            }
             Self::Broken(key) => write!(f, "broken {key}"),
             Self::MarkLowered { key, to } => write!(f, "mark of {key} lowered to {to}"),
             Self::Due { key, tick } => write!(f, "due {key} {tick}"),
@@ -161,6 +170,25 @@ pub enum Observed {
     Overwrote(LeaseRef),
     /// A holder was notified that it has lost its lease.
     Lost(LeaseRef),
+    /// The store committed an effect of a run together with the mark that the run is [finished](crate::Run::finish).
+    Committed {
+        /// The lease.
+        lease: LeaseRef,
+        /// The tick; `None` for a manual run or a lock.
+        tick: Option<Timestamp>,
+        /// The store's clock at the commit.
+        store_time: Timestamp,
+        /// Of work that is done once: the instant until which it counts as done.
+        done_until: Option<Timestamp>,
+    },
+    /// The store has a record of the end of a run.
+    EndRecorded {
+        /// The lease.
+        lease: LeaseRef,
+        /// Whether it is recorded as committed, or as succeeded after a call of [`Run::finish`](crate::Run::finish); or else as
+        /// crashed.
+        is_committed: bool,
+    },
     /// An operator broke the lock of this key.
     Broken(Arc<str>),
     /// An operator reset a job whose mark was in the future: later ticks than this instant may start again.

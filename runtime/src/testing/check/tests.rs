@@ -1,5 +1,7 @@
 //! For each invariant: a history that breaks it, and one as near as possible that does not.
 
+mod effects;
+
 use std::sync::Arc;
 use std::time::Duration;
 

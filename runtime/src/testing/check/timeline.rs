@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::effects::EffectHistory;
 use super::holding::Holding;
 use super::{Counts, Fault, Invariant, KeyRules, LeaseRef, Observation, Observed, Trace, Violation};
 use crate::Timestamp;
@@ -39,6 +40,7 @@ pub(super) struct KeyHistory<'a> {
     /// Marks that an operator lowered: the instant, and the new mark.
     pub(super) lowered: Vec<(u64, Timestamp)>,
     pub(super) held_at_end: Vec<(u64, i64)>,
+    pub(super) effects: EffectHistory,
     /// Starts before their ticks: instant, tick, and the store's clock.
     pub(super) early: Vec<(u64, Timestamp, Timestamp)>,
 }
@@ -125,6 +127,7 @@ impl<'a> Timeline<'a> {
             }
             Observed::Stepped(_) => counts.steps += 1,
             Observed::Wrote(_) => counts.writes += 1,
+            Observed::Committed { .. } => counts.effects += 1,
             _ => {}
         }
     }
@@ -151,7 +154,9 @@ impl<'a> Timeline<'a> {
             | Observed::Wrote(lease)
             | Observed::Overwrote(lease)
             | Observed::Lost(lease)
-            | Observed::HeldAtEnd(lease) => &lease.key,
+            | Observed::HeldAtEnd(lease)
+            | Observed::Committed { lease, .. }
+            | Observed::EndRecorded { lease, .. } => &lease.key,
             Observed::Due { key, .. }
             | Observed::Explained { key, .. }
             | Observed::Broken(key)
@@ -191,6 +196,7 @@ impl<'a> KeyHistory<'a> {
             broken: Vec::new(),
             lowered: Vec::new(),
             held_at_end: Vec::new(),
+            effects: EffectHistory::default(),
             early: Vec::new(),
         }
     }
@@ -237,7 +243,7 @@ impl<'a> KeyHistory<'a> {
             Observed::Explained { first, until, why, .. } => {
                 self.explained.push((*first, *until, why.clone()));
             }
-            _ => {}
+            other => self.effects.add(at, other),
         }
     }
 

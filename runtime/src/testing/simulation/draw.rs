@@ -82,6 +82,7 @@ impl Plan {
             tail,
         };
         draw_faults(random, &mut plan);
+        draw_effects(&mut plan);
         let blocks = |fault: &PlannedFault| matches!(fault.action, FaultAction::BlockApplication { .. });
         if plan.faults.iter().any(blocks) {
             // A run that is blocked for longer than its lease would outlive it, as documented.
@@ -120,7 +121,7 @@ fn signed(random: &mut SeededRandom, most: u64) -> i64 {
 fn draw_job(random: &mut SeededRandom, number: u64) -> JobPlan {
     let first = draw_version(random);
     let versions = if random.percent(50) { vec![first.clone(), change(random, &first)] } else { vec![first] };
-    JobPlan { key: format!("job-{number}"), versions }
+    JobPlan { key: format!("job-{number}"), versions, commits: false }
 }
 
 fn draw_version(random: &mut SeededRandom) -> JobVersion {
@@ -176,6 +177,7 @@ fn draw_lock(random: &mut SeededRandom, number: u64) -> LockPlan {
         ttl: random.pick(&[1, 2, 5, 10]) * SECOND,
         longest: Duration::from_millis(random.pick(&[100, 1_000, 5_000, 20_000])),
         pause: Duration::from_millis(random.pick(&[2_000, 10_000, 20_000])),
+        commits: false,
     }
 }
 
@@ -195,6 +197,18 @@ fn draw_faults(random: &mut SeededRandom, plan: &mut Plan) {
         plan.faults.push(PlannedFault { at, action });
     }
     plan.faults.sort_by_key(|fault| fault.at);
+}
+
+/// Lets some jobs and locks commit effects, by random numbers of their own: the rest of a plan does not depend on them.
+fn draw_effects(plan: &mut Plan) {
+    let random = &mut SeededRandom::new(plan.seed, "effects");
+    let has_effects = random.percent(60);
+    for job in &mut plan.jobs {
+        job.commits = has_effects && random.percent(60);
+    }
+    for lock in &mut plan.locks {
+        lock.commits = has_effects && lock.kind == LockKind::Once && random.percent(60);
+    }
 }
 
 /// What faults can be drawn for.

@@ -12,6 +12,7 @@ use super::faults::Injector;
 use super::observed_store::{Listeners, ObservedStore, observe_end};
 use super::plan::{FaultAction, JobPlan, JobVersion, LockKind, Plan};
 use super::recorder::Recorder;
+use super::workload::effects::Database;
 use super::workload::lock_users::use_lock;
 use super::workload::{NextStart, add_jobs};
 use crate::Timestamp;
@@ -72,6 +73,7 @@ async fn execute(plan: &Plan) -> (Trace, Duration) {
             return (recorder.finish(), begun.elapsed());
         }
         Some(Control::UnfencedWriter) => recorder.accept_stale_writes(),
+        Some(Control::UncheckedCommit) => recorder.commit_under_any_lease(),
         _ => {}
     }
     let next = Arc::<NextStart>::default();
@@ -132,9 +134,10 @@ fn injector<'a>(
     };
     let next = next.clone();
     injector.before_start = Box::new(move |number, version| next.set(version, lacks(number)));
-    let recorder = recorder.clone();
+    let (recorder, store) = (recorder.clone(), injector.fleet.store.clone());
     injector.after_start = Box::new(move |server, number, version| {
         let id: Arc<str> = server.server_id().into();
+        recorder.connect(&id, Database { link: server.link().clone(), store: store.clone() });
         recorder.server_started(&id, version, lacks(number));
         record_events(plan, server, &recorder);
         for lock in &plan.locks {

@@ -9,8 +9,8 @@ use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    FenceChange, JobRecord, JobRecords, KeyState, Lease, Look, Note, Notes, Notifier, Page, Skip, Store,
-    StoreFuture, Subscription, Swap, SwapReply, Topic,
+    FenceChange, FenceTable, JobRecord, JobRecords, KeyState, Lease, Look, Note, Notes, Notifier, Page, Skip,
+    Store, StoreFuture, Subscription, Swap, SwapReply, Topic,
 };
 use crate::testing::check::{HELD, LeaseRef, Observed};
 use crate::util::lock;
@@ -95,6 +95,7 @@ impl ObservedStore {
             }
             JobRecord::Run(run) => {
                 reached(format_args!("outcome: {:?}", run.outcome));
+                self.recorder.end_recorded(&self.server, key, run);
                 let why = match run.outcome {
                     // Its lease kept the tick from others, and its function may never have been called.
                     RunOutcome::Crashed | RunOutcome::NotStarted => HELD,
@@ -136,6 +137,10 @@ impl Store for ObservedStore {
         })
     }
 
+    fn fence_table(&self) -> Option<FenceTable> {
+        Some(FenceTable::Simulated)
+    }
+
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
         self.store.list(page)
     }
@@ -166,6 +171,8 @@ fn refusal(look: &Look, swap: &Swap) -> &'static str {
         "another lock"
     } else if swap.change.not_before.is_some_and(|limit| look.now < limit) {
         "too early"
+    } else if !swap.change.expects(look.finished) {
+        "committed meanwhile"
     } else {
         "too late"
     }

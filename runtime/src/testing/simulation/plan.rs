@@ -52,6 +52,8 @@ pub(super) struct JobPlan {
     pub(super) key: String,
     /// The policy, and those of later deploys.
     pub(super) versions: Vec<JobVersion>,
+    /// Whether its runs commit an effect together with their end.
+    pub(super) commits: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +84,8 @@ pub(super) struct LockPlan {
     /// Longest time for which it is held, and between two uses on one server.
     pub(super) longest: Duration,
     pub(super) pause: Duration,
+    /// Whether work that is done once commits an effect together with its end.
+    pub(super) commits: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,15 @@
 //! Writes the trace of a simulation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::time::Instant;
 
+use super::workload::effects::Database;
 use crate::Timestamp;
 use crate::events::{Event, EventKind, SkipReason};
+use crate::history::{RunOutcome, RunRecord};
 use crate::testing::TestClock;
 use crate::testing::check::{Fault, HELD, LeaseRef, Observed, Trace};
 use crate::util::clock::Clock;
@@ -30,6 +32,12 @@ struct Recording {
     written: BTreeMap<Arc<str>, i64>,
     /// Whether that resource compares fences.
     is_fenced: bool,
+    /// The application's database, as each server reaches it.
+    databases: BTreeMap<Arc<str>, Database>,
+    /// Whether that database compares leases.
+    checks_leases: bool,
+    /// The leases under which a transaction was sent.
+    finishing: BTreeSet<(Arc<str>, i64)>,
     store_clock: TestClock,
 }
 
@@ -43,6 +51,9 @@ impl Recorder {
             ended: BTreeMap::new(),
             written: BTreeMap::new(),
             is_fenced: true,
+            databases: BTreeMap::new(),
+            checks_leases: true,
+            finishing: BTreeSet::new(),
             store_clock: store_clock.clone(),
         })))
     }
@@ -76,6 +87,8 @@ impl Recorder {
         let at = recording.now();
         recording.trace.add(at, &"".into(), Observed::Finished);
         recording.is_closed = true;
+        // They refer to this recorder.
+        recording.databases.clear();
         std::mem::take(&mut recording.trace)
     }
 
@@ -85,6 +98,40 @@ impl Recorder {
 
     pub(super) fn accept_stale_writes(&self) {
         self.recording().is_fenced = false;
+    }
+
+    pub(super) fn commit_under_any_lease(&self) {
+        self.recording().checks_leases = false;
+    }
+
+    pub(super) fn checks_leases(&self) -> bool {
+        self.recording().checks_leases
+    }
+
+    pub(super) fn connect(&self, server: &Arc<str>, database: Database) {
+        self.recording().databases.insert(server.clone(), database);
+    }
+
+    /// The application's database, as a server reaches it.
+    pub(super) fn database(&self, server: &str) -> Option<Database> {
+        self.recording().databases.get(server).cloned()
+    }
+
+    /// Notes that a transaction was sent under this lease.
+    pub(super) fn finishes(&self, lease: &LeaseRef) {
+        self.recording().finishing.insert((lease.key.clone(), lease.fence));
+    }
+
+    /// Adds what the record of a run says about its effect.
+    pub(super) fn end_recorded(&self, server: &Arc<str>, key: &Arc<str>, run: &RunRecord) {
+        let lease = LeaseRef { key: key.clone(), fence: run.fence };
+        let is_committed = match run.outcome {
+            RunOutcome::Committed => true,
+            RunOutcome::Succeeded if self.recording().finishing.contains(&(key.clone(), run.fence)) => true,
+            RunOutcome::Crashed => false,
+            _ => return,
+        };
+        self.add(server, Observed::EndRecorded { lease, is_committed });
     }
 
     pub(in crate::testing) fn server_started(&self, server: &Arc<str>, version: usize, lacks: Option<&str>) {

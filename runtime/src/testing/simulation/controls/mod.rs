@@ -26,19 +26,22 @@ pub enum Control {
     CountedFences,
     /// A resource that accepts every write.
     UnfencedWriter,
+    /// A transaction that commits without a look at the lease.
+    UncheckedCommit,
     /// A bug in this crate.
     Planted(PlantedBug),
 }
 
 impl Control {
     /// All controls.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::PlainLock,
         Self::BareDelete,
         Self::KeepAliveStops,
         Self::CountedVersions,
         Self::CountedFences,
         Self::UnfencedWriter,
+        Self::UncheckedCommit,
         Self::Planted(PlantedBug::ResendsOldDecision),
         Self::Planted(PlantedBug::DeadlineFromArrival),
         Self::Planted(PlantedBug::ReleasesBeforeGone),
@@ -46,6 +49,8 @@ impl Control {
         Self::Planted(PlantedBug::ReleaseIgnoresToken),
         Self::Planted(PlantedBug::TakesOverTooSoon),
         Self::Planted(PlantedBug::StartsEarly),
+        Self::Planted(PlantedBug::IgnoresFinish),
+        Self::Planted(PlantedBug::SwapIgnoresFinish),
     ];
 
     /// The invariant that it breaks.
@@ -60,6 +65,10 @@ impl Control {
                 Invariant::OwnLeaseOnly
             }
             Self::Planted(PlantedBug::StartsEarly) => Invariant::NotEarly,
+            Self::UncheckedCommit
+            | Self::Planted(PlantedBug::IgnoresFinish | PlantedBug::SwapIgnoresFinish) => {
+                Invariant::OneEffect
+            }
             Self::KeepAliveStops | Self::Planted(_) => Invariant::NoOverlap,
         }
     }

@@ -6,6 +6,7 @@ use tokio::time::sleep;
 
 use super::super::plan::{LockKind, LockPlan};
 use super::super::recorder::{LeaseUse, Recorder, UsedLease, VariantName};
+use super::effects::PlannedEffect;
 use crate::locks::{Guard, LockError, OnceOutcome};
 use crate::util::probe::reached;
 use crate::util::random::seeded::SeededRandom;
@@ -23,6 +24,7 @@ pub(in crate::testing::simulation) async fn use_lock(
         jobs,
         plan,
         recorder,
+        seed,
     };
     loop {
         let pause = user.draw(user.plan.pause);
@@ -46,6 +48,7 @@ struct LockUser {
     jobs: Jobs,
     plan: LockPlan,
     recorder: Recorder,
+    seed: u64,
     random: SeededRandom,
 }
 
@@ -142,8 +145,13 @@ impl LockUser {
         let within = self.draw(Duration::from_secs(20)).max(Duration::from_secs(1));
         let fails = self.random.percent(30);
         let once = self.jobs.once(&self.plan.key).ttl(self.plan.ttl).within(within);
+        let (seed, ttl, commits) = (self.seed, self.plan.ttl, self.plan.commits);
         let done = once.run(move |run| async move {
-            work(run, pauses, recorder).await;
+            work(run.clone(), pauses, recorder.clone()).await;
+            if commits {
+                let effect = PlannedEffect::draw(seed, &run, ttl);
+                effect.commit(&run, &recorder).await.map_err(|_| "its effect is not committed")?;
+            }
             if fails { Err("the simulation lets it fail") } else { Ok(()) }
         });
         match done.await {

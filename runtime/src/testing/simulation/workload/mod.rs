@@ -1,5 +1,6 @@
 //! The jobs of a simulation: what they do is decided by the seed, their key and their tick.
 
+pub(super) mod effects;
 pub(super) mod lock_users;
 pub(super) mod operators;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use self::effects::PlannedEffect;
 use super::plan::{JobPlan, JobVersion};
 use super::recorder::{LeaseUse, Recorder, UsedLease};
 use crate::schedule::{Missed, OnLost, Overlap};
@@ -44,14 +46,15 @@ pub(super) fn add_jobs(
         fleet = fleet.job_if(move || {
             let is_lacking = lock(&next.lacks).as_deref() == Some(&*plan.key);
             let version = next.version.load(Ordering::SeqCst).min(plan.versions.len() - 1);
-            (!is_lacking).then(|| build(seed, &plan.key, &plan.versions[version], &recorder))
+            (!is_lacking).then(|| build(seed, &plan, &plan.versions[version], &recorder))
         });
     }
     fleet
 }
 
-fn build(seed: u64, key: &str, version: &JobVersion, recorder: &Recorder) -> Job {
-    let mut job = Job::builder(key).every(version.every).ttl(version.ttl).keep_alive(version.keep_alive);
+fn build(seed: u64, plan: &JobPlan, version: &JobVersion, recorder: &Recorder) -> Job {
+    let mut job =
+        Job::builder(&*plan.key).every(version.every).ttl(version.ttl).keep_alive(version.keep_alive);
     if version.queues {
         job = job.overlap(Overlap::Queue);
     }
@@ -76,13 +79,25 @@ fn build(seed: u64, key: &str, version: &JobVersion, recorder: &Recorder) -> Job
     if version.continues_when_lost {
         job = job.on_lost(OnLost::Continue);
     }
-    let (version, recorder) = (version.clone(), recorder.clone());
-    let job = job.run(move |run| work(seed, version.clone(), recorder.clone(), run));
+    let (version, recorder, commits) = (version.clone(), recorder.clone(), plan.commits);
+    let job = job.run(move |run| {
+        let (version, recorder) = (version.clone(), recorder.clone());
+        async move {
+            let effect = commits.then(|| PlannedEffect::draw(seed, &run, version.ttl));
+            work(seed, version, recorder, run, effect).await
+        }
+    });
     job.build().unwrap_or_else(|problem| panic!("the simulation draws valid jobs: {problem}"))
 }
 
 /// One call of a job's function.
-async fn work(seed: u64, version: JobVersion, recorder: Recorder, run: Run) -> Result<(), String> {
+async fn work(
+    seed: u64,
+    version: JobVersion,
+    recorder: Recorder,
+    run: Run,
+    effect: Option<PlannedEffect>,
+) -> Result<(), String> {
     let (key, tick, attempt, retry) = (run.key(), run.tick(), run.attempt(), run.retry());
     let used = LeaseUse { key, fence: run.fence(), tick, attempt, retry };
     let lease = UsedLease::begin(&recorder, run.server(), &used);
@@ -90,6 +105,10 @@ async fn work(seed: u64, version: JobVersion, recorder: Recorder, run: Run) -> R
     let mut random = SeededRandom::new(seed, &format!("{key} {at} {attempt} {retry}"));
     for pause in draw_pauses(&mut random, version.ttl) {
         sleep(pause).await;
+        lease.step();
+    }
+    if let Some(effect) = effect {
+        effect.commit(&run, &recorder).await?;
         lease.step();
     }
     if random.percent(version.panics) {

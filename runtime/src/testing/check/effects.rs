@@ -1,0 +1,136 @@
+//! Effects that are committed with the end of a run happen once: I10.
+
+use super::timeline::{KeyHistory, Timeline, micros};
+use super::{Fault, Invariant, Observed, Verdict};
+use crate::Timestamp;
+
+/// The effects of one key, and the records of its runs' ends.
+#[derive(Debug, Default)]
+pub(super) struct EffectHistory {
+    committed: Vec<Effect>,
+    ends: Vec<RecordedEnd>,
+}
+
+#[derive(Debug)]
+struct Effect {
+    at: u64,
+    fence: i64,
+    tick: Option<Timestamp>,
+    store_time: Timestamp,
+    done_until: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct RecordedEnd {
+    at: u64,
+    fence: i64,
+    is_committed: bool,
+}
+
+impl EffectHistory {
+    pub(super) fn add(&mut self, at: u64, what: &Observed) {
+        match what {
+            Observed::Committed { lease, tick, store_time, done_until } => self.committed.push(Effect {
+                at,
+                fence: lease.fence,
+                tick: *tick,
+                store_time: *store_time,
+                done_until: *done_until,
+            }),
+            Observed::EndRecorded { lease, is_committed } => {
+                self.ends.push(RecordedEnd { at, fence: lease.fence, is_committed: *is_committed });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Effect {
+    /// Whether the earlier effect excludes this one.
+    fn repeats(&self, earlier: &Self) -> bool {
+        let is_same_tick = self.tick.is_some() && self.tick == earlier.tick;
+        let is_done = earlier.done_until.is_some_and(|until| self.store_time < until);
+        is_same_tick || is_done || self.fence == earlier.fence
+    }
+}
+
+pub(super) fn check(timeline: &Timeline<'_>, verdict: &mut Verdict) {
+    for key in timeline.keys.values().filter(|key| !key.effects.is_empty()) {
+        let checks = EffectChecks { timeline, key };
+        checks.once(verdict);
+        checks.newest_lease_only(verdict);
+        checks.recorded(verdict);
+    }
+}
+
+impl EffectHistory {
+    fn is_empty(&self) -> bool {
+        self.committed.is_empty() && self.ends.is_empty()
+    }
+}
+
+struct EffectChecks<'a> {
+    timeline: &'a Timeline<'a>,
+    key: &'a KeyHistory<'a>,
+}
+
+impl EffectChecks<'_> {
+    fn add(&self, verdict: &mut Verdict, (from, at): (u64, u64), is_reset: bool, message: String) {
+        // A lease is won up to a ttl before the function is called.
+        let since = from.saturating_sub(micros(self.key.rules.ttl));
+        let is_lost = self.timeline.had_fault(None, &[Fault::StoreLosesWrites], (since, at));
+        verdict.add(is_lost || is_reset, self.key.violation(Invariant::OneEffect, at, message));
+    }
+
+    fn once(&self, verdict: &mut Verdict) {
+        let effects = &self.key.effects.committed;
+        for (number, later) in effects.iter().enumerate() {
+            let Some(earlier) = effects[..number].iter().rev().find(|earlier| later.repeats(earlier)) else {
+                continue;
+            };
+            let freed = |(at, to): &(u64, Timestamp)| {
+                (earlier.at..=later.at).contains(at) && later.tick.is_some_and(|tick| tick > *to)
+            };
+            let what = later.tick.map_or("work that is done".to_owned(), |tick| format!("tick {tick}"));
+            let message = format!(
+                "{what}: an effect with fence {} was committed after one with fence {}",
+                later.fence, earlier.fence
+            );
+            self.add(verdict, (earlier.at, later.at), self.key.lowered.iter().any(freed), message);
+        }
+    }
+
+    fn newest_lease_only(&self, verdict: &mut Verdict) {
+        for Effect { at, fence, .. } in &self.key.effects.committed {
+            let own = self.key.holdings.iter().find(|holding| holding.fence == *fence);
+            let began = own.map_or(*at, |holding| holding.began);
+            let newer = self.key.holdings.iter().find(|other| other.fence > *fence && other.began < *at);
+            let is_broken = self.key.broken.iter().any(|broken| (began..*at).contains(broken));
+            let why = match newer {
+                Some(newer) => format!("after the lease with fence {} began", newer.fence),
+                None if is_broken => "after an operator broke it".to_owned(),
+                None => continue,
+            };
+            let message = format!("the lease with fence {fence} committed an effect {why}");
+            self.add(verdict, (began, *at), false, message);
+        }
+    }
+
+    fn recorded(&self, verdict: &mut Verdict) {
+        let effects = &self.key.effects;
+        for RecordedEnd { at, fence, is_committed } in &effects.ends {
+            let mut of_run = effects.committed.iter().filter(|effect| effect.fence == *fence);
+            let what = if *is_committed {
+                let is_missing = !of_run.any(|effect| effect.at <= *at);
+                is_missing.then_some((*at, "as committed, and has no effect"))
+            } else {
+                of_run.next().map(|effect| (effect.at, "as crashed, and has an effect"))
+            };
+            if let Some((committed, what)) = what {
+                let (from, until) = (committed.min(*at), committed.max(*at));
+                let message = format!("the run with fence {fence} is recorded {what}");
+                self.add(verdict, (from, until), false, message);
+            }
+        }
+    }
+}
