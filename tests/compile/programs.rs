@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// Their names, and the files that they begin with.
-pub const PROGRAMS: [(&str, &str); 16] = [
+pub const PROGRAMS: [(&str, &str); 17] = [
     ("chaos", "chaos/main.rs"),
     ("command_line", "command_line/main.rs"),
     ("compile", "compile/main.rs"),

@@ -132,7 +132,8 @@ async fn random_swaps_agree_with_the_reference_record_at_every_isolation_level()
             let (key, record) = (format!("key/{index}#slots"), &mut records[index]);
             let look = store.look(&key).await.expect("look");
             assert_eq!(look, Record::look(record.as_ref(), None, look.now));
-            let stored = store.records(std::slice::from_ref(&key), usize::MAX).await.expect("records").remove(0);
+            let stored =
+                store.records(std::slice::from_ref(&key), usize::MAX).await.expect("records").remove(0);
             assert_eq!(stored, record.as_ref().map(|record| record.records.clone()).unwrap_or_default());
             let swap = dice.swap(round, look.now, look.version, look.fence);
             let reply = store.swap(&key, &swap).await.expect("swap");
@@ -188,7 +189,8 @@ async fn exactly_one_of_the_swaps_from_a_version_applies_at_every_isolation_leve
             fence = swapped.fence;
             version = (!deletes).then_some(swapped.version);
             assert_eq!(stores[0].look("key").await.expect("look").version, version);
-            let records = stores[0].records(&["key".to_owned()], usize::MAX).await.expect("records")[0].runs.len();
+            let records =
+                stores[0].records(&["key".to_owned()], usize::MAX).await.expect("records")[0].runs.len();
             assert_eq!(
                 records,
                 if deletes { 0 } else { (round % 5 + 1).min(3) },

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 
 use super::super::recorder::{Recorder, first_word};
 use crate::lease::transaction::sealed::CommitUnderLease;
-use crate::lease::transaction::{CheckFailure, CheckFuture, LeaseCheck};
+use crate::lease::transaction::{AbortFuture, CheckFailure, CheckFuture, LeaseCheck};
 use crate::store::memory::MemoryStore;
 use crate::store::{FenceTable, LeaseId, NotCurrent};
 use crate::testing::check::{LeaseRef, Observed};
@@ -69,10 +69,10 @@ impl PlannedEffect {
             patience: self.patience,
         };
         let finished = run.finish(&mut transaction).await;
-        reached(|| match &finished {
-            Ok(()) => "finish: committed".to_owned(),
-            Err(error) => format!("finish: {}", first_word(&format!("{error:?}"))),
-        });
+        match &finished {
+            Ok(()) => reached(format_args!("finish: committed")),
+            Err(error) => reached(format_args!("finish: {}", first_word(&format!("{error:?}")))),
+        }
         finished.map_err(|error| error.to_string())?;
         sleep(self.continues).await;
         Ok(())
@@ -102,6 +102,11 @@ impl CommitUnderLease for SimulatedTransaction {
                 Err(late) => Err(CheckFailure::Database(Box::new(late))),
             }
         })
+    }
+
+    /// Nothing is committed without the check.
+    fn abort(&mut self) -> AbortFuture<'_> {
+        Box::pin(std::future::ready(()))
     }
 }
 
