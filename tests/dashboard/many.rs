@@ -225,7 +225,7 @@ struct RecordReads(Arc<AtomicUsize>);
 
 impl Hook for RecordReads {
     fn before<'a>(&'a self, request: Request<'a>) -> HookFuture<'a> {
-        if let Request::NewestRecords(keys) = request {
+        if let Request::Records(keys) = request {
             self.0.fetch_add(keys.len(), Ordering::SeqCst);
         }
         Box::pin(std::future::ready(Ok(())))

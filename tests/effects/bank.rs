@@ -177,6 +177,31 @@ impl Bank {
         Ok(())
     }
 
+    /// Books a payment and finishes the run in a transaction of `sqlx`.
+    pub async fn book_by_sqlx(&self, run: &Run, fleet: &str) -> anyhow::Result<()> {
+        let sql = format!(
+            "INSERT INTO payment (fleet, job, tick, server) VALUES ('{fleet}', '{}', 0, 'sqlx')",
+            run.key()
+        );
+        match self {
+            Self::Postgres(url) => {
+                let mut transaction = sqlx::PgPool::connect(url).await?.begin().await?;
+                sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut *transaction).await?;
+                run.check(&mut transaction).await?;
+                run.finish(&mut transaction).await?;
+                Ok(transaction.commit().await?)
+            }
+            Self::Mysql(url) => {
+                let mut transaction = sqlx::MySqlPool::connect(url).await?.begin().await?;
+                sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut *transaction).await?;
+                run.check(&mut transaction).await?;
+                run.finish(&mut transaction).await?;
+                Ok(transaction.commit().await?)
+            }
+            Self::Sqlite(_) => anyhow::bail!("a transaction of sqlx cannot finish a run on SQLite"),
+        }
+    }
+
     /// Books a payment, ignores that the run cannot be finished, and commits all the same.
     pub async fn book_and_ignore(&self, run: &Run, fleet: &str) {
         let sql =

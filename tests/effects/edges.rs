@@ -149,6 +149,26 @@ async fn work_that_is_not_committed_is_not_done() {
     jobs.shutdown().await;
 }
 
+/// The same checks by way of `sqlx`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_of_sqlx_finish_once() {
+    for kind in ["postgres", "mysql"] {
+        let bank = TestBank::on(kind).await;
+        let (job, mut runs) = waiting_job();
+        let jobs = bank.server([job]).await;
+        let asked = jobs.clone();
+        tokio::spawn(async move { asked.run_now(KEY).await });
+        let (run, order) = runs.recv().await.expect("a run");
+        bank.bank.book_by_sqlx(&run, &bank.namespace).await.expect("a transaction");
+        let again = refusal(bank.bank.book_by_sqlx(&run, &bank.namespace).await);
+        assert!(matches!(again, FinishError::AlreadyFinished { .. }), "{kind}: {again}");
+        assert_eq!(bank.bank.booked(&bank.namespace).await, 1, "{kind}");
+        drop(order);
+        assert_eq!(outcome(&jobs).await, RunOutcome::Succeeded, "{kind}");
+        jobs.shutdown().await;
+    }
+}
+
 /// What a call of `once` did.
 trait Ran<T> {
     fn ran(self) -> Option<T>;

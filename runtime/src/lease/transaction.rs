@@ -13,7 +13,8 @@ use crate::server::Server;
 use crate::store::{CachedRecord, Ending, FenceTable, Lease, LeaseKind, Look, NotCurrent};
 use crate::{BoxError, Run};
 
-/// A transaction of the application, on the database that is the store: of `tokio-postgres`, `deadpool-postgres` or `mysql_async`. A transaction of `rusqlite` blocks: see [`Run::finish_blocking`].
+/// A transaction of the application, on the database that is the store: of `tokio-postgres`, `deadpool-postgres`,
+/// `mysql_async` or `sqlx`. A transaction of `rusqlite` blocks: see [`Run::finish_blocking`].
 pub trait Transaction: sealed::CommitUnderLease {}
 
 impl<T: sealed::CommitUnderLease> Transaction for T {}

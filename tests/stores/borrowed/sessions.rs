@@ -65,7 +65,7 @@ async fn every_kind_of_request(store: &dyn Store) {
     apply(store, &swap_from(Some(first.version))).await;
     store.look(KEY).await.expect("a look");
     store.list(None).await.expect("a list");
-    store.records(KEY).await.expect("records");
+    store.records(&[KEY.to_owned()], 9).await.expect("records");
     let note = Note { name: "a".to_owned(), text: "b".into() };
     store.put_note(Topic::Servers, &note, Duration::from_secs(5)).await.expect("a note");
     store.notes(Topic::Servers).await.expect("notes");
@@ -149,6 +149,6 @@ async fn settings_of_the_applications_sessions_do_not_matter(kind: PoolKind) {
         store.put_note(Topic::Servers, &note, Duration::from_secs(60)).await.expect("a note");
     }
     assert_eq!(store.notes(Topic::Servers).await.expect("notes").notes.len(), 3);
-    assert_eq!(store.records(KEY).await.expect("records").skips.len(), 1);
+    assert_eq!(store.records(&[KEY.to_owned()], 9).await.expect("records")[0].skips.len(), 1);
     assert_eq!(pool.get().await.session().await, session, "always the same session");
 }

@@ -50,6 +50,40 @@ impl CommitUnderLease for mysql_async::Transaction<'_> {
     }
 }
 
+#[cfg(feature = "sqlx")]
+impl TextTransaction for sqlx::Transaction<'_, sqlx::MySql> {
+    fn send<'a>(&'a mut self, sql: &'a str) -> RowCount<'a> {
+        Box::pin(async move {
+            let statement = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
+            let sent = if sql.starts_with("SELECT") {
+                statement
+                    .fetch_all(&mut **self)
+                    .await
+                    .map(|rows| u64::try_from(rows.len()).unwrap_or(u64::MAX))
+            } else {
+                statement.execute(&mut **self).await.map(|done| done.rows_affected())
+            };
+            sent.map_err(|error| {
+                let server = error.as_database_error();
+                let server =
+                    server.and_then(|server| server.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>());
+                StatementError { code: server.map(|server| server.number().to_string()), error: error.into() }
+            })
+        })
+    }
+}
+
+#[cfg(feature = "sqlx")]
+impl CommitUnderLease for sqlx::Transaction<'_, sqlx::MySql> {
+    fn commit_under<'a>(&'a mut self, check: &'a LeaseCheck) -> CheckFuture<'a> {
+        Box::pin(commit_under(self, check))
+    }
+
+    fn abort(&mut self) -> AbortFuture<'_> {
+        Box::pin(abort(self))
+    }
+}
+
 /// Sends a statement, unless the server has ended the transaction: after a deadlock, or a statement that commits by itself, the mark
 /// would be committed alone. Outside of a transaction a savepoint is forgotten at once.
 async fn in_transaction(transaction: &mut dyn TextTransaction, sql: &str) -> Result<u64, StatementError> {

@@ -51,6 +51,30 @@ impl CommitUnderLease for deadpool_postgres::Transaction<'_> {
     }
 }
 
+#[cfg(feature = "sqlx")]
+impl SimpleTransaction for sqlx::Transaction<'_, sqlx::Postgres> {
+    fn send<'a>(&'a mut self, sql: &'a str) -> Sending<'a> {
+        Box::pin(async move {
+            let sent = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut **self).await;
+            sent.map(drop).map_err(|error| StatementError {
+                code: error.as_database_error().and_then(|error| error.code()).map(|code| code.to_string()),
+                error: error.into(),
+            })
+        })
+    }
+}
+
+#[cfg(feature = "sqlx")]
+impl CommitUnderLease for sqlx::Transaction<'_, sqlx::Postgres> {
+    fn commit_under<'a>(&'a mut self, check: &'a LeaseCheck) -> CheckFuture<'a> {
+        Box::pin(commit_under(self, check))
+    }
+
+    fn abort(&mut self) -> AbortFuture<'_> {
+        Box::pin(abort(self))
+    }
+}
+
 /// Marks the lease as finished, or locks it, so that no later one is won before the transaction ends. The statement fails if it is
 /// not the newest lease, and an error aborts the transaction: it cannot be committed, whatever the caller does with the error.
 pub(super) async fn commit_under(
