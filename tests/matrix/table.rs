@@ -79,7 +79,7 @@ mod tests {
                     |cell: &&str| *cell == "–" || cell.parse::<u32>().is_ok_and(|number| number > 0);
                 let is_complete = match expected {
                     Expectation::Works => row.len() == COLUMNS.len() + 1 && row[1..].iter().all(is_figure),
-                    Expectation::TooOld => row.len() == 2 && row[1].contains("or newer"),
+                    Expectation::TooOld => row.len() == 2 && row[1].contains("newer"),
                 };
                 if !(is_of_line && is_complete) {
                     return Err(format!("not a row of {}: {row:?}", entry.name));
