@@ -68,7 +68,7 @@ async fn connection_is_closed_if_its_request_is_not_answered_in_time_or_dropped(
 }
 
 #[tokio::test(start_paused = true)]
-async fn connection_that_is_lent_too_late_is_returned_unused() {
+async fn caller_that_gives_up_leaves_the_queue_and_an_ended_runtime_is_an_error() {
     let (pool, app) = (CountingPool::default(), Handle::current());
     let slow = |pool: CountingPool| async {
         tokio::time::sleep(TIMEOUTS.connect * 2).await;
@@ -78,7 +78,9 @@ async fn connection_that_is_lent_too_late_is_returned_unused() {
     assert!(matches!(request(&app, TIMEOUTS, slow(pool.clone()), talk).await, Err(RequestFailure::NotLent)));
     tokio::time::sleep(TIMEOUTS.connect * 2).await;
     assert_eq!(settled(&pool).await, [0, 0], "the caller has left the queue");
-    let ended = tokio::runtime::Builder::new_current_thread().build().expect("a runtime").handle().clone();
+    let other = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let ended = other.handle().clone();
+    other.shutdown_background();
     let refused = request(&ended, TIMEOUTS, pool.clone().lend(), talk).await;
     assert!(matches!(refused, Err(RequestFailure::TaskEnded)));
 }
