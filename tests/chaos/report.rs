@@ -110,7 +110,7 @@ fn add_cells(sum: &mut BTreeMap<Invariant, Cell>, cells: &BTreeMap<Invariant, Ce
 /// The table of faults and invariants: `violations (excused)`, `·` for none.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { ticks, runs, calls, steps, writes, faults } = &self.counts;
+        let Counts { ticks, runs, calls, steps, writes, faults, .. } = &self.counts;
         let ran = self.ran;
         writeln!(
             f,

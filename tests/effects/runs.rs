@@ -128,7 +128,7 @@ struct NeverCommits;
 impl Steps for NeverCommits {
     async fn booked(&self) {}
     async fn checked(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -143,7 +143,7 @@ async fn run_that_forgets_to_commit_is_recorded_as_failed() {
 async fn forget_to_commit(bank: &TestBank) {
     let (jobs, run, order) = started(bank, "30s").await;
     let half = bank.bank.book(&run, &bank.namespace, (Booking::Finish, 1), &NeverCommits);
-    drop(tokio::time::timeout(Duration::from_secs(2), half).await.expect_err("it waits"));
+    tokio::time::timeout(Duration::from_secs(2), half).await.expect_err("it waits");
     order.send(Ok(())).expect("the run");
     let (outcome, error) = outcome(&jobs).await;
     assert_eq!(outcome, RunOutcome::Failed);
@@ -180,7 +180,7 @@ async fn lease_is_extended_while_the_transaction_is_open(bank: &TestBank) {
     tokio::time::sleep(Duration::from_millis(long)).await;
     open.commit.notify_one();
     booking.await.expect("no panic").expect("a transaction");
-    tokio::time::sleep(Duration::from_millis(1000)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!run.is_cancelled(), "the lease was lost");
     order.send(Ok(())).expect("the run");
     assert_eq!(outcome(&jobs).await, (RunOutcome::Succeeded, None));

@@ -51,7 +51,7 @@ async fn work(role: &str) {
         tokio::spawn(async move {
             let tick = run.tick().map_or(0, jobs::Timestamp::as_micros);
             let result = bank.book(&run, &fleet, (booking, 2), &Told(tick)).await;
-            let refused = result.as_ref().is_err_and(|error| error.is::<FinishError>());
+            let refused = result.as_ref().is_err_and(anyhow::Error::is::<FinishError>);
             tell(&format!(
                 "{} {tick}",
                 if refused {

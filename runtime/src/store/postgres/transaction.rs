@@ -57,7 +57,10 @@ impl SimpleTransaction for sqlx::Transaction<'_, sqlx::Postgres> {
         Box::pin(async move {
             let sent = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut **self).await;
             sent.map(drop).map_err(|error| StatementError {
-                code: error.as_database_error().and_then(|error| error.code()).map(|code| code.to_string()),
+                code: error
+                    .as_database_error()
+                    .and_then(sqlx::error::DatabaseError::code)
+                    .map(|code| code.to_string()),
                 error: error.into(),
             })
         })
