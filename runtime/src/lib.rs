@@ -167,10 +167,10 @@ pub mod guide {
     #[doc = include_str!("docs/arguments.md")]
     pub mod arguments {}
 
+    // Its examples need the feature.
     /// [`Authentication`]: crate::dashboard::Authentication
     /// [operating]: crate::guide::operating#calls
     /// [stores]: crate::guide::stores
-    // Its examples need the feature.
     #[cfg_attr(feature = "dashboard", doc = include_str!("docs/dashboard.md"))]
     #[cfg_attr(not(feature = "dashboard"), doc = "The dashboard: needs the feature `dashboard`.")]
     pub mod dashboard {}

@@ -86,7 +86,7 @@ fn every_link_of_a_page_has_another_target_on_docs_rs() {
     let sources: Vec<_> = sources.map(|source| read(&format!("runtime/src/{source}"))).into();
     for page in pages().into_iter().filter(|page| page.starts_with("runtime/")) {
         let name = Path::new(&page).file_name().unwrap().to_str().unwrap();
-        let including = format!("docs/{name}\")]");
+        let including = format!("docs/{name}\")");
         let before: Vec<_> = sources.iter().filter_map(|source| source.split_once(&*including)).collect();
         let [(before, _)] = before[..] else { panic!("{page} is included {} times", before.len()) };
         let comment = before.lines().rev().skip(1).map_while(doc_comment);

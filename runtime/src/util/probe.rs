@@ -13,17 +13,17 @@ pub(crate) mod counted {
     use std::fmt;
 
     thread_local! {
-        static COUNTS: RefCell<Option<Counts>> = const { RefCell::new(None) };
+        static COUNTS: RefCell<Option<ReachedCounts>> = const { RefCell::new(None) };
     }
 
     #[derive(Default)]
-    struct Counts {
+    struct ReachedCounts {
         numbers: HashMap<String, u64>,
         /// The name that is being counted, kept for its memory: most names were counted before.
         name: String,
     }
 
-    impl Counts {
+    impl ReachedCounts {
         fn count(&mut self, what: fmt::Arguments<'_>) {
             self.name.clear();
             fmt::write(&mut self.name, what).expect("a string takes every text");
@@ -45,7 +45,7 @@ pub(crate) mod counted {
 
     /// Counts on this thread from now on.
     pub(crate) fn start() {
-        COUNTS.set(Some(Counts::default()));
+        COUNTS.set(Some(ReachedCounts::default()));
     }
 
     /// Ends the counting, and returns the counts.

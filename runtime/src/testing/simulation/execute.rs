@@ -12,7 +12,7 @@ use super::faults::Injector;
 use super::observed_store::{Listeners, ObservedStore, observe_end};
 use super::plan::{FaultAction, JobPlan, JobVersion, LockKind, Plan};
 use super::recorder::Recorder;
-use super::workload::effects::Database;
+use super::workload::effects::SimulatedDatabase;
 use super::workload::lock_users::use_lock;
 use super::workload::{NextStart, add_jobs};
 use crate::Timestamp;
@@ -137,7 +137,7 @@ fn injector<'a>(
     let (recorder, store) = (recorder.clone(), injector.fleet.store.clone());
     injector.after_start = Box::new(move |server, number, version| {
         let id: Arc<str> = server.server_id().into();
-        recorder.connect(&id, Database { link: server.link().clone(), store: store.clone() });
+        recorder.connect(&id, SimulatedDatabase { link: server.link().clone(), store: store.clone() });
         recorder.server_started(&id, version, lacks(number));
         record_events(plan, server, &recorder);
         for lock in &plan.locks {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::time::Instant;
 
-use super::workload::effects::Database;
+use super::workload::effects::SimulatedDatabase;
 use crate::Timestamp;
 use crate::events::{Event, EventKind, SkipReason};
 use crate::history::{RunOutcome, RunRecord};
@@ -33,7 +33,7 @@ struct Recording {
     /// Whether that resource compares fences.
     is_fenced: bool,
     /// The application's database, as each server reaches it.
-    databases: BTreeMap<Arc<str>, Database>,
+    databases: BTreeMap<Arc<str>, SimulatedDatabase>,
     /// Whether that database compares leases.
     checks_leases: bool,
     /// The leases under which a transaction was sent.
@@ -108,12 +108,12 @@ impl Recorder {
         self.recording().checks_leases
     }
 
-    pub(super) fn connect(&self, server: &Arc<str>, database: Database) {
+    pub(super) fn connect(&self, server: &Arc<str>, database: SimulatedDatabase) {
         self.recording().databases.insert(server.clone(), database);
     }
 
     /// The application's database, as a server reaches it.
-    pub(super) fn database(&self, server: &str) -> Option<Database> {
+    pub(super) fn database(&self, server: &str) -> Option<SimulatedDatabase> {
         self.recording().databases.get(server).cloned()
     }
 

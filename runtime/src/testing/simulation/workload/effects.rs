@@ -18,7 +18,7 @@ use crate::{Run, Timestamp};
 
 /// The application's database, over the connection of one server.
 #[derive(Clone)]
-pub(in crate::testing::simulation) struct Database {
+pub(in crate::testing::simulation) struct SimulatedDatabase {
     pub(in crate::testing::simulation) link: Link,
     pub(in crate::testing::simulation) store: MemoryStore,
 }
@@ -81,7 +81,7 @@ impl PlannedEffect {
 
 /// A transaction with one effect. The check and the commit are one message: it arrives or it does not, early or late.
 struct SimulatedTransaction {
-    database: Database,
+    database: SimulatedDatabase,
     recorder: Recorder,
     server: Arc<str>,
     tick: Option<Timestamp>,
