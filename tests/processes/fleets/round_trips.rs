@@ -79,7 +79,8 @@ fn losing_server_makes_one_round_trip_per_tick_or_two_if_it_raced_and_a_winning_
     assert!(early * 50 < lost, "{early} asked early");
     // When it starts, each server pings the store, and its diagnosis pings once more and reads the job's record.
     let looks = lost + won + early + 3 * servers;
-    let spare = superseded + won / 10;
+    // A claim that met several others on the record looks again after a pause.
+    let spare = superseded + won / 5;
     assert!((looks..=looks + spare).contains(&requests.looks), "{requests:?}, {looks} looks expected");
     // The winner's claim and its release; the first claims register the job.
     let raced = requests.swaps.checked_sub(2 * won).expect("every winner swaps twice");
