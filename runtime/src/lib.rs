@@ -168,11 +168,11 @@ pub mod guide {
     pub mod arguments {}
 
     // Its examples need the feature.
+    #[cfg(feature = "dashboard")]
     /// [`Authentication`]: crate::dashboard::Authentication
     /// [operating]: crate::guide::operating#calls
     /// [stores]: crate::guide::stores
-    #[cfg_attr(feature = "dashboard", doc = include_str!("docs/dashboard.md"))]
-    #[cfg_attr(not(feature = "dashboard"), doc = "The dashboard: needs the feature `dashboard`.")]
+    #[doc = include_str!("docs/dashboard.md")]
     pub mod dashboard {}
 
     /// [Redis]: crate::store::redis#what-a-failover-can-lose
