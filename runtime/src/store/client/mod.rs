@@ -178,10 +178,10 @@ impl StoreClient<'_> {
                     let written = CachedRecord::new(swapped, look.lock, swap.change);
                     return Ok(TimedReply { reply, now: swapped.now, sent, written });
                 }
-                SwapReply::Changed(Look { version, lock, .. })
+                SwapReply::Changed(Look { version, lock, finished, .. })
                     if is_planted(PlantedBug::ResendsOldDecision) =>
                 {
-                    (shown, is_expected) = (Some((Look { version, lock, ..look }, sent)), false);
+                    (shown, is_expected) = (Some((Look { version, lock, finished, ..look }, sent)), false);
                 }
                 SwapReply::Changed(changed) => (shown, is_expected) = (Some((changed, sent)), false),
             }

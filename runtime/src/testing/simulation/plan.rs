@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::controls::Control;
+use crate::testing::check::Invariant;
 use crate::testing::network::{KillPoint, MessageFaults};
 
 /// Whether the simulated store loses what it has acknowledged.
@@ -150,6 +151,13 @@ impl Plan {
     #[must_use]
     pub fn with_control(mut self, control: Control) -> Self {
         self.control = Some(control);
+        if control.breaks() == Invariant::OneEffect { self } else { self.without_effects() }
+    }
+
+    /// The same plan, in which no run commits an effect.
+    pub(super) fn without_effects(mut self) -> Self {
+        self.jobs.iter_mut().for_each(|job| job.commits = false);
+        self.locks.iter_mut().for_each(|lock| lock.commits = false);
         self
     }
 
