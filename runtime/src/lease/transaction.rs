@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use singleton_jobs_policy::timing::request_timeout;
+
 use super::HeldLease;
 use super::finish_error::FinishError;
 use super::validity::Validity;
@@ -172,10 +174,12 @@ impl Run {
             CheckFailure::Database(error) => FinishError::Database(error),
             CheckFailure::NoTable => check.unknown(),
             CheckFailure::NoTransaction => FinishError::NoTransaction { key: check.key.clone() },
-            CheckFailure::NotNewest => match server.store.look(&check.key).await {
-                Ok(look) => check.explain(&look),
-                Err(error) => FinishError::database(error),
-            },
+            CheckFailure::NotNewest => {
+                match server.requests(request_timeout(check.ttl)).show(&check.key).await {
+                    Ok(look) => check.explain(&look),
+                    Err(error) => FinishError::database(error),
+                }
+            }
         })
     }
 
@@ -225,7 +229,8 @@ impl HeldLease {
         if !ending.finish_called {
             return ending;
         }
-        let Ok(look) = server.store.look(&self.key).await else { return ending };
+        let requests = server.requests(request_timeout(self.lease.ttl));
+        let Ok(look) = requests.show(&self.key).await else { return ending };
         let is_newest = |newest: &Lease| newest.token == self.lease.token && look.fence == self.lease.fence;
         if !look.state.claimant.as_ref().is_some_and(is_newest) || look.state.released {
             // It was broken, or another server has the key: its mark is gone, and its record is written.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::OnLost;
+use singleton_jobs_policy::timing::request_timeout;
 use tokio::task::JoinError;
 use tokio::time::{Instant, sleep};
 
@@ -92,7 +93,8 @@ impl<'a> Execution<'a> {
         if !self.run.finish_called() {
             return false;
         }
-        let look = self.server.store.look(self.run.key()).await;
+        let requests = self.server.requests(request_timeout(self.job.policy.ttl));
+        let look = requests.show(self.run.key()).await;
         look.is_ok_and(|look| look.fence == self.run.fence() && look.finished.is_some())
     }
 

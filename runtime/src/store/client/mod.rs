@@ -195,6 +195,11 @@ impl StoreClient<'_> {
         }
     }
 
+    /// Returns a look at a key, within the response timeout.
+    pub(crate) async fn show(&self, key: &str) -> Result<Look, StoreError> {
+        Ok(self.look("look", key).await?.0)
+    }
+
     fn timed_out(&self, step: &'static str, cause: String) -> StoreError {
         StoreError::new(StoreErrorKind::TimedOut, step, self.store.location(), cause)
     }
