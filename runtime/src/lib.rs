@@ -190,6 +190,7 @@ pub mod guide {
     #[doc = include_str!("docs/failures.md")]
     pub mod failures {}
 
+    /// [effects]: crate::guide::effects
     #[doc = include_str!("docs/guarantees.md")]
     pub mod guarantees {}
 
