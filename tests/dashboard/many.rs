@@ -138,11 +138,11 @@ async fn view(address: String, page: &'static str) {
 /// Who has looked at the dashboard before a page is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
-    /// Nobody since the program started: everything is read.
+    /// No viewer since the program started: everything is read.
     Never,
-    /// Somebody, some time ago: what has changed since is read.
+    /// A viewer some time ago: what has changed since is read.
     Earlier,
-    /// Somebody looks: nothing is read.
+    /// A viewer now: nothing is read.
     Now,
 }
 

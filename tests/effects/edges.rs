@@ -149,6 +149,34 @@ async fn work_that_is_not_committed_is_not_done() {
     jobs.shutdown().await;
 }
 
+/// It could be rolled back alone, and the mark with it. The control is the same call outside of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn savepoint_of_postgres_is_refused() {
+    let bank = TestBank::on("postgres").await;
+    let (job, mut runs) = waiting_job();
+    let jobs = bank.server([job]).await;
+    let asked = jobs.clone();
+    tokio::spawn(async move { asked.run_now(KEY).await });
+    let (run, order) = runs.recv().await.expect("a run");
+    let (mut client, connection) =
+        tokio_postgres::connect(bank.bank.url(), tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    let mut transaction = client.transaction().await.expect("a transaction");
+    let mut savepoint = transaction.transaction().await.expect("a savepoint");
+    let refused = run.finish(&mut savepoint).await.expect_err("a savepoint");
+    assert!(matches!(refused, FinishError::UnknownLease { .. }), "{refused}");
+    savepoint.rollback().await.expect("a rollback");
+    // A savepoint that was rolled back is still open.
+    run.finish(&mut transaction).await.expect_err("an open savepoint");
+    drop(transaction);
+    let mut transaction = client.transaction().await.expect("a transaction");
+    run.finish(&mut transaction).await.expect("a transaction without a savepoint");
+    transaction.commit().await.expect("a commit");
+    drop(order);
+    assert_eq!(outcome(&jobs).await, RunOutcome::Succeeded);
+    jobs.shutdown().await;
+}
+
 /// The same checks by way of `sqlx`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transactions_of_sqlx_finish_once() {
