@@ -11,8 +11,8 @@ fn calls(hand: &Hand, command: &str) -> usize {
     line.map_or(0, |line| line.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number"))
 }
 
-/// What servers have asked of the store about jobs. A look gets the record and the lock, and the lock's remaining time. A swap
-/// gets the head of the record, and the lock; one that is refused then gets the record, and the lock's remaining time.
+/// What servers have asked of the store about jobs. A look gets the record and the lock. A swap gets the head of the record, and the
+/// lock; one that is refused then gets the record, and the lock's remaining time.
 #[derive(Debug)]
 struct Requests {
     looks: usize,
@@ -24,7 +24,7 @@ impl Requests {
     fn counted(hand: &Hand) -> Self {
         let swaps = calls(hand, "getrange");
         Self {
-            looks: calls(hand, "get") - calls(hand, "pttl") - swaps,
+            looks: (calls(hand, "get") - calls(hand, "pttl") - swaps) / 2,
             swaps,
             announced: calls(hand, "zadd"),
         }

@@ -41,15 +41,16 @@ pub async fn process() {
     orders().recv().await;
 }
 
-/// How many looks and swaps Redis has answered. Each of them gets the lock. A look gets the record, too, and the lock's
-/// remaining time; so does a swap that is refused.
+/// How many looks and swaps Redis has answered. A look gets the record and the lock. A swap gets the head of the record, and the lock;
+/// one that is refused then gets the record, and the lock's remaining time.
 fn requests(hand: &Hand) -> i64 {
     let stats: String = hand.say("INFO commandstats");
     let of = |command: &str| {
         let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
         line.map_or(0, |line| number(line.split(',').next().expect("a number")))
     };
-    of("get") - of("pttl")
+    let (looks, swaps) = ((of("get") - of("pttl") - of("getrange")) / 2, of("getrange"));
+    looks + swaps
 }
 
 /// A handover from one lease to the next.

@@ -9,7 +9,7 @@ use jobs::store::{ClaimDecision, ClaimPurpose, ReleaseReply};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
 
-use super::{beside, fleet, raw};
+use super::{LOCK, beside, fleet, raw};
 use support::bench::{LONG, claim, claim_what, ending};
 use support::proxy::Proxy;
 use support::redis_server::{PATIENCE, RedisServer};
@@ -84,6 +84,18 @@ async fn each_step_costs_its_round_trips_and_no_more() {
     assert_eq!((trips, scripts), (2, 1), "a heartbeat: a note, and the requests");
 }
 
+/// The commands that the server executed since its figures were reset, with their counts.
+async fn executed(plain: &mut MultiplexedConnection) -> Vec<String> {
+    let stats: String = raw(plain, "INFO commandstats").await;
+    let lines = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':'));
+    // Redis before 7.0 counts commands without their subcommands.
+    let lines = lines.filter(|(name, _)| !["config", "config|resetstat", "info"].contains(name));
+    let calls = |figures: &str| figures.split(',').next().unwrap_or_default().replace("calls=", "");
+    let mut commands: Vec<_> = lines.map(|(name, figures)| format!("{name} {}", calls(figures))).collect();
+    commands.sort_unstable();
+    commands
+}
+
 #[tokio::test]
 async fn a_look_is_made_of_plain_reads() {
     let server = RedisServer::start();
@@ -91,16 +103,19 @@ async fn a_look_is_made_of_plain_reads() {
     bench.win(&claim("a", bench.now().await)).await;
     let () = raw(&mut plain, "CONFIG RESETSTAT").await;
     bench.look().await;
-    let stats: String = raw(&mut plain, "INFO commandstats").await;
-    let mut commands: Vec<_> =
-        stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':')).collect();
-    commands.sort_unstable();
-    // Redis before 7.0 counts commands without their subcommands.
-    commands.retain(|(name, _)| !["config", "config|resetstat", "info"].contains(name));
-    let names: Vec<_> = commands.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["get", "pttl", "time"], "{stats}");
-    let calls = commands.iter().map(|(_, counts)| counts.split(',').next().unwrap_or_default());
-    assert_eq!(calls.collect::<Vec<_>>(), ["calls=2", "calls=1", "calls=1"], "{stats}");
+    assert_eq!(executed(&mut plain).await, ["get 2", "time 1"]);
+}
+
+#[tokio::test]
+async fn a_look_at_the_lock_of_another_program_also_reads_its_expiry() {
+    let server = RedisServer::start();
+    let (bench, mut plain) = beside(&server).await;
+    let () = raw(&mut plain, &format!("SET {LOCK} other PX 60000")).await;
+    let () = raw(&mut plain, "CONFIG RESETSTAT").await;
+    let lock = bench.look().await.lock.expect("a lock");
+    assert_eq!(executed(&mut plain).await, ["get 4", "pttl 1", "time 2"]);
+    assert_eq!(&*lock.token, "other");
+    assert!(lock.until.expect("an expiry") > bench.now().await);
 }
 
 #[tokio::test]

@@ -139,7 +139,12 @@ impl RedisStore {
     async fn look_at(&self, key: &str) -> RedisResult<Look> {
         let mut commands = Pipeline::with_capacity(look::COMMANDS);
         look::add_look(&mut commands, &self.keys, key);
-        look::read(&self.keys, key, self.send_reads(key, &commands).await?)
+        if let Some(look) = look::read(&self.keys, key, self.send_reads(key, &commands).await?)? {
+            return Ok(look);
+        }
+        let mut commands = Pipeline::with_capacity(look::COMMANDS_WITH_EXPIRY);
+        look::add_look_with_expiry(&mut commands, &self.keys, key);
+        look::read_with_expiry(&self.keys, key, self.send_reads(key, &commands).await?)
     }
 
     async fn send_reads(&self, key: &str, commands: &Pipeline) -> RedisResult<Vec<Value>> {

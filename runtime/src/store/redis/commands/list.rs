@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 
 use super::look;
-use super::look::{COMMANDS, add_look};
+use super::look::{COMMANDS_WITH_EXPIRY, add_look_with_expiry};
 use crate::store::redis::connection::RedisConnection;
 use crate::store::redis::topology::slots::Node;
 use crate::store::redis::{RedisStore, errors};
@@ -45,16 +45,16 @@ impl RedisStore {
         let keys: BTreeSet<_> = keys.collect();
         let mut looks = Vec::new();
         if !keys.is_empty() {
-            let mut commands = Pipeline::with_capacity(keys.len() * COMMANDS);
+            let mut commands = Pipeline::with_capacity(keys.len() * COMMANDS_WITH_EXPIRY);
             for key in &keys {
-                add_look(&mut commands, &self.keys, key);
+                add_look_with_expiry(&mut commands, &self.keys, key);
             }
             let talk = async |mut connection: MultiplexedConnection| {
                 connection.send_packed_commands(&commands, 0, commands.len()).await
             };
             let mut answers = connection.exchange(talk).await?.into_iter();
             for key in keys {
-                looks.extend(self.listed(key, answers.by_ref().take(COMMANDS).collect()).await?);
+                looks.extend(self.listed(key, answers.by_ref().take(COMMANDS_WITH_EXPIRY).collect()).await?);
             }
         }
         Ok((looks, next))
@@ -62,7 +62,7 @@ impl RedisStore {
 
     /// A key as it is listed; `None` if nothing is known of it any more, or its record cannot be read.
     async fn listed(&self, key: &str, answers: Vec<Value>) -> RedisResult<Option<(String, Look)>> {
-        let mut look = look::read(&self.keys, key, answers);
+        let mut look = look::read_with_expiry(&self.keys, key, answers);
         if look.as_ref().is_err_and(RedisError::is_cluster_error) {
             // It is at another node by now.
             look = self.look_at(key).await;

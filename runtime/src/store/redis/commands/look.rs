@@ -1,4 +1,6 @@
-//! Looks: four plain commands in one pipeline. Servers that lose a race only look, so this has to be cheap.
+//! Looks: a few plain commands in one pipeline. Servers that lose a race only look, so this has to be cheap.
+
+use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value, from_redis_value};
@@ -7,15 +9,29 @@ use super::token;
 use crate::Timestamp;
 use crate::store::redis::errors;
 use crate::store::redis::keys::RedisKeys;
-use crate::store::{FORMAT, Look, Record, SharedLock};
+use crate::store::{FORMAT, Lease, Look, Record, SharedLock};
 
 /// Number of commands that [`add_look`] adds.
-pub(crate) const COMMANDS: usize = 4;
+pub(crate) const COMMANDS: usize = 3;
 
-/// Adds the commands that read a key. The clock is read last, so that a lock never seems to expire too early.
+/// Adds the commands that read a key, except for the expiry of another program's lock: a lock of this crate expires with the lease
+/// in the record. The clock is read last, so that a lock never seems to expire too early.
 pub(crate) fn add_look(pipeline: &mut Pipeline, keys: &RedisKeys, key: &str) {
     let (lock, record) = (keys.lock(key), keys.record(key));
-    for words in [&["GET", &record][..], &["GET", &lock], &["PTTL", &lock], &["TIME"]] {
+    add(pipeline, &[&["GET", &record], &["GET", &lock], &["TIME"]]);
+}
+
+/// Number of commands that [`add_look_with_expiry`] adds.
+pub(crate) const COMMANDS_WITH_EXPIRY: usize = 4;
+
+/// Adds the commands that read a key, and when its lock expires.
+pub(crate) fn add_look_with_expiry(pipeline: &mut Pipeline, keys: &RedisKeys, key: &str) {
+    let (lock, record) = (keys.lock(key), keys.record(key));
+    add(pipeline, &[&["GET", &record], &["GET", &lock], &["PTTL", &lock], &["TIME"]]);
+}
+
+fn add(pipeline: &mut Pipeline, commands: &[&[&str]]) {
+    for words in commands {
         let mut command = Cmd::with_capacity(words.len(), words.iter().map(|word| word.len()).sum());
         command.arg(words);
         pipeline.add_command(command);
@@ -46,36 +62,61 @@ pub(crate) async fn send(
     redirection.map_or(Ok(answers), Err)
 }
 
-/// Reads the answers to [`add_look`], which are also what swap.lua returns if it wrote nothing.
+/// Reads the answers to [`add_look`]. Returns `None` if another program has the lock, or one of ours outlived its lease, as after a
+/// slot has moved: its expiry was not read.
 pub(crate) fn read(
     keys: &RedisKeys,
     key: &str,
     answers: impl IntoIterator<Item = Value>,
+) -> RedisResult<Option<Look>> {
+    let [record, lock, time] = first(answers);
+    let (now, record) = (time_of(refuse_error(time)?)?, read_record(keys, key, record)?);
+    let lock = match token_of(refuse_error(lock)?) {
+        None => None,
+        Some(token) => {
+            let claimant = record.as_ref().and_then(|record| record.state.claimant.as_ref());
+            let is_of_lock = |lease: &&Lease| lease.token == token && lease.until > now;
+            let Some(lease) = claimant.filter(is_of_lock) else { return Ok(None) };
+            Some(SharedLock { token, until: Some(lease.until) })
+        }
+    };
+    Ok(Some(Record::look(record.as_ref(), lock.as_ref(), now)))
+}
+
+/// Reads the answers to [`add_look_with_expiry`], which are also what swap.lua returns if it wrote nothing.
+pub(crate) fn read_with_expiry(
+    keys: &RedisKeys,
+    key: &str,
+    answers: impl IntoIterator<Item = Value>,
 ) -> RedisResult<Look> {
-    let mut answers = answers.into_iter();
-    let mut next = || answers.next().unwrap_or(Value::Nil);
-    let (record, lock, pttl, time) = (next(), next(), next(), next());
+    let [record, lock, pttl, time] = first(answers);
     let now = time_of(refuse_error(time)?)?;
-    let lock = read_lock(refuse_error(lock)?, &refuse_error(pttl)?, now);
+    let (token, pttl) = (token_of(refuse_error(lock)?), refuse_error(pttl)?);
+    let lock = token.and_then(|token| with_expiry(token, &pttl, now));
+    Ok(Record::look(read_record(keys, key, record)?.as_ref(), lock.as_ref(), now))
+}
+
+fn first<const COUNT: usize>(answers: impl IntoIterator<Item = Value>) -> [Value; COUNT] {
+    let mut answers = answers.into_iter();
+    std::array::from_fn(|_| answers.next().unwrap_or(Value::Nil))
+}
+
+fn read_record(keys: &RedisKeys, key: &str, answer: Value) -> RedisResult<Option<Record>> {
     let unreadable = |why: String| errors::unreadable(format!("{} {why}", keys.record(key)));
-    let record = match refuse_error(record)? {
-        Value::Nil => None,
+    match refuse_error(answer)? {
+        Value::Nil => Ok(None),
         Value::BulkString(text) => {
             let record = Record::from_first_line(&text).map_err(|error| unreadable(error.to_string()))?;
             if !is_as_written(&text, record.fence) {
                 let why = "is not as this crate writes it: the version and a fence below 2^53 come first";
                 return Err(unreadable(why.to_owned()));
             }
-            Some(record)
+            Ok(Some(record))
         }
-        _ => {
-            return Err(unreadable(format!(
-                "is not a string: an older version (format 1) or another program wrote it, and this version reads format \
-                 {FORMAT}"
-            )));
-        }
-    };
-    Ok(Record::look(record.as_ref(), lock.as_ref(), now))
+        _ => Err(unreadable(format!(
+            "is not a string: an older version (format 1) or another program wrote it, and this version reads format {FORMAT}"
+        ))),
+    }
 }
 
 /// Whether swap.lua finds the version and the fence where it looks for them, and can compute the next fence: a number of Lua
@@ -99,13 +140,17 @@ fn refuse_error(answer: Value) -> RedisResult<Value> {
     }
 }
 
-/// Reads the lock from its value and `PTTL`. A value of another type is another program's lock, too.
-fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Option<SharedLock> {
-    let token = match value {
-        Value::Nil => return None,
-        Value::BulkString(value) => token::of_value(&value),
-        _ => token::NOT_A_STRING.into(),
-    };
+/// The token of a lock. A value of another type is another program's lock, too.
+fn token_of(value: Value) -> Option<Arc<str>> {
+    match value {
+        Value::Nil => None,
+        Value::BulkString(value) => Some(token::of_value(&value)),
+        _ => Some(token::NOT_A_STRING.into()),
+    }
+}
+
+/// A lock with the expiry that its `PTTL` tells; `None` if it has expired meanwhile.
+fn with_expiry(token: Arc<str>, pttl: &Value, now: Timestamp) -> Option<SharedLock> {
     let until = match pttl {
         // It expires at the end of the millisecond that is left last.
         Value::Int(left @ 0..) => {
@@ -113,7 +158,6 @@ fn read_lock(value: Value, pttl: &Value, now: Timestamp) -> Option<SharedLock> {
             Some(Timestamp::from_micros(millis.saturating_mul(1000)))
         }
         Value::Int(-1) => None,
-        // It has expired meanwhile.
         _ => return None,
     };
     Some(SharedLock { token, until })
@@ -146,7 +190,7 @@ mod tests {
     /// What is read from such answers.
     fn read(record: Value, lock: Value, pttl: i64) -> RedisResult<Look> {
         let time = Value::Array(vec![bulk("1800014400"), bulk("1999")]);
-        super::read(&RedisKeys::new(None), "key", [record, lock, Value::Int(pttl), time])
+        super::read_with_expiry(&RedisKeys::new(None), "key", [record, lock, Value::Int(pttl), time])
     }
 
     #[test]
@@ -185,6 +229,25 @@ mod tests {
     }
 
     #[test]
+    fn lock_of_the_lease_expires_with_it_and_another_ones_expiry_is_not_known() {
+        let state = "{\"format\":3,\"claimant\":{\"token\":\"t\",\"server\":\"a\",\"since\":1800014400000000,\
+                     \"until\":1800014460000000,\"ttl\":60000000}}";
+        let record =
+            format!("{{\"version\":\"1800014400000000-0123456789abcdef\",\"fence\":7,\"state\":{state}}}");
+        let at = |seconds: &str, lock: Value| {
+            let time = Value::Array(vec![bulk(seconds), bulk("1999")]);
+            let look = super::read(&RedisKeys::new(None), "key", [bulk(&record), lock, time]).unwrap();
+            look.map(|look| look.lock.map(|lock| lock.until))
+        };
+        let until = |lock| at("1800014400", lock);
+        assert_eq!(until(bulk("t")), Some(Some(Some(Timestamp::from_micros(1_800_014_460_000_000)))));
+        assert_eq!(until(Value::Nil), Some(None));
+        assert_eq!(until(bulk("u")), None);
+        assert_eq!(until(Value::Int(0)), None, "a value that is not a string");
+        assert_eq!(at("1800014460", bulk("t")), None, "a lock that outlived its lease");
+    }
+
+    #[test]
     fn lock_that_is_not_a_string_is_a_lock() {
         let look = read(Value::Nil, Value::Int(0), -1).unwrap();
         assert_eq!(look.lock.unwrap().token.as_ref(), token::NOT_A_STRING);
@@ -214,10 +277,15 @@ mod tests {
         let (mut read, mut refused) = (0, 0);
         for _ in 0..20_000 {
             let answers: Vec<_> = (0..source.below(6)).map(|_| any_answer(&mut source, &records)).collect();
-            match super::read(&RedisKeys::new(None), "key", answers.clone()) {
+            let keys = RedisKeys::new(None);
+            let without_expiry = super::read(&keys, "key", answers.clone());
+            let is_absent = answers.first() == Some(&Value::Nil);
+            if let Ok(Some(look)) = without_expiry {
+                assert_eq!(look.version.is_none(), is_absent, "{answers:?}");
+            }
+            match super::read_with_expiry(&keys, "key", answers.clone()) {
                 Ok(look) => {
                     read += 1;
-                    let is_absent = answers.first() == Some(&Value::Nil);
                     assert_eq!(look.version.is_none(), is_absent, "{answers:?}");
                 }
                 Err(_) => refused += 1,

@@ -5,7 +5,7 @@
 -- ARGV  as named below. Empty: no record, no lock, no state (delete), no expiry, leave the lock. An expected lock is '=' and
 --       its token, or '*' if it is not a string; lock_until is '-' to delete it. fence is keep, next or a number. From 13 on:
 --       the entries.
--- Reply: {time, fence}; or, if nothing was written, what a look reads.
+-- Reply: {time, fence}; or, if nothing was written, what a look with the lock's expiry reads.
 -- Commands get text: a number is formatted for each of them.
 local lock_key, record_key, awaited_key = unpack(KEYS)
 local expected, expected_lock, not_before, not_after, nonce, state, expires, fence_change, lock_token, lock_until, keep,

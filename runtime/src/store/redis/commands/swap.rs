@@ -54,7 +54,7 @@ impl RedisStore {
             let version = Version { at: now, nonce };
             return Ok(SwapReply::Swapped(Swapped { now, version, fence: from_redis_value_ref(fence)? }));
         }
-        Ok(SwapReply::Changed(look::read(&self.keys, key, parts)?))
+        Ok(SwapReply::Changed(look::read_with_expiry(&self.keys, key, parts)?))
     }
 }
 
