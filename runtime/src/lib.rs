@@ -260,3 +260,11 @@ pub async fn run_until_signal() -> Result<(), StartError> {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../macros/src/singleton_job.md")]
+struct SingletonJob;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../macros/src/locked.md")]
+struct Locked;

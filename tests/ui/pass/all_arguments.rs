@@ -34,4 +34,4 @@ async fn import_stock() {}
 #[singleton_job(key = r"import-prices", ttl = r#"5s"#, keep_alive = false, on_lost = "continue")]
 async fn import_prices() {}
 
-fn main() {}
+pub(super) fn main() {}

@@ -9,7 +9,7 @@ extern crate jobs as renamed;
 #[renamed::singleton_job(key = "relative", crate = my::scheduling)]
 async fn relative() {}
 
-#[renamed::singleton_job(crate = crate::my::scheduling, key = "absolute")]
+#[renamed::singleton_job(crate = crate::crate_path::my::scheduling, key = "absolute")]
 async fn absolute() {}
 
 #[renamed::singleton_job(key = "renamed", crate = renamed,)]
@@ -17,4 +17,4 @@ async fn renamed_dependency(run: renamed::Run) {
     run.fence();
 }
 
-fn main() {}
+pub(super) fn main() {}

@@ -1,6 +1,6 @@
 //! Nothing that is generated may warn where it is used.
 #![deny(warnings, missing_docs, unused, unreachable_pub, unused_qualifications, unused_results)]
-#![deny(rust_2018_idioms, rust_2024_compatibility, let_underscore_drop, missing_debug_implementations)]
+#![deny(rust_2018_idioms, let_underscore_drop, missing_debug_implementations)]
 
 use jobs::{Run, singleton_job};
 
@@ -15,6 +15,6 @@ async fn one_parameter(run: Run) -> Result<(), String> {
 #[singleton_job(key = "called-by-hand")]
 async fn called_by_hand(_: Run) {}
 
-fn main() {
+pub(super) fn main() {
     drop(called_by_hand(Run::detached("called-by-hand")));
 }

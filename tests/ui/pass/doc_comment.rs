@@ -13,12 +13,9 @@ from the supplier. */
 #[doc = concat!("Not", "text")]
 async fn below() {}
 
-fn main() {
-    let mut jobs: Vec<_> = jobs::__private::inventory::iter::<jobs::__private::Registration>
-        .into_iter()
-        .map(|job| (job.settings.key, job.description))
-        .collect();
-    jobs.sort_unstable();
+pub(super) fn main() {
+    let jobs = super::registered(module_path!());
+    let jobs: Vec<_> = jobs.iter().map(|job| (job.settings.key, job.description)).collect();
     let above = "Pulls new products from the supplier.\n\nIndented, \"quoted\" and {braced}.";
     assert_eq!(jobs, [("above", above), ("below", "Pulls new prices\nfrom the supplier.")]);
 }

@@ -28,4 +28,4 @@ async fn alias(db: Database) {
     drop(db);
 }
 
-fn main() {}
+pub(super) fn main() {}

@@ -3,4 +3,4 @@
 #[jobs::singleton_job(key = "import-products", every = "10m")]
 async fn import_products() {}
 
-fn main() {}
+pub(super) fn main() {}

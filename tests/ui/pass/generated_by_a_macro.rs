@@ -13,4 +13,4 @@ macro_rules! import {
 import!(import_products, "import-products", "@hourly", 3, Run);
 import!(import_stock, "import-stock", "10m", 0, jobs::Run);
 
-fn main() {}
+pub(super) fn main() {}

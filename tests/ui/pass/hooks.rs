@@ -7,7 +7,7 @@ use jobs::{State, singleton_job};
     key = "import-products",
     on_success = monitor::ping,
     on_failure = self::alert_on_call,
-    on_overdue = crate::late
+    on_overdue = crate::hooks::late
 )]
 async fn import_products() {}
 
@@ -24,4 +24,4 @@ mod monitor {
     pub async fn ping(_: jobs::events::EndedRun) {}
 }
 
-fn main() {}
+pub(super) fn main() {}

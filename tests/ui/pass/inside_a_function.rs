@@ -1,6 +1,6 @@
-fn main() {
+pub(super) fn main() {
     #[jobs::singleton_job(key = "import-products")]
     async fn import_products() {}
 
-    assert_eq!(jobs::__private::inventory::iter::<jobs::__private::Registration>.into_iter().count(), 1);
+    assert_eq!(super::registered(module_path!()).len(), 1);
 }

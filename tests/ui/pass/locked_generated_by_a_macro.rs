@@ -21,4 +21,4 @@ macro_rules! order {
 charge!(charge, order_id: u64, "payment:{order_id}");
 order!(ship, order);
 
-fn main() {}
+pub(super) fn main() {}

@@ -25,4 +25,4 @@ impl<T: Display> Queue<T> {
     }
 }
 
-fn main() {}
+pub(super) fn main() {}

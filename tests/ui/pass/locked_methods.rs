@@ -53,4 +53,4 @@ impl Import for Shop {
     }
 }
 
-fn main() {}
+pub(super) fn main() {}

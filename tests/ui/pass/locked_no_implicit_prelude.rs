@@ -3,4 +3,4 @@
 #[::jobs::locked(key = "payment:{order_id}", within = "1h")]
 async fn charge(order_id: u64) -> () {}
 
-fn main() {}
+pub(super) fn main() {}

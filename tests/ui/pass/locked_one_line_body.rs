@@ -24,6 +24,6 @@ async fn block() -> u8 {
     7
 }
 
-fn main() {
+pub(super) fn main() {
     drop((charge(7), refund(7), opaque(), number(), block()));
 }

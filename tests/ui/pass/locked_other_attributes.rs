@@ -20,4 +20,4 @@ async fn left_out(not: Known) {}
 #[cfg_attr(all(), allow(unused_variables))]
 async fn conditional(order_id: u64, #[cfg(any())] missing: Unknown, other: u8) {}
 
-fn main() {}
+pub(super) fn main() {}

@@ -22,4 +22,4 @@ async fn ship(
 #[locked(key = "order:{order.id}:{order.lines.0}/{order.type}:{r}")]
 async fn pack(order: &Order, r#r: u8) {}
 
-fn main() {}
+pub(super) fn main() {}

@@ -40,4 +40,4 @@ async fn once() -> Result<impl Display, std::io::Error> {
     Ok::<_, std::io::Error>("done")
 }
 
-fn main() {}
+pub(super) fn main() {}

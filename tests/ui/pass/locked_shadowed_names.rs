@@ -21,4 +21,4 @@ async fn charge(order_id: u64) -> ::core::result::Result<(), String> {
     ::core::result::Result::Ok(())
 }
 
-fn main() {}
+pub(super) fn main() {}

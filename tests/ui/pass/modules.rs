@@ -8,11 +8,8 @@ mod shop {
     }
 }
 
-use jobs::__private::{Registration, inventory};
-
-fn main() {
-    let mut modules: Vec<_> = inventory::iter::<Registration>.into_iter().map(|job| job.module).collect();
-    modules.sort_unstable();
+pub(super) fn main() {
+    let modules: Vec<_> = super::registered(module_path!()).iter().map(|job| job.module).collect();
     assert!(modules[0].ends_with("::shop"), "{modules:?}");
     assert!(modules[1].ends_with("::shop::stock"), "{modules:?}");
 }

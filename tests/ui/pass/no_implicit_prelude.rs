@@ -3,4 +3,4 @@
 #[::jobs::singleton_job(key = "import-products", ttl = "60s")]
 async fn import_products(_: ::jobs::Run) {}
 
-fn main() {}
+pub(super) fn main() {}

@@ -12,6 +12,6 @@ use ::jobs::singleton_job;
 #[singleton_job(key = "import-stock")]
 async fn import_stock() {}
 
-fn main() {
+pub(super) fn main() {
     drop(jobs::import_products(::jobs::Run::detached("import-products")));
 }

@@ -20,4 +20,4 @@ async fn import_products(
     drop((url, free));
 }
 
-fn main() {}
+pub(super) fn main() {}

@@ -5,7 +5,6 @@ async fn r#type(r#in: Run) {
     drop(r#in);
 }
 
-fn main() {
-    let registration = jobs::__private::inventory::iter::<jobs::__private::Registration>.into_iter().next();
-    assert_eq!(registration.unwrap().function, "type");
+pub(super) fn main() {
+    assert_eq!(super::registered(module_path!())[0].function, "type");
 }

@@ -55,4 +55,4 @@ async fn hidden() -> impl IntoOutcome {
     Ok::<_, Failure>(7)
 }
 
-fn main() {}
+pub(super) fn main() {}

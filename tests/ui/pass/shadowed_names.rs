@@ -41,4 +41,4 @@ async fn import_products(_: Run, _: State<u8>) -> ::core::result::Result<(), Str
     ::core::result::Result::Ok(())
 }
 
-fn main() {}
+pub(super) fn main() {}

@@ -4,6 +4,6 @@ use jobs::singleton_job;
 #[singleton_job(key = "import-weekend", every = "0 9 * * SAT,SUN")]
 async fn import() {}
 
-fn main() {
-    assert_eq!(jobs::__private::inventory::iter::<jobs::__private::Registration>.into_iter().count(), 2);
+pub(super) fn main() {
+    assert_eq!(super::registered(module_path!()).len(), 2);
 }

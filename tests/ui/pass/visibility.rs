@@ -11,9 +11,9 @@ mod shop {
     pub(super) async fn import_prices() {}
 
     #[singleton_job(key = "import-images")]
-    pub(in crate::shop) async fn import_images() {}
+    pub(in crate::visibility::shop) async fn import_images() {}
 }
 
-fn main() {
+pub(super) fn main() {
     drop((shop::import_products(), shop::import_stock(), shop::import_prices()));
 }
