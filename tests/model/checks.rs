@@ -4,8 +4,8 @@ use crate::facts::{Fact, Notes, Violation};
 use crate::protocol::Protocol;
 use crate::real::SECOND;
 use crate::small::{
-    Answer, Ask, Contents, Fence, Message, Micros, NO_TICK, NO_TOKEN, SmallLease, SmallLook, SmallRecord,
-    SmallState, Tick, Token,
+    Answer, Ask, Contents, Fence, Message, Micros, NO_TICK, NO_TOKEN, Recorded, SmallChange, SmallLease,
+    SmallLook, SmallRecord, SmallState, Tick, Token,
 };
 use crate::state::{History, Running, Server, State};
 
@@ -17,8 +17,8 @@ const PROBE: Token = 200;
 pub struct Applied<'a> {
     pub before: &'a Contents,
     pub after: &'a Contents,
-    /// Whether it appended the record of a run.
-    pub records_run: bool,
+    /// What it wrote; nothing if a look was enough.
+    pub change: Option<SmallChange>,
     /// The store's clock.
     pub now: Micros,
     /// Whether the server that sent it is still there, and has the same claim or lease.
@@ -26,13 +26,18 @@ pub struct Applied<'a> {
 }
 
 impl Applied<'_> {
+    /// Whether it appended the record of a run.
+    fn records_run(&self) -> bool {
+        self.change.is_some_and(|change| change.records.is_some())
+    }
+
     fn is_longer_than(&self, ttl: Micros) -> bool {
         // Expiries are rounded up to a millisecond.
         self.after.state().holder(self.now).is_some_and(|lease| lease.until >= self.now + ttl + 1000)
     }
 }
 
-fn bit(tick: Tick) -> u8 {
+pub fn bit(tick: Tick) -> u8 {
     1 << tick
 }
 
@@ -48,6 +53,7 @@ impl Protocol {
     ) {
         let Applied { before, after, now, .. } = applied;
         let (old, new) = (before.state(), after.state());
+        self.check_outcome(applied.before, applied.change.as_ref(), notes);
         match answer {
             Answer::Won(lease) if lease.fence == 0 => self.check_win(applied, ask, lease, history, notes),
             Answer::Won(_) => {
@@ -89,7 +95,8 @@ impl Protocol {
             notes.violated_if(due > now, Violation::BeforeDue);
             let was_skipped = history.skipped & bit(ask.tick) != 0;
             let was_finished = old.finished() && old.last_started() == ask.tick;
-            let again = (was_skipped || was_finished) && !history.lost_writes;
+            let was_committed = history.committed & bit(ask.tick) != 0;
+            let again = (was_skipped || was_finished || was_committed) && !history.lost_writes;
             notes.violated_if(again, Violation::DecidedTwice);
             let is_late = lease.attempt == 1 && now > due + policy.grace && !history.clock_jumped;
             let runs_late = policy.missed == jobs::schedule::Missed::RunOnce;
@@ -108,7 +115,7 @@ impl Protocol {
         notes.fact_if(!alive, Fact::LateClaimOfCrashedServer);
         let expired = old.claimant.as_ref().is_some_and(|lease| others(lease) && !old.released);
         notes.fact_if(expired, Fact::LeaseExpired);
-        if applied.records_run
+        if applied.records_run()
             && let Some(crashed) = old.claimant
         {
             check_record(crashed.token, history, notes);
@@ -197,6 +204,7 @@ impl Protocol {
     ) {
         let Applied { before, after, now, .. } = applied;
         let (old, new) = (before.state(), after.state());
+        self.check_outcome(applied.before, applied.change.as_ref(), notes);
         let stranger = before.live_lock(now).is_some_and(|lock| lock.token != lease.token);
         notes.violated_if(stranger && after.lock.is_none(), Violation::StaleToken);
         if let Some(claimant) = old.claimant {
@@ -214,7 +222,7 @@ impl Protocol {
         if !self.configuration.policy.is_manual {
             check_undone(before, after, notes);
         }
-        if applied.records_run {
+        if applied.records_run() {
             check_record(lease.token, history, notes);
         }
         if self.configuration.loses_writes() {
@@ -225,6 +233,21 @@ impl Protocol {
                 restored(history, lease);
             }
         }
+    }
+
+    /// The outcome on record says whether the work of the run was committed.
+    pub fn check_outcome(&self, before: &Contents, change: Option<&SmallChange>, notes: &mut Notes) {
+        let Some(change) = change.filter(|_| self.configuration.policy.finishes) else { return };
+        let committed = before.finished();
+        let wrong = match change.records {
+            None => false,
+            Some(Recorded::Other) => committed,
+            Some(Recorded::Committed) => !committed,
+            // Of a run that was finished in a transaction.
+            Some(Recorded::Succeeded) => change.ends_lease.is_some() && !committed,
+        };
+        notes.violated_if(wrong, Violation::WrongOutcome);
+        notes.fact_if(change.records == Some(Recorded::Committed), Fact::CommittedRunRecorded);
     }
 
     /// Checks a state.
@@ -256,7 +279,8 @@ impl Protocol {
     /// Whether the next tick is won when everything that holds the key has expired, and the job is not paused.
     fn can_run_again(&self, store: &Contents, now: Micros) -> bool {
         let policy = &self.configuration.policy;
-        if policy.grace < 100 * SECOND {
+        // A crash that pauses the job would be recorded first.
+        if policy.grace < 100 * SECOND || policy.pause_after > 0 {
             return true;
         }
         let state = store.state();

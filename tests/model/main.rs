@@ -9,12 +9,13 @@
 //! | part of the model | what it does | the code that it stands for |
 //! |---|---|---|
 //! | [`real`] | calls the crate's functions with small values | `store/decide/*`, `store/record/mod.rs` themselves |
-//! | [`claiming`] | one token through all requests; decide anew after "changed"; look again after a lost answer; a win after its own deadline is released; a dropped claim releases what it may have won; the first request of a manual lock is its swap | `tick/claim.rs`, `lease/pending.rs`, `store/client/mod.rs`, `store/client/lease.rs` |
-//! | [`holding`] | the local deadline; keep-alive and release, with or without a look; the job is not polled past its deadline | `lease/mod.rs`, `lease/validity.rs`, `tick/try_task.rs`, `tick/execute.rs`, `CachedRecord` |
-//! | [`surroundings`] | messages that are lost, late or duplicated; a vanishing lock, another program's lock; wipes, lossy failovers, jumps of the store's clock; the operator; time | the world |
+//! | [`steps::claiming`] | one token through all requests; decide anew after "changed"; look again after a lost answer; a win after its own deadline is released; a dropped claim releases what it may have won; the first request of a manual lock is its swap | `tick/claim.rs`, `lease/pending.rs`, `store/client/mod.rs`, `store/client/lease.rs` |
+//! | [`steps::holding`] | the local deadline; keep-alive and release, with or without a look; the job is not polled past its deadline | `lease/mod.rs`, `lease/validity.rs`, `tick/try_task.rs`, `tick/execute.rs`, `CachedRecord` |
+//! | [`steps::transactions`] | transactions of the application that finish a run: they lock the row of its lease, and end at any time | `lease/transaction.rs`, the databases |
+//! | [`steps::surroundings`] | messages that are lost, late or duplicated; a vanishing lock, another program's lock; wipes, lossy failovers, jumps of the store's clock; the operator; time | the world |
 //! | [`checks`] | the invariants | the promise |
-//! | [`canonical`], [`numbering`] | merge states that no step can tell apart; [`unmerged`] explores some without that | |
-//! | [`broken`], [`controls`] | rules that are broken on purpose, each of which must be caught | |
+//! | [`merging`] | merge states that no step can tell apart; [`configurations::unmerged`] explores some without that | |
+//! | [`broken`], [`configurations::controls`] | rules that are broken on purpose, each of which must be caught | |
 //!
 //! A swap without a fault is one step. A fault of the network leaves the swap, its answer or a copy of it in flight: it
 //! arrives at any later time, or never, whether its sender still waits, has given up, or has crashed. A lost look changes
@@ -35,7 +36,8 @@
 //!   a copy of the same swap is the contract of every store, checked by the store kit.
 //! - Runs overlap (I2) only while both rely on their lease: a holder that was stopped past its deadline does not count,
 //!   because its job is not polled any more. The control `PolledWithoutCheck` shows that this check is needed.
-//! - Not modelled: slots of a semaphore, done marks, requested runs, a lock whose ttl is changed, `reset`, `forget`, `cancel`,
+//! - A transaction is committed or rolled back at any time after its `finish`, also when its server is gone: more than can happen.
+//! - Not modelled: slots of a semaphore, done marks (nor `finish` inside `once`), requested runs, a lock whose ttl is changed, `reset`, `forget`, `cancel`,
 //!   jitter, changed schedules and policies during a deploy, drift of clocks, suspended machines (`Validity::is_doubtful`),
 //!   `on_lost = "continue"`, `WAIT`, partly applied scripts, and two primaries at once.
 //!
@@ -49,24 +51,24 @@
 //! ```
 
 mod broken;
-mod canonical;
 mod checks;
-mod claiming;
-mod configuration;
 mod configurations;
-mod controls;
 mod facts;
-mod holding;
-mod large;
-mod numbering;
-mod properties;
 mod protocol;
 mod real;
 mod small;
 mod state;
-mod surroundings;
-mod unmerged;
-mod visit;
+mod merging {
+    pub mod canonical;
+    pub mod numbering;
+    pub mod visit;
+}
+mod steps {
+    pub mod claiming;
+    pub mod holding;
+    pub mod surroundings;
+    pub mod transactions;
+}
 
 use std::collections::HashSet;
 use std::env;
@@ -75,7 +77,8 @@ use std::time::Instant;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use broken::BrokenRule;
-use configuration::Configuration;
+use configurations::configuration::Configuration;
+use configurations::{controls, large, unmerged};
 use facts::Violation;
 use protocol::Protocol;
 use state::State;

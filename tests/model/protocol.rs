@@ -3,10 +3,10 @@
 use stateright::{Model, Property};
 
 use crate::broken::BrokenRule;
-use crate::configuration::Configuration;
+use crate::configurations::configuration::Configuration;
+use crate::facts::properties;
 use crate::facts::{Fact, Notes, Violation, Violations};
-use crate::numbering::number_versions;
-use crate::properties;
+use crate::merging::numbering::number_versions;
 use crate::real::{Real, SECOND};
 use crate::small::{Contents, Micros, NO_TOKEN, SmallLook, Token};
 use crate::state::{Half, History, MOST_SERVERS, Server, State};
@@ -100,6 +100,7 @@ impl Model for Protocol {
             replica: None,
             servers: [Server::Idle; MOST_SERVERS],
             flights: Vec::new(),
+            transaction: None,
             seen: None,
             budget: self.configuration.budget,
             history: History::default(),
@@ -121,6 +122,7 @@ impl Model for Protocol {
             }
         }
         explorer.deliveries();
+        explorer.transaction();
         explorer.environment();
         explorer.operator();
         explorer.passing_time();

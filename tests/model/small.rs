@@ -97,12 +97,31 @@ impl SmallState {
     }
 }
 
+/// The newest lease, as transactions of the application see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SmallFencedLease {
+    /// None if it was ended by another one than its holder.
+    pub token: Token,
+    pub fence: Fence,
+    /// Whether a transaction has committed its work.
+    pub finished: bool,
+}
+
 /// The record of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SmallRecord {
     pub version: VersionNumber,
     pub fence: Fence,
     pub state: SmallState,
+    /// Only where runs are finished in transactions.
+    pub lease: Option<SmallFencedLease>,
+}
+
+impl SmallRecord {
+    /// Whether a transaction has committed the work of the newest lease.
+    pub fn finished(&self) -> bool {
+        self.lease.is_some_and(|lease| lease.finished)
+    }
 }
 
 /// The lock that other programs share.
@@ -126,6 +145,11 @@ impl Contents {
 
     pub fn fence(&self) -> Fence {
         self.record.map_or(0, |record| record.fence)
+    }
+
+    /// Whether a transaction has committed the work of the newest lease.
+    pub fn finished(&self) -> bool {
+        self.record.is_some_and(|record| record.finished())
     }
 
     pub fn state(&self) -> SmallState {
@@ -185,8 +209,18 @@ pub struct SmallChange {
     pub state: Option<SmallState>,
     pub fence: SmallFence,
     pub lock: SmallLockChange,
-    /// Whether it appends the record of a run.
-    pub records_run: bool,
+    /// The record of a run that it appends.
+    pub records: Option<Recorded>,
+    /// Whether it ends the newest lease for transactions, and then whether the decision has seen that its work is committed.
+    pub ends_lease: Option<bool>,
+}
+
+/// The outcome of a run on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Recorded {
+    Succeeded,
+    Committed,
+    Other,
 }
 
 /// A swap.
@@ -213,7 +247,8 @@ impl SmallSwap {
 pub enum Message {
     Claim(Ask),
     Extend(SmallLease),
-    Release(SmallLease, End),
+    /// With whether the run was finished in a transaction.
+    Release(SmallLease, End, bool),
     /// An operator breaks the lease with this fence, or the shared lock with this token.
     Break(Fence, Token),
     SetPaused(bool),

@@ -25,6 +25,8 @@ pub struct State {
     pub replica: Option<Contents>,
     pub servers: [Server; MOST_SERVERS],
     pub flights: Vec<Flight>,
+    /// The open transaction that has marked the work of a lease as finished.
+    pub transaction: Option<Transaction>,
     /// What an operator has seen, who is about to break it.
     pub seen: Option<(Fence, Token)>,
     /// Events that can still occur.
@@ -54,6 +56,8 @@ pub struct Budget {
     pub breaks: u8,
     pub wipes: u8,
     pub failovers: u8,
+    /// Transactions that finish a run.
+    pub transactions: u8,
 }
 
 /// A server. Servers have no names, so those of a state are sorted.
@@ -108,6 +112,8 @@ pub struct Running {
     /// The part of a look that was read first.
     pub half: Option<Half>,
     pub extension: Option<Decided>,
+    /// Whether it was finished in a transaction, which may not have been committed.
+    pub finish_called: bool,
 }
 
 /// The record as this server wrote it last. Its state is that of the store, as long as the store has this version.
@@ -124,6 +130,8 @@ pub struct Ending {
     /// Without a fence if the claim was abandoned.
     pub lease: SmallLease,
     pub end: End,
+    /// Whether the run was finished in a transaction, which may not have been committed.
+    pub finish_called: bool,
     pub cached: Option<Cached>,
     pub decided: Option<Decided>,
 }
@@ -132,6 +140,14 @@ impl Ending {
     pub fn is_abandoned(&self) -> bool {
         self.lease.fence == 0
     }
+}
+
+/// An open transaction of the application, which has locked the row of the newest lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Transaction {
+    pub token: Token,
+    pub fence: Fence,
+    pub tick: Tick,
 }
 
 /// A message in flight. It arrives at any later time, or never.
@@ -169,6 +185,8 @@ pub struct History {
     pub broken: u16,
     /// The tokens whose lease was broken before the store lost writes, as bits.
     pub unbroken: u16,
+    /// The ticks whose effects were committed, as bits.
+    pub committed: u8,
     /// The tokens that were released since the store lost writes, as bits.
     pub released: u16,
 }

@@ -8,14 +8,15 @@ use jobs::fleet::LeaseKind;
 use jobs::history::Skip;
 use jobs::schedule::Missed;
 use jobs::store::{
-    Change, Claim, ClaimPurpose, FenceChange, KeyState, Lease, LockChange, Look, Pause, RegisteredSchedule,
-    RunDetails, SharedLock, StartedTick, TickClaim, TickMark, Trigger,
+    Change, Claim, ClaimPurpose, EndedLease, FenceChange, FencedLease, JobRecords, KeyState, Lease,
+    LockChange, Look, Pause, Record, RegisteredSchedule, RunDetails, SharedLock, StartedTick, TickClaim,
+    TickMark, Trigger,
 };
 
-use super::{Real, duration, timestamp, version};
+use super::{MARK, Real, duration, timestamp, version};
 use crate::small::{
-    ANY_TIME, Ask, Micros, NEVER, NO_TICK, SmallChange, SmallFence, SmallLease, SmallLock, SmallLockChange,
-    SmallLook, SmallState, Tick, Token,
+    ANY_TIME, Ask, Micros, NEVER, NO_TICK, NO_TOKEN, SmallChange, SmallFence, SmallLease, SmallLock,
+    SmallLockChange, SmallLook, SmallRecord, SmallState, Tick, Token,
 };
 
 impl Real {
@@ -60,8 +61,12 @@ impl Real {
                 (false, _) => ClaimPurpose::Tick(tick()),
             },
             remember: 1,
-            details: RunDetails::default(),
+            details: self.details(),
         }
+    }
+
+    fn details(&self) -> RunDetails {
+        RunDetails { pause_after: self.policy.pause_after, ..RunDetails::default() }
     }
 
     /// A pause that an operator has to end. Who, why and since when, no decision reads.
@@ -80,7 +85,7 @@ impl Real {
             takeovers: lease.takeovers.into(),
             request: None,
             trigger: Trigger::default(),
-            details: RunDetails::default(),
+            details: self.details(),
             fence: lease.fence.into(),
             since: Timestamp::default(),
             until: timestamp(lease.until),
@@ -91,18 +96,22 @@ impl Real {
     }
 
     pub(super) fn look(&self, look: &SmallLook) -> Look {
-        let now = timestamp(look.now);
+        let record = look.record.map(|record| self.record(&record));
         let lock = look.lock.map(|lock| self.lock(lock));
-        match &look.record {
-            None => Look { lock, ..Look::nothing(now) },
-            Some(record) => Look {
-                now,
-                version: version(record.version),
-                fence: record.fence.into(),
-                state: Arc::new(self.state(&record.state)),
-                lock,
-                finished: None,
-            },
+        Record::look(record.as_ref(), lock.as_ref(), timestamp(look.now))
+    }
+
+    pub(super) fn record(&self, record: &SmallRecord) -> Record {
+        Record {
+            version: version(record.version).expect("a record has a version"),
+            fence: record.fence.into(),
+            state: Arc::new(self.state(&record.state)),
+            records: JobRecords::default(),
+            lease: record.lease.map(|lease| FencedLease {
+                fence: lease.fence.into(),
+                token: if lease.token == NO_TOKEN { "".into() } else { self.name(lease.token) },
+                finished: lease.finished.then_some(MARK),
+            }),
         }
     }
 
@@ -156,6 +165,7 @@ impl Real {
                     LockChange::Set { token: self.name(lock.token), until: timestamp(lock.until) }
                 }
             },
+            ends_lease: change.ends_lease.map(|is_finished| EndedLease { is_finished }),
             ..Change::default()
         }
     }

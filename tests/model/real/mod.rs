@@ -11,15 +11,15 @@ use jobs::Timestamp;
 use jobs::history::RunOutcome;
 use jobs::store::decide::{self, Decision};
 use jobs::store::{
-    Change, Ending, ExtendReply, JobRecords, Look, PauseOrder, Record, ReleaseReply, SharedLock, Swap,
-    SwapReply, Version,
+    Change, Ending, ExtendReply, FinishMark, LeaseId, Look, NotCurrent, PauseOrder, Record, ReleaseReply,
+    SharedLock, Swap, SwapReply, Version,
 };
 use singleton_jobs_policy::timing::{margin, request_timeout};
 
-use crate::configuration::Policy;
+use crate::configurations::configuration::Policy;
 use crate::small::{
-    Answer, Contents, End, FRESH, Message, Micros, NEVER, NO_RECORD, NO_TOKEN, SmallDecision, SmallLock,
-    SmallLook, SmallRecord, SmallSwap, Token, VersionNumber,
+    Answer, Contents, End, FRESH, Message, Micros, NEVER, NO_RECORD, NO_TOKEN, SmallDecision,
+    SmallFencedLease, SmallLock, SmallLook, SmallRecord, SmallSwap, Token, VersionNumber,
 };
 
 mod enlarge;
@@ -31,6 +31,9 @@ pub const SECOND: Micros = 1_000_000;
 const SCHEDULE: &str = "0 0 1 1 * UTC";
 const SERVER: &str = "server";
 const OPERATOR: &str = "operator";
+
+/// Only whether there is one is read by a decision.
+const MARK: FinishMark = FinishMark { at: Timestamp::from_micros(0), done_until: None };
 
 /// The rules of the crate, for one policy.
 pub struct Real {
@@ -124,13 +127,13 @@ impl Real {
                 };
                 of(answer, change)
             }
-            Message::Release(lease, end) => {
+            Message::Release(lease, end, finish_called) => {
                 let outcome = match end {
                     End::Succeeded => RunOutcome::Succeeded,
                     End::LeaseLost => RunOutcome::LeaseLost,
                     End::NotStarted => RunOutcome::NotStarted,
                 };
-                let ending = Ending::of(outcome, 1);
+                let ending = Ending { finish_called, ..Ending::of(outcome, 1) };
                 let Decision { reply, change } = decide::release(&look, &self.lease(lease), &ending);
                 let answer = match reply {
                     ReleaseReply::Released => Answer::Released,
@@ -167,13 +170,7 @@ impl Real {
     }
 
     fn swap_anew(&self, contents: &Contents, now: Micros, swap: &SmallSwap) -> Option<Contents> {
-        let mut record = contents.record.map(|record| Record {
-            version: version(record.version).expect("a record has a version"),
-            fence: record.fence.into(),
-            state: Arc::new(self.state(&record.state)),
-            records: JobRecords::default(),
-            lease: None,
-        });
+        let mut record = contents.record.map(|record| self.record(&record));
         let mut lock = contents.lock.map(|lock| self.lock(lock));
         let swap = Swap {
             expected: version(swap.expected),
@@ -189,12 +186,19 @@ impl Real {
             assert_eq!(record.version, swapped.version);
             let taken = (1..FRESH).filter_map(version).any(|taken| taken == record.version);
             assert!(!taken, "a version was used twice");
-            SmallRecord {
-                version: FRESH,
-                fence: record.fence.try_into().expect("a fence of the model"),
-                state: self.small_state(&record.state),
-            }
+            SmallRecord { version: FRESH, ..self.small_record(&record) }
         });
         Some(Contents { record, lock: lock.map(|lock| small_lock(&lock)) })
+    }
+
+    /// Commits a transaction that marks the work of a lease as finished.
+    pub fn finish(&self, contents: &Contents, lease: SmallFencedLease) -> Result<Contents, NotCurrent> {
+        let mut record = contents.record.map(|record| self.record(&record));
+        let token = self.name(lease.token);
+        let lease = LeaseId { token: &token, fence: lease.fence.into() };
+        Record::finish(&mut record, lease, MARK)?;
+        let version = contents.version();
+        let record = record.map(|record| SmallRecord { version, ..self.small_record(&record) });
+        Ok(Contents { record, ..*contents })
     }
 }

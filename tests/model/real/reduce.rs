@@ -1,14 +1,17 @@
 //! From the values of the crate to small ones.
 
 use jobs::Timestamp;
-use jobs::history::{Skip, Stats};
+use jobs::history::{RunOutcome, Skip, Stats};
 use jobs::schedule::Missed;
-use jobs::store::{Change, ClaimDecision, FenceChange, JobRecord, KeyState, Lease, LockChange, Trigger};
+use jobs::store::{
+    Change, ClaimDecision, FenceChange, JobRecord, KeyState, Lease, LockChange, Record, Trigger,
+};
 
 use super::{Real, micros, small_token};
 use crate::small::{
-    ANY_TIME, Answer, NEVER, NO_TICK, SmallChange, SmallFence, SmallLease, SmallLock, SmallLockChange,
-    SmallMark, SmallStart, SmallState, Tick,
+    ANY_TIME, Answer, NEVER, NO_RECORD, NO_TICK, NO_TOKEN, Recorded, SmallChange, SmallFence,
+    SmallFencedLease, SmallLease, SmallLock, SmallLockChange, SmallMark, SmallRecord, SmallStart, SmallState,
+    Tick,
 };
 
 impl Real {
@@ -80,9 +83,32 @@ impl Real {
         small
     }
 
+    pub(super) fn small_record(&self, record: &Record) -> SmallRecord {
+        let fence = |fence: i64| fence.try_into().expect("a fence of the model");
+        let lease = record.lease.as_ref().filter(|_| self.policy.finishes);
+        SmallRecord {
+            version: NO_RECORD,
+            fence: fence(record.fence),
+            state: self.small_state(&record.state),
+            lease: lease.map(|lease| SmallFencedLease {
+                token: if lease.token.is_empty() { NO_TOKEN } else { small_token(&lease.token) },
+                fence: fence(lease.fence),
+                finished: lease.finished.is_some(),
+            }),
+        }
+    }
+
     pub(super) fn small_change(&self, change: Change) -> SmallChange {
         SmallChange {
-            records_run: change.records.iter().any(|record| matches!(record, JobRecord::Run(_))),
+            records: change.records.iter().find_map(|record| match record {
+                JobRecord::Run(run) => Some(match run.outcome {
+                    RunOutcome::Succeeded => Recorded::Succeeded,
+                    RunOutcome::Committed => Recorded::Committed,
+                    _ => Recorded::Other,
+                }),
+                JobRecord::Skip(_) => None,
+            }),
+            ends_lease: change.ends_lease.map(|ended| ended.is_finished),
             not_before: change.not_before.map_or(ANY_TIME, micros),
             not_after: change.not_after.map_or(NEVER, micros),
             state: change.state.map(|state| self.small_state(&state)),

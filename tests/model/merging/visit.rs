@@ -16,6 +16,9 @@ impl State {
         if let Some((_, token)) = &mut self.seen {
             visit(token);
         }
+        if let Some(transaction) = &mut self.transaction {
+            visit(&mut transaction.token);
+        }
         for server in &mut self.servers {
             server.each_token(visit);
         }
@@ -66,10 +69,14 @@ impl State {
         for contents in std::iter::once(&mut self.store).chain(&mut self.replica) {
             if let Some(record) = &mut contents.record {
                 visit(&mut record.fence);
+                lease_fence(record, visit);
             }
         }
         if let Some((fence, _)) = &mut self.seen {
             visit(fence);
+        }
+        if let Some(transaction) = &mut self.transaction {
+            visit(&mut transaction.fence);
         }
         for server in &mut self.servers {
             match server {
@@ -126,9 +133,22 @@ fn swap_fence(swap: &mut SmallSwap, visit: &mut impl FnMut(&mut Fence)) {
     }
 }
 
+fn lease_fence(record: &mut SmallRecord, visit: &mut impl FnMut(&mut Fence)) {
+    if let Some(lease) = &mut record.lease {
+        visit(&mut lease.fence);
+    }
+}
+
+fn record_tokens(record: &mut SmallRecord, visit: &mut impl FnMut(&mut Token)) {
+    state_tokens(&mut record.state, visit);
+    if let Some(lease) = &mut record.lease {
+        visit(&mut lease.token);
+    }
+}
+
 fn contents_tokens(contents: &mut Contents, visit: &mut impl FnMut(&mut Token)) {
     if let Some(record) = &mut contents.record {
-        state_tokens(&mut record.state, visit);
+        record_tokens(record, visit);
     }
     if let Some(lock) = &mut contents.lock {
         visit(&mut lock.token);
@@ -154,14 +174,15 @@ fn swap_tokens(swap: &mut SmallSwap, visit: &mut impl FnMut(&mut Token)) {
 fn half_tokens(half: &mut Option<Half>, visit: &mut impl FnMut(&mut Token)) {
     match half {
         Some(Half::Clock(_, Some(SmallLock { token, .. }))) => visit(token),
-        Some(Half::Record(Some(record))) => state_tokens(&mut record.state, visit),
+        Some(Half::Record(Some(record))) => record_tokens(record, visit),
         _ => {}
     }
 }
 
 fn half_fence(half: &mut Option<Half>, visit: &mut impl FnMut(&mut Fence)) {
-    if let Some(Half::Record(Some(SmallRecord { fence, .. }))) = half {
-        visit(fence);
+    if let Some(Half::Record(Some(record))) = half {
+        visit(&mut record.fence);
+        lease_fence(record, visit);
     }
 }
 

@@ -1,11 +1,13 @@
 //! The steps of a holder: its run, its keep-alive and its release. `lease/mod.rs`, `tick/execute.rs` and `store/client`.
 
 use crate::checks::Applied;
-use crate::claiming::{faulty, name, timeless};
 use crate::facts::{Fact, Notes};
 use crate::protocol::{Explorer, Label, Looked};
-use crate::small::{Answer, Contents, End, SmallLease, SmallLock, SmallLook, SmallSwap};
+use crate::small::{
+    Answer, Contents, End, SmallFencedLease, SmallLease, SmallLock, SmallLook, SmallRecord, SmallSwap,
+};
 use crate::state::{Cached, Decided, Ending, Flight, Running, Server, State};
+use crate::steps::claiming::{faulty, name, timeless};
 
 impl Explorer<'_> {
     /// The steps of one server.
@@ -37,7 +39,10 @@ impl Explorer<'_> {
 
     fn running(&mut self, index: usize, running: Running) {
         self.crash(index);
-        let Running { lease, deadline, begun, cached, .. } = running;
+        let Running { lease, deadline, begun, cached, finish_called, .. } = running;
+        if begun {
+            self.finish_run(index, running);
+        }
         if running.stopped {
             return self.set(index, Server::Running(Running { stopped: false, ..running }), "continues");
         }
@@ -47,7 +52,7 @@ impl Explorer<'_> {
             next.servers[index] = Server::Running(Running { stopped: true, ..running });
             self.add(Label::of(lease.token, "is stopped"), next, Notes::default());
         }
-        let ended = |end| Server::Ending(Ending { lease, end, cached, decided: None });
+        let ended = |end| Server::Ending(Ending { lease, end, finish_called, cached, decided: None });
         let is_valid = self.time < deadline;
         match (begun, is_valid) {
             (true, true) => {
@@ -104,6 +109,11 @@ impl Explorer<'_> {
         let Cached { version, offset } = cached?;
         let of = |contents: &Contents| contents.record.filter(|record| record.version == version);
         let record = of(&self.state.store).or_else(|| self.state.replica.as_ref().and_then(of))?;
+        // A server learns of its commit by a look.
+        let record = SmallRecord {
+            lease: record.lease.map(|lease| SmallFencedLease { finished: false, ..lease }),
+            ..record
+        };
         let until = record.state.claimant.map_or(0, |claimant| claimant.until);
         let lock = Some(SmallLock { token: lease.token, until });
         Some(SmallLook { now: self.time + offset, record: Some(record), lock })
@@ -122,7 +132,14 @@ impl Explorer<'_> {
             }
             None => {
                 self.protocol.check_loss(lease, self.now, self.state, &mut notes);
-                Server::Ending(Ending { lease, end: End::LeaseLost, cached: None, decided: None })
+                let Running { finish_called, .. } = running;
+                Server::Ending(Ending {
+                    lease,
+                    end: End::LeaseLost,
+                    finish_called,
+                    cached: None,
+                    decided: None,
+                })
             }
         };
         self.add(label, next, notes);
@@ -192,6 +209,7 @@ impl Explorer<'_> {
         notes: &mut Notes,
     ) {
         next.store = after;
+        notes.fact_if(self.state.transaction.is_some(), Fact::ExtendedBesideTransaction);
         let alive = self.state.server_with(lease.token).is_some();
         let applied = self.applied(&after, swap, alive);
         self.protocol.check_extension(applied, answer, lease, &mut next.history, notes);
@@ -214,7 +232,7 @@ impl Explorer<'_> {
             return self.send_release(index, ending, decided);
         }
         if let Some(look) = self.cached_look(ending.cached, ending.lease) {
-            let decision = self.protocol.release(&look, ending.lease, ending.end);
+            let decision = self.protocol.release(&look, ending);
             if let (Answer::Released, Some(change)) = (decision.answer, decision.change) {
                 let (answer, swap) = (decision.answer, SmallSwap::of(&look, change));
                 let decided = Some(Decided { answer, swap, without_look: true });
@@ -227,7 +245,7 @@ impl Explorer<'_> {
 
     fn decide_release(&mut self, index: usize, ending: Ending, text: &'static str) {
         let look = self.look();
-        let decision = self.protocol.release(&look, ending.lease, ending.end);
+        let decision = self.protocol.release(&look, ending);
         let label = Label::of(ending.lease.token, text).with(name(decision.answer));
         let (mut next, mut notes) = (self.state.clone(), Notes::default());
         let change =
@@ -239,8 +257,7 @@ impl Explorer<'_> {
         } else {
             // An abandoned claim may look again before it ends: that is the same state.
             let store = self.state.store;
-            let applied =
-                Applied { before: &store, after: &store, records_run: false, now: self.now, alive: true };
+            let applied = Applied { before: &store, after: &store, change: None, now: self.now, alive: true };
             self.protocol.check_release(applied, ending.lease, &mut next.history, &mut notes);
             next.servers[index] = Server::Idle;
         }
@@ -261,6 +278,9 @@ impl Explorer<'_> {
                 self.add(Label { result, ..label }, next, Notes::default());
             }
         }
+        if self.waits(&decided.swap) {
+            return;
+        }
         let Some(after) = self.apply(&decided.swap) else {
             if self.protocol.reuses_decision(decided.without_look) {
                 let decided = Some(Decided { swap: self.reused(decided.swap), ..decided });
@@ -268,6 +288,7 @@ impl Explorer<'_> {
                 return self.set(index, Server::Ending(ending), "is refused, and sends the same again");
             }
             let again = Ending { decided: None, cached: None, ..ending };
+            self.refused_by_commit(&decided.swap);
             return self.decide_release(
                 index,
                 again,

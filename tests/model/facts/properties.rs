@@ -20,7 +20,7 @@ pub fn always(violation: Violation) -> Property<Protocol> {
     }
     never!(
         TwoStarts Overlap FenceNotHigher StaleToken BeforeDue LongerThanTtl DecidedTwice OutOfTime BadRestore
-        BadBreak TwoRecords Stuck
+        BadBreak TwoRecords Stuck TwoEffects StaleEffect WrongOutcome
     )
 }
 
@@ -40,6 +40,7 @@ pub fn sometimes(fact: Fact) -> Property<Protocol> {
         ExtendedWithoutLook ReleasedWithoutLook ClaimedWithoutLook LateClaimOfCrashedServer LateExtension
         LateRelease AbandonedClaimReleased SkippedHeld SkippedPaused HeldByForeignLock LockVanishedUnderRun
         Restored BrokenLeaseLost OperatorTooLate RunLate DoubleStartAfterLostWrites OlderHolderRestored
-        FenceAfterClockWentBack BreakUndoneByLostWrites
+        FenceAfterClockWentBack BreakUndoneByLostWrites Committed CommittedByTakeover CommittedRunRecorded
+        CommittedSinceLook ExtendedBesideTransaction FinishRefused FinishedBefore
     )
 }

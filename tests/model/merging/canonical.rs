@@ -7,14 +7,14 @@
 //! - An instant that has passed is zero, unless the store's clock can go back.
 //! - A claimant that was released, and that nothing refers to, is forgotten.
 
-use crate::numbering::{number_tokens, rank_fences};
+use crate::merging::numbering::{number_tokens, rank_fences};
 use crate::protocol::Protocol;
 use crate::small::{
     ANY_TIME, Contents, FOREIGN, GONE, Micros, NEVER, NO_RECORD, NO_TICK, NO_TOKEN, SmallLease,
     SmallLockChange, SmallState, SmallSwap, Token, VersionNumber,
 };
 use crate::state::{Cached, Decided, Flight, Half, Server, State};
-use crate::surroundings::SAME_INSTANT;
+use crate::steps::surroundings::SAME_INSTANT;
 
 impl Protocol {
     /// Replaces a state by the one that stands for it.
@@ -135,13 +135,18 @@ impl Protocol {
         for flight in &mut state.flights {
             flight.each_token(&mut |token| used |= bit(*token));
         }
+        if let Some(transaction) = state.transaction {
+            used |= bit(transaction.token);
+        }
         let Some(record) = &mut state.store.record else { return };
+        let finished = record.finished();
         let key = &mut record.state;
         if let Some(claimant) = key.claimant.as_mut().filter(|_| key.released) {
             claimant.until = 0;
             // One that was not released is needed: the next win records its crash.
-            if used & bit(claimant.token) == 0 && lock != Some(claimant.token) {
+            if used & bit(claimant.token) == 0 && lock != Some(claimant.token) && !finished {
                 (key.claimant, key.released, key.broken) = (None, false, false);
+                record.lease = None;
             }
         }
         let (mark, started) = (key.marked(), key.last_started());

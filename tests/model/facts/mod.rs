@@ -1,5 +1,7 @@
 //! What must never happen, and what must be reachable so that the former says something.
 
+pub mod properties;
+
 use std::fmt;
 
 /// A violation of an invariant. States with a violation have no successors.
@@ -30,10 +32,16 @@ pub enum Violation {
     TwoRecords,
     /// No server can ever win the next tick.
     Stuck,
+    /// I10: the effects of a tick were committed twice.
+    TwoEffects,
+    /// I10: the effects of a run were committed after its lease had been ended.
+    StaleEffect,
+    /// The outcome of a run on record does not say whether its effects are committed.
+    WrongOutcome,
 }
 
 impl Violation {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::TwoStarts,
         Self::Overlap,
         Self::FenceNotHigher,
@@ -46,6 +54,9 @@ impl Violation {
         Self::BadBreak,
         Self::TwoRecords,
         Self::Stuck,
+        Self::TwoEffects,
+        Self::StaleEffect,
+        Self::WrongOutcome,
     ];
 
     /// The property that it violates.
@@ -63,6 +74,9 @@ impl Violation {
             Self::BadBreak => "a broken lease stays broken",
             Self::TwoRecords => "a run has one record",
             Self::Stuck => "the next tick can be won",
+            Self::TwoEffects => "I10: the effects of a tick are committed once",
+            Self::StaleEffect => "I10: a run that was overtaken commits nothing",
+            Self::WrongOutcome => "the record of a run says whether it is committed",
         }
     }
 
@@ -121,6 +135,13 @@ pub enum Fact {
     BrokenLeaseLost,
     OperatorTooLate,
     RunLate,
+    Committed,
+    CommittedByTakeover,
+    CommittedRunRecorded,
+    CommittedSinceLook,
+    ExtendedBesideTransaction,
+    FinishRefused,
+    FinishedBefore,
     DoubleStartAfterLostWrites,
     OlderHolderRestored,
     FenceAfterClockWentBack,
@@ -156,6 +177,15 @@ impl Fact {
             Self::BrokenLeaseLost => "the holder of a broken lease loses it",
             Self::OperatorTooLate => "an operator breaks nothing because the holder is a newer one",
             Self::RunLate => "a missed tick is run late",
+            Self::Committed => "the effects of a run are committed",
+            Self::CommittedByTakeover => "the effects of a tick are committed by a takeover",
+            Self::CommittedRunRecorded => "a run that did not say how it ended is recorded as committed",
+            Self::CommittedSinceLook => {
+                "a swap is refused only because the work was committed since its look"
+            }
+            Self::ExtendedBesideTransaction => "a lease is extended while its transaction is open",
+            Self::FinishRefused => "a run that was overtaken cannot be finished",
+            Self::FinishedBefore => "a run that is committed cannot be finished again",
             Self::DoubleStartAfterLostWrites => "LIMIT: a tick starts twice after the store lost its writes",
             Self::OlderHolderRestored => {
                 "LIMIT: an older holder is restored after a newer one (a manual lock, or writes lost twice)"

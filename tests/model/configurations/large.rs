@@ -1,10 +1,11 @@
 //! Larger configurations, explored with `JOBS_TEST_MODEL=all`.
 
-use crate::configuration::{Configuration, Policy};
+use crate::configurations::configuration::{Configuration, Policy};
 use crate::configurations::{LOCK, NO_FAULTS, RETRY, RETRYING, SKIP, SKIPPING, SQL, one_tick};
 use crate::facts::Fact::{
-    BreakUndoneByLostWrites, BrokenLeaseLost, DoubleStartAfterLostWrites, LeaseExpired, OlderHolderRestored,
-    OperatorTooLate, Raced, Restored, StoppedHolderSucceeded, TakenOver, Won, WonAgain, WonTooLate,
+    BreakUndoneByLostWrites, BrokenLeaseLost, DoubleStartAfterLostWrites, HeldByForeignLock, LeaseExpired,
+    OlderHolderRestored, OperatorTooLate, Raced, Restored, StoppedHolderSucceeded, TakenOver, Won, WonAgain,
+    WonTooLate,
 };
 use crate::state::Budget;
 
@@ -87,6 +88,56 @@ pub const ALL: &[Configuration] = &[
         name: "Le: lock, 2 servers, break, lossy failover",
         budget: Budget { breaks: 1, failovers: 1, ..NO_FAULTS },
         sometimes: &[Won, Restored, BreakUndoneByLostWrites],
+        ..LOCK
+    },
+    Configuration {
+        name: "Q: 2 x 1, lossy failover: network",
+        budget: Budget { failovers: 1, network: 1, ..NO_FAULTS },
+        caches: true,
+        sometimes: &[Won, DoubleStartAfterLostWrites, Restored],
+        ..one_tick(SKIP)
+    },
+    Configuration {
+        name: "R: 2 x 2, lossy failover: stop",
+        clock: &[12, 13, 14, 17, 18, 19],
+        budget: Budget { failovers: 1, stops: 1, ..NO_FAULTS },
+        caches: true,
+        sometimes: &[Won, DoubleStartAfterLostWrites, Restored],
+        ..SKIP
+    },
+    Configuration {
+        name: "S: 2 x 1, wipe, another program, vanishing lock: network",
+        clock: &[12, 13, 17, 18],
+        budget: Budget { claims: 2, wipes: 1, foreign: 1, vanishings: 1, network: 1, ..NO_FAULTS },
+        caches: true,
+        sometimes: &[Won, Restored],
+        ..one_tick(SKIP)
+    },
+    Configuration {
+        name: "U: 2 x 1, no shared lock, lossy failover: network, crash",
+        budget: Budget { failovers: 1, network: 1, crashes: 1, ..NO_FAULTS },
+        clock: &[12, 13, 17, 18, 19],
+        caches: true,
+        sometimes: &[Won, DoubleStartAfterLostWrites, Restored],
+        ..one_tick(SQL)
+    },
+    Configuration {
+        name: "V: 2 x 1, the store's clock +2 s, then -2 s: network",
+        budget: Budget { network: 1, ..NO_FAULTS },
+        jumps: &[2, -2],
+        caches: true,
+        ..one_tick(SKIP)
+    },
+    Configuration {
+        name: "e: lock, 2 servers, break, lossy failover",
+        budget: Budget { claims: 2, breaks: 1, failovers: 1, ..NO_FAULTS },
+        sometimes: &[Won, Restored, BreakUndoneByLostWrites],
+        ..LOCK
+    },
+    Configuration {
+        name: "f: lock, 2 servers, another program, vanishing lock: network",
+        budget: Budget { claims: 2, foreign: 1, vanishings: 1, network: 1, ..NO_FAULTS },
+        sometimes: &[Won, HeldByForeignLock],
         ..LOCK
     },
 ];

@@ -1,11 +1,11 @@
 //! The controls: each broken rule, where it is broken, and the property that it violates.
 
 use crate::broken::BrokenRule::{self, *};
-use crate::configuration::{Configuration, Policy};
-use crate::configurations::{LOCK, RETRY, SKIP, SQL, one_tick};
+use crate::configurations::configuration::{Configuration, Policy};
+use crate::configurations::{EFFECTS, LOCK, RETRY, SKIP, SQL, one_tick};
 use crate::facts::Violation::{
     self, BadBreak, BadRestore, BeforeDue, DecidedTwice, FenceNotHigher, LongerThanTtl, OutOfTime, Overlap,
-    StaleToken, TwoRecords, TwoStarts,
+    StaleEffect, StaleToken, TwoEffects, TwoRecords, TwoStarts, WrongOutcome,
 };
 use crate::state::Budget;
 
@@ -26,12 +26,17 @@ const CACHING: Configuration = Configuration { caches: true, ..SKIP };
 const LATE_ANSWER: Configuration =
     Configuration { policy: Policy { shares_lock: false, ..LOCK.policy }, clock: &[12, 16, 17], ..LOCK };
 
+const PAUSED_AFTER_CRASH: Configuration =
+    Configuration { policy: Policy { pause_after: 1, takeovers: 0, ..EFFECTS.policy }, ..EFFECTS };
+
 const NETWORK: Budget = Budget { network: 1, ..SKIP.budget };
 const CRASH: Budget = Budget { crashes: 1, ..SKIP.budget };
 const STOP: Budget = Budget { stops: 1, ..SKIP.budget };
 const WIPE: Budget = Budget { wipes: 1, ..SKIP.budget };
 const FAILOVER: Budget = Budget { failovers: 1, ..SKIP.budget };
 const FOREIGN: Budget = Budget { foreign: 1, vanishings: 1, network: 1, ..SKIP.budget };
+const EFFECTS_CRASH: Budget = Budget { crashes: 1, ..EFFECTS.budget };
+const EFFECTS_STOP: Budget = Budget { stops: 1, ..EFFECTS.budget };
 const BREAK: Budget = Budget { breaks: 1, ..SKIP.budget };
 
 /// Every control.
@@ -88,4 +93,15 @@ pub const ALL: &[Control] = &[
     (BreakOfUnseenLease, with(LOCK, BREAK), BadBreak),
     (BrokenRecordKeptTooShortly, with(LOCK, Budget { failovers: 1, ..BREAK }), BadBreak),
     (ClockFromRequest, with(LATE_ANSWER, Budget { claims: 2, network: 1, ..BREAK }), BadBreak),
+    // Effects.
+    (CommitNotCompared, with(EFFECTS, EFFECTS_CRASH), DecidedTwice),
+    (CommitNotRead, with(EFFECTS, EFFECTS_CRASH), DecidedTwice),
+    (CommitNotRead, with(one_tick(EFFECTS), EFFECTS_CRASH), DecidedTwice),
+    (RowLeftByClaim, with(EFFECTS, EFFECTS_STOP), StaleEffect),
+    (RowLeftByCrash, with(PAUSED_AFTER_CRASH, EFFECTS_STOP), WrongOutcome),
+    (RowLeftByBreak, with(EFFECTS, Budget { breaks: 1, ..EFFECTS.budget }), WrongOutcome),
+    (RowLeftByRelease, EFFECTS, WrongOutcome),
+    (RowNotLocked, with(EFFECTS, EFFECTS_STOP), StaleEffect),
+    (RowNotCompared, with(EFFECTS, EFFECTS_STOP), StaleEffect),
+    (FinishedTwice, EFFECTS, TwoEffects),
 ];

@@ -2,11 +2,12 @@
 
 use jobs::schedule::Overlap;
 
-use crate::configuration::{Configuration, Policy};
-use crate::configurations::{LOCK, NO_FAULTS, RETRY, RETRYING, SQL, one_tick};
+use crate::configurations::configuration::{Configuration, Policy};
+use crate::configurations::{EFFECTS, LOCK, NO_FAULTS, RETRY, RETRYING, SQL, one_tick};
 use crate::facts::Fact::{
-    BrokenLeaseLost, DoubleStartAfterLostWrites, ExtendedWithoutLook, HeldByForeignLock, LateExtension,
-    OperatorTooLate, Raced, Restored, StoppedHolderSucceeded, TakenOver, Won, WonAgain,
+    BrokenLeaseLost, Committed, CommittedByTakeover, CommittedSinceLook, DoubleStartAfterLostWrites,
+    ExtendedWithoutLook, FinishRefused, HeldByForeignLock, LateExtension, OperatorTooLate, Raced, Restored,
+    StoppedHolderSucceeded, TakenOver, Won, WonAgain,
 };
 use crate::state::Budget;
 
@@ -34,6 +35,13 @@ pub const ALL: &[Configuration] = &[
         budget: Budget { claims: 2, wipes: 1, network: 1, ..NO_FAULTS },
         sometimes: &[Won, Restored, DoubleStartAfterLostWrites],
         ..one_tick(SQL)
+    },
+    Configuration {
+        name: "2 x 1, effects: crash, stop",
+        clock: &[12, 13, 17, 18],
+        budget: Budget { claims: 2, crashes: 1, stops: 1, ..EFFECTS.budget },
+        sometimes: &[Committed, CommittedByTakeover, CommittedSinceLook, FinishRefused],
+        ..one_tick(EFFECTS)
     },
     Configuration {
         name: "lock, 2 servers, break: crash",

@@ -1,154 +1,19 @@
-//! Broken rules, each of which the model must catch: changes to the client of the model, or to what the crate's functions
-//! are asked and answer. The crate's own code stays as it is.
+//! What the crate's functions are asked, and what they answer, with a rule broken.
+
+use jobs::store::NotCurrent;
 
 use crate::protocol::Protocol;
 use crate::real::SECOND;
 use crate::small::{
-    ANY_TIME, Answer, Ask, Contents, End, Message, Micros, NEVER, NO_TOKEN, SmallChange, SmallDecision,
-    SmallFence, SmallLease, SmallLock, SmallLockChange, SmallLook, SmallRecord, SmallState, SmallSwap,
+    ANY_TIME, Answer, Ask, Contents, Message, Micros, NEVER, NO_TOKEN, Recorded, SmallChange, SmallDecision,
+    SmallFence, SmallFencedLease, SmallLease, SmallLock, SmallLockChange, SmallLook, SmallRecord, SmallState,
+    SmallSwap,
 };
+use crate::state::Ending;
 
-/// A rule that is broken on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BrokenRule {
-    /// The swap does not compare the version.
-    VersionNotCompared,
-    /// Versions count from 1, also after a wipe.
-    VersionIsCounter,
-    /// The swap does not compare the lock's token.
-    LockNotCompared,
-    /// A refused swap is sent again as it was, with the version and the lock of the answer.
-    DecisionReused,
-    /// The same, only for a decision that was made without a look.
-    CachedDecisionReused,
-    /// The fence of a new lease is computed from the look.
-    FenceFromLook,
-    /// The fence of a new lease is the stored one + 1.
-    FenceIsCounter,
-    /// A claim is applied although the store's clock is before its look.
-    ClaimWithoutNotBefore,
-    /// A claim is applied however late.
-    ClaimWithoutNotAfter,
-    /// A claim is limited by the response timeout, but not by the grace.
-    ClaimNotLimitedByGrace,
-    /// An extension is applied however late.
-    ExtensionWithoutNotAfter,
-    /// An extension is applied although the store's clock is before its look.
-    ExtensionWithoutNotBefore,
-    /// The expiry of a lease is computed by a server's clock, which is a second fast.
-    UntilByFastClock,
-    /// The local deadline is a ttl after the swap was sent, however late it was applied.
-    DeadlineFromTtl,
-    /// The local deadline counts from the arrival of the answer.
-    DeadlineFromArrival,
-    /// A win starts the job however late it arrives.
-    LateWinStarts,
-    /// An extension counts as soon as it was sent.
-    UnansweredExtensionCounts,
-    /// A process that continues polls the job before it checks the deadline.
-    PolledWithoutCheck,
-    /// The late reply to one request of a claim releases the lease, although the claim is still pending.
-    LateReplyReleases,
-    /// A release ends the lease that is there, without a look at its token.
-    ReleaseOfAnyLease,
-    /// A release appends the record of its run, whether it ended the lease or not.
-    EveryReleaseRecords,
-    /// A release deletes the shared lock, also that of another holder.
-    LockDeletedBlindly,
-    /// A claim looks at the lock only, and not at the mark: the plain `SET NX` pattern.
-    NoMark,
-    /// Every takeover counts as the first one.
-    AttemptNotCounted,
-    /// A tick that has finished is taken over.
-    FinishedTickTakenOver,
-    /// An expired lease is extended.
-    ExpiredLeaseExtended,
-    /// A claim does not look at the shared lock.
-    ForeignLockIgnoredByClaim,
-    /// A repeated claim does not look at the shared lock.
-    ForeignLockIgnoredByRepeatedClaim,
-    /// An extension does not look at the shared lock.
-    ForeignLockIgnoredByExtension,
-    /// A holder restores its lease whenever the key is free, without a look at its fence.
-    RestoredWithoutFence,
-    /// A holder that restores its lease sets the mark to its own tick.
-    MarkLoweredByRestore,
-    /// Breaking a manual lock deletes its record.
-    BreakDeletesRecord,
-    /// The record of a broken manual lock is kept until the stored end of the lease, and no longer.
-    BrokenRecordKeptTooShortly,
-    /// A release of a manual lock deletes its record, although a broken lease still counts.
-    ReleaseDeletesBrokenRecord,
-    /// The operator breaks the lease that holds the key by now, and not the one that was seen.
-    BreakOfUnseenLease,
-    /// The store's clock is estimated since the request was sent, which is too high.
-    ClockFromRequest,
-}
+use super::BrokenRule;
 
 impl Protocol {
-    fn breaks(&self, rule: BrokenRule) -> bool {
-        self.broken == Some(rule)
-    }
-
-    /// Whether versions are unique and compared, so that they may be renumbered.
-    pub fn compares_versions(&self) -> bool {
-        !matches!(
-            self.broken,
-            Some(
-                BrokenRule::VersionNotCompared
-                    | BrokenRule::VersionIsCounter
-                    | BrokenRule::LockNotCompared
-                    | BrokenRule::DecisionReused
-                    | BrokenRule::CachedDecisionReused
-            )
-        )
-    }
-
-    pub fn reuses_decision(&self, without_look: bool) -> bool {
-        self.breaks(BrokenRule::DecisionReused)
-            || (without_look && self.breaks(BrokenRule::CachedDecisionReused))
-    }
-
-    pub fn starts_late_wins(&self) -> bool {
-        self.breaks(BrokenRule::LateWinStarts)
-    }
-
-    pub fn counts_unanswered_extensions(&self) -> bool {
-        self.breaks(BrokenRule::UnansweredExtensionCounts)
-    }
-
-    pub fn polls_without_check(&self) -> bool {
-        self.breaks(BrokenRule::PolledWithoutCheck)
-    }
-
-    pub fn releases_by_late_reply(&self) -> bool {
-        self.breaks(BrokenRule::LateReplyReleases)
-    }
-
-    /// The local deadline of a lease: rule 5.
-    pub fn deadline(&self, sent: Micros, arrived: Micros, remaining: Micros) -> Micros {
-        let ttl = self.configuration.policy.ttl;
-        match self.broken {
-            Some(BrokenRule::DeadlineFromTtl) => sent.saturating_add(ttl - self.margin),
-            Some(BrokenRule::DeadlineFromArrival) => arrived + remaining.min(ttl) - self.margin,
-            _ => sent.saturating_add(remaining.clamp(0, ttl) - self.margin),
-        }
-    }
-
-    /// The local deadline of an answer that arrives late.
-    pub fn late_deadline(&self, deadline: Micros, arrived: Micros) -> Micros {
-        if self.breaks(BrokenRule::DeadlineFromArrival) {
-            arrived + self.configuration.policy.ttl - self.margin
-        } else {
-            deadline
-        }
-    }
-
-    /// The estimate of the store's clock, less real time, after an answer.
-    pub fn estimate(&self, now: Micros, sent: Micros, arrived: Micros) -> Micros {
-        now - if self.breaks(BrokenRule::ClockFromRequest) { sent } else { arrived }
-    }
-
     /// Decides a claim.
     pub fn claim(&self, look: &SmallLook, ask: Ask) -> SmallDecision {
         let mut seen = *look;
@@ -170,6 +35,7 @@ impl Protocol {
                     started.finished = false;
                 }
             }
+            (Some(BrokenRule::CommitNotRead), Some(record)) => unmark(record),
             (Some(BrokenRule::ForeignLockIgnoredByClaim), _) if !is_own => seen.lock = None,
             (Some(BrokenRule::ForeignLockIgnoredByRepeatedClaim), _) if is_own => seen.lock = None,
             _ => {}
@@ -186,6 +52,14 @@ impl Protocol {
             Some(BrokenRule::ClaimWithoutNotAfter) => change.not_after = NEVER,
             Some(BrokenRule::ClaimNotLimitedByGrace) => change.not_after = soon,
             Some(BrokenRule::UntilByFastClock) => later(change),
+            Some(BrokenRule::RowLeftByClaim)
+                if matches!(decision.answer, Answer::Won(_)) && look.record.is_some() =>
+            {
+                change.ends_lease = None;
+            }
+            Some(BrokenRule::RowLeftByCrash) if !matches!(decision.answer, Answer::Won(_)) => {
+                change.ends_lease = None;
+            }
             _ => {}
         }
         decision
@@ -230,7 +104,8 @@ impl Protocol {
     }
 
     /// Decides a release.
-    pub fn release(&self, look: &SmallLook, lease: SmallLease, end: End) -> SmallDecision {
+    pub fn release(&self, look: &SmallLook, ending: Ending) -> SmallDecision {
+        let Ending { lease, end, finish_called, .. } = ending;
         let (mut seen, mut asked) = (*look, lease);
         let claimant = look.record.and_then(|record| record.state.claimant);
         match (self.broken, claimant, &mut seen.record) {
@@ -242,10 +117,15 @@ impl Protocol {
             }
             _ => {}
         }
-        let mut decision = self.real.decide(&seen, Message::Release(asked, end));
+        let mut decision = self.real.decide(&seen, Message::Release(asked, end, finish_called));
+        if self.breaks(BrokenRule::RowLeftByRelease)
+            && let Some(change) = &mut decision.change
+        {
+            change.ends_lease = None;
+        }
         if self.breaks(BrokenRule::EveryReleaseRecords) {
             let change = decision.change.unwrap_or(unchanged(look));
-            decision.change = Some(SmallChange { records_run: true, ..change });
+            decision.change = Some(SmallChange { records: Some(Recorded::Other), ..change });
         }
         if self.breaks(BrokenRule::LockDeletedBlindly) && look.lock.is_some() {
             let change = decision.change.unwrap_or(unchanged(look));
@@ -260,6 +140,11 @@ impl Protocol {
             (look.record.map_or(0, |record| record.fence), look.lock.map_or(NO_TOKEN, |lock| lock.token));
         let seen = if self.breaks(BrokenRule::BreakOfUnseenLease) { now } else { (fence, token) };
         let mut decision = self.real.decide(look, Message::Break(seen.0, seen.1));
+        if self.breaks(BrokenRule::RowLeftByBreak)
+            && let Some(change) = &mut decision.change
+        {
+            change.ends_lease = None;
+        }
         if self.breaks(BrokenRule::BreakDeletesRecord)
             && let Some(change) = &mut decision.change
         {
@@ -282,6 +167,9 @@ impl Protocol {
             Some(BrokenRule::LockNotCompared) => {
                 swap.expected_lock = contents.live_lock(now).map_or(NO_TOKEN, |lock| lock.token);
             }
+            Some(BrokenRule::CommitNotCompared | BrokenRule::CommitNotRead) => {
+                swap.change.ends_lease = swap.change.ends_lease.map(|_| contents.finished());
+            }
             Some(BrokenRule::FenceIsCounter) if swap.change.fence == SmallFence::Next => {
                 swap.change.fence = SmallFence::AtLeast(contents.fence() + 1);
             }
@@ -294,6 +182,24 @@ impl Protocol {
             record.version = contents.version() + 1;
         }
         Some(after)
+    }
+
+    /// Marks the work of a lease as finished, in a transaction that is not committed yet.
+    pub fn finish(&self, contents: &Contents, lease: SmallFencedLease) -> Result<Contents, NotCurrent> {
+        let mut seen = *contents;
+        match (self.broken, &mut seen.record) {
+            (Some(BrokenRule::RowNotCompared), Some(record)) => record.lease = Some(lease),
+            (Some(BrokenRule::FinishedTwice), Some(record)) => unmark(record),
+            _ => {}
+        }
+        self.real.finish(&seen, lease)
+    }
+}
+
+/// A record as if no transaction had committed the work of its lease.
+fn unmark(record: &mut SmallRecord) {
+    if let Some(lease) = &mut record.lease {
+        lease.finished = false;
     }
 }
 
@@ -315,6 +221,7 @@ fn unchanged(look: &SmallLook) -> SmallChange {
         state: look.record.map(|record| record.state),
         fence: SmallFence::Keep,
         lock: SmallLockChange::Leave,
-        records_run: false,
+        records: None,
+        ends_lease: None,
     }
 }

@@ -1,7 +1,6 @@
 //! The steps of everything but the servers: late messages, the store, other programs, the operator, and time.
 
 use crate::checks::{Applied, check_record};
-use crate::claiming::{Win, faulty};
 use crate::facts::{Fact, Notes, Violation};
 use crate::protocol::{Explorer, Label};
 use crate::real::SECOND;
@@ -9,6 +8,7 @@ use crate::small::{
     Answer, Ask, Contents, End, FOREIGN, Message, Micros, NO_TOKEN, SmallLease, SmallLock, SmallSwap, Token,
 };
 use crate::state::{Cached, Ending, Flight, History, Running, Server, State};
+use crate::steps::claiming::{Win, faulty};
 
 /// How long another program takes the shared lock for.
 const FOREIGN_TTL: Micros = 3 * SECOND;
@@ -42,8 +42,7 @@ impl Explorer<'_> {
 
     /// A swap that was applied.
     pub fn applied<'b>(&'b self, after: &'b Contents, swap: &SmallSwap, alive: bool) -> Applied<'b> {
-        let records_run = swap.change.records_run;
-        Applied { before: &self.state.store, after, records_run, now: self.now, alive }
+        Applied { before: &self.state.store, after, change: Some(swap.change), now: self.now, alive }
     }
 
     /// A message in flight arrives. A swap that is refused then has no effect, as if it were lost.
@@ -51,6 +50,9 @@ impl Explorer<'_> {
         for (number, flight) in self.state.flights.iter().enumerate() {
             let mut rest = self.state.clone();
             rest.flights.remove(number);
+            if flight.clone().swap_mut().is_some_and(|swap| self.waits(swap)) {
+                continue;
+            }
             match *flight {
                 Flight::Claim { ask, answer, swap, sent } => {
                     if let Some(after) = self.apply(&swap) {
@@ -100,8 +102,13 @@ impl Explorer<'_> {
         {
             let mut next = applied.clone();
             let lease = SmallLease { fence: 0, ..lease };
-            next.servers[index] =
-                Server::Ending(Ending { lease, end: End::NotStarted, cached: None, decided: None });
+            next.servers[index] = Server::Ending(Ending {
+                lease,
+                end: End::NotStarted,
+                finish_called: false,
+                cached: None,
+                decided: None,
+            });
             self.add(label.with("its answer makes the server release it"), next, notes.clone());
         }
         self.add(label.with("the answer is lost"), applied.clone(), notes.clone());
@@ -244,7 +251,11 @@ impl Explorer<'_> {
         next.budget.breaks -= 1;
         let is_unseen = self.state.store.fence() > seen.0;
         let change = self.protocol.break_lock(&self.look(), seen).change;
-        let after = change.and_then(|change| self.apply(&SmallSwap::of(&self.look(), change)));
+        let swap = change.map(|change| SmallSwap::of(&self.look(), change));
+        if swap.as_ref().is_some_and(|swap| self.waits(swap)) {
+            return;
+        }
+        let after = swap.and_then(|swap| self.apply(&swap));
         match (after, holder) {
             (Some(after), holder) => {
                 next.store = after;
@@ -252,9 +263,10 @@ impl Explorer<'_> {
                 if let Some(holder) = holder.filter(|_| ended) {
                     notes.violated_if(is_unseen, Violation::BadBreak);
                     next.history.broken |= History::bit(holder.token);
-                    if change.is_some_and(|change| change.records_run) {
+                    if change.is_some_and(|change| change.records.is_some()) {
                         check_record(holder.token, &mut next.history, &mut notes);
                     }
+                    self.protocol.check_outcome(&self.state.store, change.as_ref(), &mut notes);
                 }
             }
             (None, Some(_)) => notes.fact_if(is_unseen, Fact::OperatorTooLate),

@@ -1,11 +1,17 @@
 //! The configurations that every run explores in full: servers × ticks, and the faults that occur.
 
+pub mod configuration;
+pub mod controls;
+pub mod large;
+pub mod unmerged;
+
 use jobs::schedule::{Missed, Overlap};
 
-use crate::configuration::{Configuration, Policy};
+use crate::configurations::configuration::{Configuration, Policy};
 use crate::facts::Fact::{
-    AbandonedClaimReleased, BreakUndoneByLostWrites, BrokenLeaseLost, ClaimedWithoutLook,
-    DoubleStartAfterLostWrites, ExtendedWithoutLook, FenceAfterClockWentBack, HeldByForeignLock,
+    AbandonedClaimReleased, BrokenLeaseLost, ClaimedWithoutLook, Committed, CommittedByTakeover,
+    CommittedRunRecorded, CommittedSinceLook, DoubleStartAfterLostWrites, ExtendedBesideTransaction,
+    ExtendedWithoutLook, FenceAfterClockWentBack, FinishRefused, FinishedBefore, HeldByForeignLock,
     LateClaimOfCrashedServer, LateExtension, LateRelease, LeaseExpired, LeaseLost, LockVanishedUnderRun,
     OlderHolderRestored, OperatorTooLate, Raced, ReleasedWithoutLook, Restored, RunLate, SkippedHeld,
     SkippedPaused, StoppedHolderSucceeded, TakenOver, Won, WonAgain, WonTooLate,
@@ -24,6 +30,8 @@ pub const SKIPPING: Policy = Policy {
     missed: Missed::Skip,
     is_manual: false,
     shares_lock: true,
+    finishes: false,
+    pause_after: 0,
 };
 
 pub const RETRYING: Policy = Policy { takeovers: 1, ..SKIPPING };
@@ -40,6 +48,7 @@ pub const NO_FAULTS: Budget = Budget {
     breaks: 0,
     wipes: 0,
     failovers: 0,
+    transactions: 0,
 };
 
 /// Two servers and two ticks of a job with `on_crash = "skip"`, on Redis. The clock passes through the ticks, the response
@@ -71,6 +80,14 @@ pub const LOCK: Configuration = Configuration {
     clock: &[11, 12, 17, 18, 19, 23],
     caches: true,
     swaps_first: true,
+    ..SKIP
+};
+
+/// Runs that are finished in transactions: the store is the application's database.
+pub const EFFECTS: Configuration = Configuration {
+    policy: Policy { finishes: true, shares_lock: false, ..RETRYING },
+    clock: &[12, 13, 14, 17, 18, 19, 20],
+    budget: Budget { transactions: 2, ..NO_FAULTS },
     ..SKIP
 };
 
@@ -208,50 +225,12 @@ pub const ALL: &[Configuration] = &[
         ..one_tick(RETRY)
     },
     Configuration {
-        name: "Q: 2 x 1, lossy failover: network",
-        budget: Budget { failovers: 1, network: 1, ..NO_FAULTS },
-        caches: true,
-        sometimes: &[Won, DoubleStartAfterLostWrites, Restored],
-        ..one_tick(SKIP)
-    },
-    Configuration {
-        name: "R: 2 x 2, lossy failover: stop",
-        clock: &[12, 13, 14, 17, 18, 19],
-        budget: Budget { failovers: 1, stops: 1, ..NO_FAULTS },
-        caches: true,
-        sometimes: &[Won, DoubleStartAfterLostWrites, Restored],
-        ..SKIP
-    },
-    Configuration {
-        name: "S: 2 x 1, wipe, another program, vanishing lock: network",
-        clock: &[12, 13, 17, 18],
-        budget: Budget { claims: 2, wipes: 1, foreign: 1, vanishings: 1, network: 1, ..NO_FAULTS },
-        caches: true,
-        sometimes: &[Won, Restored],
-        ..one_tick(SKIP)
-    },
-    Configuration {
         name: "T: 2 x 1, no shared lock, wipe: network, stop",
         budget: Budget { wipes: 1, network: 1, stops: 1, ..NO_FAULTS },
         clock: &[12, 13, 17, 18, 19],
         caches: true,
         sometimes: &[Won, DoubleStartAfterLostWrites, Restored],
         ..one_tick(SQL)
-    },
-    Configuration {
-        name: "U: 2 x 1, no shared lock, lossy failover: network, crash",
-        budget: Budget { failovers: 1, network: 1, crashes: 1, ..NO_FAULTS },
-        clock: &[12, 13, 17, 18, 19],
-        caches: true,
-        sometimes: &[Won, DoubleStartAfterLostWrites, Restored],
-        ..one_tick(SQL)
-    },
-    Configuration {
-        name: "V: 2 x 1, the store's clock +2 s, then -2 s: network",
-        budget: Budget { network: 1, ..NO_FAULTS },
-        jumps: &[2, -2],
-        caches: true,
-        ..one_tick(SKIP)
     },
     Configuration {
         name: "W: 2 x 2, the store's clock -2 s: crash",
@@ -310,18 +289,6 @@ pub const ALL: &[Configuration] = &[
         ..LOCK
     },
     Configuration {
-        name: "e: lock, 2 servers, break, lossy failover",
-        budget: Budget { claims: 2, breaks: 1, failovers: 1, ..NO_FAULTS },
-        sometimes: &[Won, Restored, BreakUndoneByLostWrites],
-        ..LOCK
-    },
-    Configuration {
-        name: "f: lock, 2 servers, another program, vanishing lock: network",
-        budget: Budget { claims: 2, foreign: 1, vanishings: 1, network: 1, ..NO_FAULTS },
-        sometimes: &[Won, HeldByForeignLock],
-        ..LOCK
-    },
-    Configuration {
         name: "g: lock, 2 servers, the store's clock +2 s, then -2 s: crash",
         budget: Budget { claims: 2, crashes: 1, ..NO_FAULTS },
         jumps: &[2, -2],
@@ -334,5 +301,38 @@ pub const ALL: &[Configuration] = &[
         caches: true,
         sometimes: &[Won, BrokenLeaseLost],
         ..one_tick(RETRY)
+    },
+    Configuration {
+        name: "i: 2 x 1, effects: network, crash",
+        budget: Budget { network: 1, crashes: 1, ..EFFECTS.budget },
+        caches: true,
+        sometimes: &[
+            Committed,
+            CommittedByTakeover,
+            CommittedSinceLook,
+            ExtendedBesideTransaction,
+            FinishedBefore,
+        ],
+        ..one_tick(EFFECTS)
+    },
+    Configuration {
+        name: "j: 2 x 2, effects: crash, stop",
+        budget: Budget { crashes: 1, stops: 1, ..EFFECTS.budget },
+        sometimes: &[Committed, CommittedByTakeover, CommittedRunRecorded, CommittedSinceLook, FinishRefused],
+        ..EFFECTS
+    },
+    Configuration {
+        name: "k: 2 x 1, effects, break: crash, stop",
+        budget: Budget { breaks: 1, crashes: 1, stops: 1, ..EFFECTS.budget },
+        caches: true,
+        sometimes: &[Committed, CommittedRunRecorded, FinishRefused],
+        ..one_tick(EFFECTS)
+    },
+    Configuration {
+        name: "l: 2 x 2, effects, paused after a crash: stop",
+        policy: Policy { pause_after: 1, takeovers: 0, ..EFFECTS.policy },
+        budget: Budget { stops: 1, crashes: 1, ..EFFECTS.budget },
+        sometimes: &[Committed, CommittedRunRecorded, CommittedSinceLook, FinishRefused],
+        ..EFFECTS
     },
 ];

@@ -23,6 +23,10 @@ pub struct Policy {
     pub is_manual: bool,
     /// Whether the store has the lock that other programs share, as Redis does.
     pub shares_lock: bool,
+    /// Whether runs are finished in transactions of the application.
+    pub finishes: bool,
+    /// Number of failures in a row that pause the job; 0 for never.
+    pub pause_after: u32,
 }
 
 impl Policy {

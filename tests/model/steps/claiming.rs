@@ -170,6 +170,9 @@ impl Explorer<'_> {
             next.flights.push(flight);
             self.add(Label { result: "in flight", ..label }, next, Notes::default());
         }
+        if self.waits(&decided.swap) {
+            return;
+        }
         let Some(after) = self.apply(&decided.swap) else {
             return self.claim_refused(index, claiming, decided);
         };
@@ -240,6 +243,7 @@ impl Explorer<'_> {
         }
         let again = Claiming { decided: None, ..claiming };
         let text = "sends the claim, which is refused, and decides anew";
+        self.refused_by_commit(&decided.swap);
         self.decide_claim(&self.state.clone(), index, again, self.look(), text);
     }
 
@@ -271,7 +275,13 @@ impl Explorer<'_> {
         }
         if self.time >= deadline {
             notes.facts.push(Fact::WonTooLate);
-            return Server::Ending(Ending { lease, end: End::NotStarted, cached, decided: None });
+            return Server::Ending(Ending {
+                lease,
+                end: End::NotStarted,
+                finish_called: false,
+                cached,
+                decided: None,
+            });
         }
         let begun = !self.protocol.configuration.starts_late;
         if begun {
@@ -285,6 +295,7 @@ impl Explorer<'_> {
             cached,
             half: None,
             extension: None,
+            finish_called: false,
         })
     }
 
@@ -303,7 +314,7 @@ fn given_up(claiming: Claiming) -> Server {
         return Server::Idle;
     }
     let lease = SmallLease { token, tick, attempt: 1, takeovers: 0, fence: 0, until: 0 };
-    Server::Ending(Ending { lease, end: End::NotStarted, cached: None, decided: None })
+    Server::Ending(Ending { lease, end: End::NotStarted, finish_called: false, cached: None, decided: None })
 }
 
 pub fn name(answer: Answer) -> &'static str {
