@@ -20,6 +20,7 @@ mod clock;
 mod controls;
 mod deployment;
 mod disk;
+mod effects;
 mod faults;
 mod fleet;
 mod history;

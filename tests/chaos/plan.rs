@@ -8,6 +8,7 @@ use jobs::testing::check::KeyRules;
 use jobs::{Job, Run};
 
 use super::clock::Random;
+use super::effects;
 use super::history::Held;
 use super::resource::{self, Comparing};
 
@@ -81,6 +82,11 @@ pub fn rules() -> BTreeMap<String, KeyRules> {
 }
 
 impl PlannedJob {
+    /// Whether its runs end with an effect, where the store is a database.
+    pub fn has_effects(&self) -> bool {
+        self.policy == Policy::TakenOver
+    }
+
     fn rules(&self) -> KeyRules {
         KeyRules {
             takeovers: if self.policy == Policy::TakenOver { TAKEOVERS } else { 0 },
@@ -124,6 +130,9 @@ async fn work(run: Run, policy: Policy) -> Result<(), &'static str> {
         tokio::time::sleep(random.millis(1, longest)).await;
         held.step();
         resource::write(&held.0, Comparing::Fences).await;
+    }
+    if policy == Policy::TakenOver {
+        effects::commit(&run).await.map_err(|_| "the effect may not be committed")?;
     }
     if policy == Policy::Retried && random.once_in(3) { Err("fails at times") } else { Ok(()) }
 }

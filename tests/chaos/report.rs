@@ -72,6 +72,7 @@ impl Report {
         sum.calls += counts.calls;
         sum.steps += counts.steps;
         sum.writes += counts.writes;
+        sum.effects += counts.effects;
         for (fault, times) in &counts.faults {
             *sum.faults.entry(*fault).or_default() += times;
         }
@@ -110,11 +111,12 @@ fn add_cells(sum: &mut BTreeMap<Invariant, Cell>, cells: &BTreeMap<Invariant, Ce
 /// The table of faults and invariants: `violations (excused)`, `·` for none.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { ticks, runs, calls, steps, writes, faults, .. } = &self.counts;
+        let Counts { ticks, runs, calls, steps, writes, effects, faults, .. } = &self.counts;
         let ran = self.ran;
         writeln!(
             f,
-            "{ticks} ticks, of which {ran} ran, {runs} leases, {calls} calls, {steps} steps, {writes} accepted writes"
+            "{ticks} ticks, of which {ran} ran, {runs} leases, {calls} calls, {steps} steps, {writes} accepted writes, \
+             {effects} effects"
         )?;
         let strikes: Vec<_> =
             self.strikes.iter().map(|(strike, times)| format!("{strike} {times}")).collect();

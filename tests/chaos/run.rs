@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::Timestamp;
-use jobs::history::Skip;
+use jobs::history::{RunOutcome, Skip};
 use jobs::schedule::Schedule;
 use jobs::testing::check::{Fault, HELD, KeyRules, LeaseRef, Observation, Observed, Trace, Verdict, check};
 
@@ -15,7 +15,7 @@ use super::history::{self, History};
 use super::nemesis::Nemesis;
 use super::operator::{Break, Operator};
 use super::report::Report;
-use super::{clock, faults, plan, swaps};
+use super::{clock, effects, faults, plan, swaps};
 
 /// How late a server may be on a busy machine, where it matters that something happens at all.
 const SLACK: Duration = Duration::from_millis(1500);
@@ -40,6 +40,10 @@ pub fn run(kind: Kind, seed: u64, ticks: u64, folder: &Path) -> Report {
 
     let mut deployment = Deployment::start(kind);
     let probe = runtime.spawn(probe(deployment.url(), history.clone()));
+    let bank = effects::bank(&deployment.url());
+    if let Some(bank) = &bank {
+        runtime.block_on(effects::set_up(bank)).expect("a table for effects");
+    }
     let operator = Operator::connect(&deployment.url(), history.clone(), &runtime);
     let mut fleet = Fleet::start(folder, history.clone(), &deployment, &runtime);
     // Before a job is registered, its ticks cannot be missed.
@@ -55,6 +59,10 @@ pub fn run(kind: Kind, seed: u64, ticks: u64, folder: &Path) -> Report {
     let mut facts = Facts { operator: &operator, observations: Vec::new() };
     facts.add_due(kind.interval(), begun);
     facts.add_held(&fleet);
+    if let Some(bank) = &bank {
+        facts.add_ends();
+        facts.observations.extend(runtime.block_on(effects::committed(bank)).expect("the effects"));
+    }
     history.note_about("", Observed::Finished);
     facts.add_records();
     facts.add_breaks(folder);
@@ -147,6 +155,20 @@ impl Facts<'_> {
             for (tick, why) in explained {
                 let (first, until) = (tick, tick + Duration::from_micros(1));
                 self.add(0, Observed::Explained { key: key.clone(), first, until, why: why.into() });
+            }
+        }
+    }
+
+    /// What the records of runs say about their effects.
+    fn add_ends(&mut self) {
+        let at = clock::steady();
+        let keys: Vec<_> =
+            plan::jobs().into_iter().filter(plan::PlannedJob::has_effects).map(|job| job.key).collect();
+        for (key, history) in self.operator.histories().into_iter().filter(|(key, _)| keys.contains(key)) {
+            for run in history.runs {
+                let is_committed = matches!(run.outcome, RunOutcome::Committed | RunOutcome::Succeeded);
+                let lease = LeaseRef { key: key.as_str().into(), fence: run.fence };
+                self.add(at, Observed::EndRecorded { lease, is_committed });
             }
         }
     }

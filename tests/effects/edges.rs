@@ -11,8 +11,8 @@ use jobs::{Job, Jobs, Run};
 use mysql_async::prelude::Queryable as _;
 use tokio::sync::mpsc;
 
-use crate::bank::{AtOnce, Booking, Steps, refusal};
 use crate::{TestBank, on_every_database};
+use support::bank::{AtOnce, Booking, Steps, refusal};
 
 on_every_database! {
     transaction_cannot_be_committed_after_a_lost_lease;

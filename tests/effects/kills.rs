@@ -10,7 +10,7 @@ use support::child::{Child, role, tell, wait_for_parent};
 use support::server::random;
 
 use crate::TestBank;
-use crate::bank::{Bank, Booking, Steps};
+use support::bank::{Bank, Booking, Steps};
 
 const ENTRY: &str = "kills::worker_process_books_payments";
 
@@ -55,8 +55,10 @@ async fn work(role: &str, folder: &Path) {
                 anyhow::Ok(())
             }
         };
-        // Until the next tick there is time for several attempts.
-        let job = Job::builder(format!("pay-{number:03}")).every("6s").ttl("1s").retry_on_crash(20);
+        let job = Job::builder(format!("pay-{number:03}"))
+            .every(format!("{INTERVAL:?}"))
+            .ttl("1s")
+            .retry_on_crash(20);
         job.retries(5, "20ms").run(run).build().expect("a job")
     };
     let builder = jobs::builder().url(url).namespace(fleet).without_annotated().jobs((0..JOBS).map(job));
@@ -66,7 +68,17 @@ async fn work(role: &str, folder: &Path) {
     jobs.shutdown().await;
 }
 
-const JOBS: u32 = 120;
+const JOBS: u32 = 150;
+
+/// Servers are killed in the first part of each interval. In the rest, ticks are taken over: the next one would supersede them.
+const INTERVAL: Duration = Duration::from_secs(10);
+const KILLING: Duration = Duration::from_secs(4);
+const TAKING_OVER: Duration = Duration::from_secs(5);
+
+fn is_killing() -> bool {
+    let now = jobs::Timestamp::now().as_micros().unsigned_abs();
+    Duration::from_micros(now % u64::try_from(INTERVAL.as_micros()).unwrap()) < KILLING
+}
 
 /// Writes down that a run has begun: one line, which a kill does not cut.
 fn note(journal: &Path, run: &Run) {
@@ -90,18 +102,21 @@ async fn booked_ticks(bank: &TestBank, booking: &str, ticks: usize) -> Vec<((Str
             |line: &str| line.split_once(' ').map(|(job, tick)| (job.to_owned(), tick.parse().unwrap()));
         journal.lines().filter_map(line).collect()
     };
-    let until = Instant::now() + Duration::from_secs(60 + u64::try_from(ticks).unwrap() / 4);
+    let until = Instant::now() + Duration::from_secs(60 + u64::try_from(ticks).unwrap() / 2);
     let mut killed = 0_usize;
-    while begun().len() < ticks && Instant::now() < until {
+    while (begun().len() < ticks || is_killing()) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(40 + random() % 160));
+        if !is_killing() {
+            continue;
+        }
         let index = killed % servers.len();
         servers[index].kill();
         servers[index] = spawn();
         killed += 1;
     }
-    // Those that were killed last are taken over before the next ticks, which may begin meanwhile.
+    // Those that were killed last are taken over before the next ticks.
     let last = begun();
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(TAKING_OVER);
     for server in &mut servers {
         server.go_on();
     }

@@ -3,8 +3,8 @@
 use jobs::locks::{OnceError, OnceOutcome};
 use jobs::transaction::FinishError;
 
-use crate::bank::{AtOnce, Booking, refusal};
 use crate::{TestBank, on_every_database};
+use support::bank::{AtOnce, Booking, refusal};
 
 on_every_database! {
     work_that_is_committed_is_done_although_the_code_returns_an_error;

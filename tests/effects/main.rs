@@ -1,7 +1,6 @@
 //! Effects exactly once: what a run writes to the database that is the store, under kills, stops, takeovers and operators.
 #![cfg(unix)]
 
-mod bank;
 mod conditions;
 mod edges;
 mod kills;
@@ -11,7 +10,7 @@ mod stops;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bank::Bank;
+use support::bank::Bank;
 use support::folder::TempFolder;
 use support::mariadb_server::MariadbServer;
 use support::postgres_server::PostgresServer;

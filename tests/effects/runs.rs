@@ -8,8 +8,8 @@ use jobs::transaction::FinishError;
 use jobs::{Job, Jobs, Run};
 use tokio::sync::{Notify, mpsc};
 
-use crate::bank::{AtOnce, Booking, Steps, refusal};
 use crate::{TestBank, on_every_database};
+use support::bank::{AtOnce, Booking, Steps, refusal};
 
 on_every_database! {
     finished_run_books_once_and_has_succeeded;
@@ -62,7 +62,7 @@ async fn outcome(jobs: &Jobs) -> (RunOutcome, Option<String>) {
 }
 
 async fn finished_run_books_once_and_has_succeeded(bank: &TestBank) {
-    for level in 0..crate::bank::LEVELS {
+    for level in 0..support::bank::LEVELS {
         let fleet = format!("{}-{level}", bank.namespace);
         let one = TestBank {
             namespace: fleet.clone(),
@@ -83,7 +83,7 @@ async fn second_finish_of_a_run_is_refused_and_books_nothing(bank: &TestBank) {
     let (jobs, run, order) = started(bank, "30s").await;
     let fleet = &bank.namespace;
     bank.bank.book(&run, fleet, (Booking::Finish, 2), &AtOnce).await.expect("a transaction");
-    for level in 0..crate::bank::LEVELS {
+    for level in 0..support::bank::LEVELS {
         let again = refusal(bank.bank.book(&run, fleet, (Booking::Finish, level), &AtOnce).await);
         assert!(matches!(again, FinishError::AlreadyFinished { .. }), "{again}");
     }
@@ -98,7 +98,7 @@ async fn transaction_of_a_run_that_was_broken_is_refused_and_books_nothing(bank:
     let operator = bank.program().await;
     operator.break_lock(KEY).await.expect("a broken lock");
     for booking in [Booking::Check, Booking::Finish] {
-        for level in 0..crate::bank::LEVELS {
+        for level in 0..support::bank::LEVELS {
             let refused = refusal(bank.bank.book(&run, &bank.namespace, (booking, level), &AtOnce).await);
             let is_over = matches!(refused, FinishError::Superseded { .. } | FinishError::LeaseLost { .. });
             assert!(is_over, "{refused}");
@@ -158,7 +158,7 @@ struct Open {
     commit: Notify,
 }
 
-impl Steps for Arc<Open> {
+impl Steps for Open {
     async fn booked(&self) {}
     async fn checked(&self) {
         self.checked.notify_one();
@@ -172,7 +172,7 @@ async fn lease_is_extended_while_the_transaction_is_open(bank: &TestBank) {
     let (database, fleet, steps) = (bank.bank.clone(), bank.namespace.clone(), open.clone());
     let booking = {
         let run = run.clone();
-        tokio::spawn(async move { database.book(&run, &fleet, (Booking::Finish, 3), &steps).await })
+        tokio::spawn(async move { database.book(&run, &fleet, (Booking::Finish, 3), &*steps).await })
     };
     open.checked.notified().await;
     // A write transaction of SQLite blocks keep-alives: it must be shorter than a third of the ttl.
@@ -191,7 +191,7 @@ async fn transaction_on_another_database_is_refused(bank: &TestBank) {
     let (jobs, run, order) = started(bank, "30s").await;
     // The transaction is on another database than the store.
     let other =
-        crate::bank::Bank::Sqlite(format!("sqlite://{}", bank.folder.path().join("other.db").display()));
+        support::bank::Bank::Sqlite(format!("sqlite://{}", bank.folder.path().join("other.db").display()));
     other.set_up().await.expect("a table");
     let refused = refusal(other.book(&run, &bank.namespace, (Booking::Finish, 1), &AtOnce).await);
     assert!(matches!(refused, FinishError::UnknownLease { .. }), "{refused}");

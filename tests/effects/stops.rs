@@ -7,8 +7,8 @@ use jobs::transaction::FinishError;
 use jobs::{Job, Run};
 use support::child::{Child, role, tell, wait_for_parent};
 
-use crate::bank::{Bank, Booking, Steps};
 use crate::{TestBank, on_every_database};
+use support::bank::{Bank, Booking, Steps};
 
 const ENTRY: &str = "stops::worker_process_books_one_payment_at_a_time";
 

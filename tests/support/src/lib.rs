@@ -9,6 +9,7 @@
 )]
 
 mod processes {
+    pub mod bank;
     pub mod child;
     pub mod fleet;
     pub mod hand;
@@ -43,7 +44,7 @@ mod subjects {
 }
 
 pub use jobs::testing::store::bench;
-pub use processes::{child, fleet, hand, home, promises, racer, server, worker};
+pub use processes::{bank, child, fleet, hand, home, promises, racer, server, worker};
 pub use servers::{
     certificates, chosen, folder, mariadb_server, pooler, postgres_server, proxy, redis_cluster,
     redis_sentinel, redis_server,

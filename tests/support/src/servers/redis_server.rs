@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
 use crate::chosen;
+use crate::folder::TempFolder;
 
 /// How long a healthy server may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,7 +21,7 @@ pub struct RedisServer {
     watched: Option<Child>,
     port: u16,
     tls_port: Option<u16>,
-    folder: PathBuf,
+    folder: TempFolder,
     options: Vec<String>,
 }
 
@@ -42,10 +42,8 @@ impl RedisServer {
     }
 
     fn start_on(encrypted: bool, options: &[&str]) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("jobs-redis-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a temporary folder for redis-server");
+        // A server that flushes every write must not wait for a disk that others keep busy.
+        let folder = TempFolder::in_memory();
         let options = options.iter().map(ToString::to_string).collect();
         let mut server = Self { watched: None, port: 0, tls_port: None, folder, options };
         // Another process may take the port between our looking and the server's start.
@@ -109,14 +107,14 @@ impl RedisServer {
     }
 
     fn launch(&mut self) -> bool {
-        let folder = self.folder.display().to_string();
+        let folder = self.folder.path().display().to_string();
         let port = self.port.to_string();
         let mut arguments = vec!["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
         arguments.extend(["--loglevel", "warning", "--dir", &folder]);
         let tls_port = self.tls_port.map(|port| port.to_string());
         arguments.extend(tls_port.iter().flat_map(|port| ["--tls-port", port.as_str()]));
         arguments.extend(self.options.iter().map(String::as_str));
-        self.watched = launch(&arguments, self.port, &self.folder);
+        self.watched = launch(&arguments, self.port, self.folder.path());
         self.watched.is_some()
     }
 }
@@ -157,7 +155,6 @@ pub fn end(mut watched: Child) {
 impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
-        let _best_effort = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -113,6 +113,17 @@ impl Bank {
         let sql = format!(
             "INSERT INTO payment (fleet, job, tick, server) VALUES ('{fleet}', '{job}', {tick}, '{server}')"
         );
+        self.commit(run, &sql, (booking, level), steps).await
+    }
+
+    /// Executes a statement for the run, in one transaction.
+    pub async fn commit(
+        &self,
+        run: &Run,
+        sql: &str,
+        (booking, level): (Booking, u32),
+        steps: &impl Steps,
+    ) -> anyhow::Result<()> {
         match self {
             Self::Postgres(_) => {
                 let mut client = self.postgres().await?;
@@ -123,7 +134,7 @@ impl Bank {
                     _ => IsolationLevel::Serializable,
                 };
                 let mut transaction = client.build_transaction().isolation_level(level).start().await?;
-                transaction.batch_execute(&sql).await?;
+                transaction.batch_execute(sql).await?;
                 steps.booked().await;
                 match booking {
                     Booking::Finish => run.finish(&mut transaction).await?,
@@ -144,7 +155,7 @@ impl Bank {
                 let mut options = mysql_async::TxOpts::new();
                 options.with_isolation_level(level);
                 let mut transaction = connection.start_transaction(options).await?;
-                transaction.query_drop(&sql).await?;
+                transaction.query_drop(sql).await?;
                 steps.booked().await;
                 match booking {
                     Booking::Finish => run.finish(&mut transaction).await?,
@@ -157,24 +168,32 @@ impl Bank {
             }
             Self::Sqlite(_) => {
                 steps.booked().await;
-                let (bank, run, app) = (self.clone(), run.clone(), tokio::runtime::Handle::current());
-                // The transaction is short: it blocks every other one of the database.
-                tokio::task::block_in_place(|| {
-                    let mut connection = bank.sqlite()?;
-                    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                    transaction.execute_batch(&sql)?;
-                    match booking {
-                        Booking::Finish => run.finish_blocking(&transaction)?,
-                        Booking::Check => run.check_blocking(&transaction)?,
-                        Booking::Unprotected => {}
-                    }
-                    app.block_on(steps.checked());
-                    transaction.commit()?;
-                    anyhow::Ok(())
-                })?;
+                let app = tokio::runtime::Handle::current();
+                let checked = || app.block_on(steps.checked());
+                tokio::task::block_in_place(|| self.commit_on_sqlite(run, sql, booking, checked))?;
             }
         }
         Ok(())
+    }
+
+    /// The same on SQLite, and blocking. The transaction is short: it blocks every other one of the database.
+    pub fn commit_on_sqlite(
+        &self,
+        run: &Run,
+        sql: &str,
+        booking: Booking,
+        checked: impl FnOnce(),
+    ) -> anyhow::Result<()> {
+        let mut connection = self.sqlite()?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(sql)?;
+        match booking {
+            Booking::Finish => run.finish_blocking(&transaction)?,
+            Booking::Check => run.check_blocking(&transaction)?,
+            Booking::Unprotected => {}
+        }
+        checked();
+        Ok(transaction.commit()?)
     }
 
     /// Books a payment and finishes the run in a transaction of `sqlx`.
@@ -237,15 +256,21 @@ impl Bank {
     pub async fn payments(&self, fleet: &str) -> anyhow::Result<Vec<(String, i64, i64)>> {
         let sql =
             format!("SELECT job, tick, count(*) FROM payment WHERE fleet = '{fleet}' GROUP BY job, tick");
+        self.query(&sql).await
+    }
+
+    /// The rows of a query with one text and two numbers.
+    pub async fn query(&self, sql: &str) -> anyhow::Result<Vec<(String, i64, i64)>> {
         Ok(match self {
             Self::Postgres(_) => {
-                let rows = self.postgres().await?.query(&sql, &[]).await?;
+                // Without a prepared statement, which a pooler would lose.
+                let rows = self.postgres().await?.query_typed(sql, &[]).await?;
                 rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
             }
             Self::Mysql(_) => self.mysql().await?.query(sql).await?,
             Self::Sqlite(_) => {
                 let connection = self.sqlite()?;
-                let mut query = connection.prepare(&sql)?;
+                let mut query = connection.prepare(sql)?;
                 let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
                 rows.collect::<Result<_, _>>()?
             }
