@@ -82,14 +82,22 @@ impl EffectChecks<'_> {
         verdict.add(is_lost || is_allowed, self.key.violation(Invariant::OneEffect, at, message));
     }
 
+    /// When the run of an effect began.
+    fn began(&self, Effect { at, fence, .. }: &Effect) -> u64 {
+        let own = self.key.holdings.iter().find(|holding| holding.fence == *fence);
+        own.map_or(*at, |holding| holding.began)
+    }
+
     fn once(&self, verdict: &mut Verdict) {
         let effects = &self.key.effects.committed;
         for (number, later) in effects.iter().enumerate() {
             let Some(earlier) = effects[..number].iter().rev().find(|earlier| later.repeats(earlier)) else {
                 continue;
             };
+            // An operator may have freed the tick before the earlier effect was committed, or the store have lost its start.
+            let since = self.began(earlier);
             let freed = |(at, to): &(u64, Timestamp)| {
-                (earlier.at..=later.at).contains(at) && later.tick.is_some_and(|tick| tick > *to)
+                (since..=later.at).contains(at) && later.tick.is_some_and(|tick| tick > *to)
             };
             let what = later.tick.map_or("work that is done".to_owned(), |tick| format!("tick {tick}"));
             let message = format!(
@@ -100,15 +108,16 @@ impl EffectChecks<'_> {
             let clock_went_back = later.tick.is_none()
                 && self.timeline.had_fault(None, &[Fault::StoreClockBack], (earlier.at, later.at));
             let is_allowed = clock_went_back || self.key.lowered.iter().any(freed);
-            self.add(verdict, (earlier.at, later.at), is_allowed, message);
+            self.add(verdict, (since, later.at), is_allowed, message);
         }
     }
 
     fn newest_lease_only(&self, verdict: &mut Verdict) {
-        for Effect { at, fence, .. } in &self.key.effects.committed {
-            let own = self.key.holdings.iter().find(|holding| holding.fence == *fence);
-            let began = own.map_or(*at, |holding| holding.began);
-            let newer = self.key.holdings.iter().find(|other| other.fence > *fence && other.began < *at);
+        for effect in &self.key.effects.committed {
+            let (Effect { at, fence, .. }, began) = (effect, self.began(effect));
+            // The last one: it excludes this effect most surely.
+            let newer = self.key.holdings.iter().filter(|other| other.fence > *fence && other.began < *at);
+            let newer = newer.max_by_key(|other| other.began);
             let is_broken = self.key.broken.iter().any(|broken| (began..*at).contains(broken));
             let why = match newer {
                 Some(newer) => format!("after the lease with fence {} began", newer.fence),
@@ -116,7 +125,13 @@ impl EffectChecks<'_> {
                 None => continue,
             };
             let message = format!("the lease with fence {fence} committed an effect {why}");
-            self.add(verdict, (began, *at), false, message);
+            // The store may have lost the newer lease before this one was won.
+            let since = newer.map_or(began, |newer| newer.began.min(began));
+            // The record of a manual lock is deleted after its use: the fences of later leases follow the store's clock alone.
+            let clock_went_back = !self.key.is_job()
+                && since < began
+                && self.timeline.had_fault(None, &[Fault::StoreClockBack], (since, began));
+            self.add(verdict, (since, *at), clock_went_back, message);
         }
     }
 

@@ -99,8 +99,18 @@ fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fa
                     && fault.end >= hung.begin.saturating_sub(micros(key.rules.ttl))
             })
     };
+    // Another server that hangs may hold the key for a ttl of its own.
+    let is_held_by_another = |at: u64| {
+        timeline.faults.iter().any(|fault| {
+            let expired = fault.begin + micros(key.rules.ttl) + timeline.slack;
+            SERVER_HANGS.contains(&fault.what)
+                && fault.server != hung.server
+                && (fault.begin..=expired).contains(&at)
+        })
+    };
+    let is_busy = |at| key.has_living_run(hung, at) || is_held_by_another(at);
     if timeline.servers.iter().any(is_fine)
-        && let Some(due @ 2..) = key.none_ran_within(during, |at| key.has_living_run(hung, at))
+        && let Some(due @ 2..) = key.none_ran_within(during, is_busy)
     {
         let message = format!("none of {due} ticks ran while {} was hung ({:?})", hung.server, hung.what);
         verdict.add(false, key.violation(Invariant::HungServer, during.0, message));

@@ -287,4 +287,12 @@ fn hung_server_that_blocks_others_breaks_i9() {
     after_a_run().at(0, "b", Observed::LacksJob("job".into())).holds();
     // A run that has begun keeps its lease.
     hung(Story::new().begins(10, "a", 1, 10)).holds();
+    // Another server that hangs keeps a lease for a ttl, too.
+    let both = |other| {
+        let story = Story::new().run((10, 11), "a", 1, 10).due([10, 20, 30, 40]).explained(20, 50, HELD);
+        let story = story.fault(Fault::BlockApplication, "a", (15, 45)).fault(Fault::CutOff, "c", other);
+        story.at(100, "", Observed::Finished)
+    };
+    both((28, 60)).holds();
+    both((2, 5)).breaks(Invariant::HungServer);
 }

@@ -17,7 +17,6 @@ use super::workload::lock_users::use_lock;
 use super::workload::{NextStart, add_jobs};
 use crate::Timestamp;
 use crate::schedule::Schedule;
-use crate::store::RegisteredSchedule;
 use crate::store::memory::MemoryStore;
 use crate::testing::check::{KeyRules, Observed, Trace, Verdict, check};
 use crate::testing::fleet::NOON;
@@ -178,16 +177,21 @@ fn watch_ticks(plan: &Plan, store: &MemoryStore, clock: &TestClock, recorder: &R
             let key = Arc::<str>::from(&*job.key);
             drop(tokio::spawn(async move {
                 let mut next = schedule.next_after(clock.now());
+                let mut newest_due = None;
                 while let Some(tick) = next {
                     wait_for(&clock, tick).await;
-                    let look = store.show(&key);
-                    let is_known =
-                        |it: &RegisteredSchedule| *it.schedule == *schedule.as_str() && it.at < tick;
-                    let is_registered = look.state.registered.as_ref().is_some_and(is_known);
-                    if is_registered && recorder.is_claimed(&key, &versions) {
-                        recorder.add_general(Observed::Due { key: key.clone(), tick });
-                    }
                     next = schedule.next_after(tick);
+                    let Some(registered) = store.show(&key).state.registered.clone() else { continue };
+                    if *registered.schedule == *schedule.as_str() {
+                        if registered.at < tick && recorder.is_claimed(&key, &versions) {
+                            recorder.add_general(Observed::Due { key: key.clone(), tick });
+                            newest_due = Some(tick);
+                        }
+                    } else if newest_due.take().is_some_and(|due| due >= registered.at) {
+                        // A swap that replaces the schedule does so as of its look: a tick became due in between.
+                        let (key, first, why) = (key.clone(), registered.at, "replaced".into());
+                        recorder.add_general(Observed::Explained { key, first, until: tick, why });
+                    }
                 }
             }));
         }

