@@ -12,7 +12,7 @@ use jobs::store::redis::RedisStore;
 use jobs::store::{Change, FenceChange, JobRecord, KeyState, Store, Swap, SwapReply};
 use jobs::testing::{Hook, HookFuture, Intercept, Request};
 use jobs::{Job, Jobs, Timestamp};
-use support::postgres_server::PostgresServer;
+use support::postgres_server::{PATIENCE, PostgresServer};
 use support::redis_server::RedisServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -209,6 +209,7 @@ async fn pages_are_quick(url: &str, store: &dyn Store) {
 async fn pages_of_a_thousand_jobs_on_redis_are_quick() {
     let redis = RedisServer::start();
     let store = RedisStore::open(&redis.url(), Some(NAMESPACE)).expect("a store");
+    let store = store.with_timeouts(PATIENCE, PATIENCE);
     pages_are_quick(&redis.url(), &store).await;
 }
 
@@ -216,6 +217,7 @@ async fn pages_of_a_thousand_jobs_on_redis_are_quick() {
 async fn pages_of_a_thousand_jobs_on_postgresql_are_quick() {
     let url = PostgresServer::shared().url();
     let store = PostgresStore::open(&url, Some(NAMESPACE)).expect("a store");
+    let store = store.with_timeouts(PATIENCE, PATIENCE);
     pages_are_quick(&url, &store).await;
 }
 
@@ -262,6 +264,26 @@ async fn runs_of_jobs_that_have_not_changed_are_not_read_again() {
     assert_eq!(read_for("/api/v1/timeline").await.0, 0);
     office.shutdown().await;
     worker.shutdown().await;
+}
+
+/// The first page is to appear at once; everything else has all runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn first_page_has_few_runs_and_all_others_follow() {
+    let job = Job::builder(key(1)).run(|_| async {}).build().expect("a valid job");
+    let jobs = jobs::builder().without_annotated().job(job).url("memory://first-page");
+    let jobs = jobs.start_all().await.unwrap();
+    for _ in 0..5 {
+        jobs.run_now(&key(1)).await.unwrap();
+    }
+    let address = serve(Dashboard::new(jobs.clone()).into_router()).await;
+    let shows =
+        async |runs: u32| get(&address, "/overview").await.text.contains(&format!("Last {runs} runs"));
+    assert!(shows(3).await && shows(3).await, "a second page at once does not wait");
+    let twin = get(&address, "/api/v1/jobs").await;
+    let twin: serde_json::Value = serde_json::from_str(twin.body()).unwrap();
+    assert_eq!(twin["jobs"][0]["runs"].as_array().map(Vec::len), Some(5));
+    assert!(shows(5).await);
+    jobs.shutdown().await;
 }
 
 /// The requests that the server has answered: those that list or read records of jobs.

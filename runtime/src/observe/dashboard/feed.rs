@@ -24,6 +24,9 @@ const DEEP_AGE: Duration = Duration::from_secs(5);
 const NEWEST_RUNS: usize = 20;
 const DEEP_RUNS: usize = 100;
 
+/// The runs of each job on the first page after the start of the program. Its live updates bring the others within a second.
+const FIRST_RUNS: usize = 3;
+
 const LOAD_AGE: Duration = Duration::from_secs(60);
 
 /// How old the ticks of a job may be as long as the overview shows no change of it.
@@ -82,6 +85,8 @@ struct Read {
     overview: Arc<Overview>,
     /// `None` if an action has changed the store since.
     at: Option<Instant>,
+    /// Whether it has only the first runs: enough for a page, not for its live updates.
+    is_partial: bool,
 }
 
 struct KnownTicks {
@@ -107,21 +112,26 @@ impl Feed {
             (Depth::Newest, Freshness::Recent) => PAGE_AGE,
             (Depth::Newest, Freshness::Current) => POLL,
         };
-        if let Some(snapshot) = self.known().snapshot(depth, age) {
+        if let Some(snapshot) = self.known().snapshot(depth, freshness, age) {
             return Ok(snapshot);
         }
         let mut polling = self.polling.lock().await;
         // Another caller has polled meanwhile.
-        if let Some(snapshot) = self.known().snapshot(depth, age) {
+        if let Some(snapshot) = self.known().snapshot(depth, freshness, age) {
             return Ok(snapshot);
         }
         if let Some(last) = polling.last {
             sleep_until(last + POLL).await;
         }
-        let newest = if depth == Depth::All { DEEP_RUNS } else { NEWEST_RUNS };
+        let is_first = freshness == Freshness::Recent && self.known().newest.is_none();
+        let newest = match depth {
+            _ if is_first => FIRST_RUNS,
+            Depth::Newest => NEWEST_RUNS,
+            Depth::All => DEEP_RUNS,
+        };
         let overview = self.jobs.overview_after(&mut polling.memory, newest).await;
         polling.last = Some(Instant::now());
-        self.known().take(depth, overview)
+        self.known().take(depth, overview, is_first)
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -185,9 +195,11 @@ impl Known {
         newest.iter_mut().chain(deep).for_each(|read| read.at = None);
     }
 
-    fn snapshot(&self, depth: Depth, age: Duration) -> Option<Snapshot> {
+    fn snapshot(&self, depth: Depth, freshness: Freshness, age: Duration) -> Option<Snapshot> {
         let read = if depth == Depth::All { &self.deep } else { &self.newest };
-        let read = read.as_ref().filter(|read| read.at.is_some_and(|at| at.elapsed() < age))?;
+        let is_enough = |read: &&Read| !read.is_partial || freshness == Freshness::Recent;
+        let is_young = |read: &&Read| read.at.is_some_and(|at| at.elapsed() < age);
+        let read = read.as_ref().filter(is_enough).filter(is_young)?;
         Some(Snapshot { overview: read.overview.clone(), trouble: self.trouble.clone() })
     }
 
@@ -195,11 +207,12 @@ impl Known {
         &mut self,
         depth: Depth,
         overview: Result<Overview, OperateError>,
+        is_partial: bool,
     ) -> Result<Snapshot, OperateError> {
         let now = Some(Instant::now());
         match overview {
             Ok(overview) => {
-                let read = Read { overview: Arc::new(overview), at: now };
+                let read = Read { overview: Arc::new(overview), at: now, is_partial };
                 self.trouble = None;
                 if depth == Depth::All {
                     self.deep = Some(read.clone());
