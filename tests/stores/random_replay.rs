@@ -9,17 +9,17 @@ use support::{file_subject, mysql_subject, postgres_subject, sqlite_subject, sub
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_store_agrees_with_the_reference_record() {
-    random_operations(subject::redis().await, 2_000).await;
+    random_operations(subject::redis().await, 700).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_store_behind_sentinels_agrees_with_the_reference_record() {
-    random_operations(topology_subject::sentinel().await, 600).await;
+    random_operations(topology_subject::sentinel().await, 300).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_cluster_store_agrees_with_the_reference_record() {
-    random_operations(topology_subject::cluster().await, 600).await;
+    random_operations(topology_subject::cluster().await, 300).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,40 +29,40 @@ async fn memory_store_agrees_with_the_reference_record() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn file_store_agrees_with_the_reference_record() {
-    random_operations(file_subject::file().await, 2_000).await;
+    random_operations(file_subject::file().await, 500).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_store_agrees_with_the_reference_record() {
-    random_operations(postgres_subject::postgres().await, 800).await;
+    random_operations(postgres_subject::postgres().await, 250).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_store_agrees_with_the_reference_record() {
-    random_operations(sqlite_subject::sqlite().await, 800).await;
+    random_operations(sqlite_subject::sqlite().await, 300).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mysql_store_agrees_with_the_reference_record() {
-    random_operations(mysql_subject::mysql().await, 400).await;
+    random_operations(mysql_subject::mysql().await, 150).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_store_over_deadpool_agrees_with_the_reference_record() {
-    random_operations(postgres_subject::deadpool().await, 200).await;
+    random_operations(postgres_subject::deadpool().await, 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_store_over_sqlx_agrees_with_the_reference_record() {
-    random_operations(postgres_subject::sqlx().await, 200).await;
+    random_operations(postgres_subject::sqlx().await, 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mysql_store_over_mysql_async_agrees_with_the_reference_record() {
-    random_operations(mysql_subject::mysql_async().await, 200).await;
+    random_operations(mysql_subject::mysql_async().await, 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mysql_store_over_sqlx_agrees_with_the_reference_record() {
-    random_operations(mysql_subject::sqlx().await, 200).await;
+    random_operations(mysql_subject::sqlx().await, 100).await;
 }

@@ -60,6 +60,10 @@ pub(crate) struct StatementError {
 
 /// What a transaction checks, and whether it marks the work as finished.
 #[derive(Clone, Debug)]
+#[cfg_attr(
+    not(any(feature = "mysql", feature = "postgres", feature = "sqlite", feature = "testing")),
+    expect(dead_code, reason = "no store is a database")
+)]
 pub struct LeaseCheck {
     pub(crate) table: FenceTable,
     pub(crate) key: String,
@@ -71,6 +75,10 @@ pub struct LeaseCheck {
 
 /// The mark that the work is finished.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(any(feature = "mysql", feature = "postgres", feature = "sqlite", feature = "testing")),
+    expect(dead_code, reason = "no store is a database")
+)]
 pub(crate) struct Finish {
     /// Of work that is done once: how long it counts as done.
     pub(crate) done_for: Option<Duration>,

@@ -12,10 +12,10 @@ use support::fleet::{Orders, Step, Worker, all_steps, first_start, wait_for, wai
 use support::hand::Hand;
 use support::home::{Home, Kind, Whereabouts};
 
-/// The run goes on for about two seconds from here, over several extensions.
+/// The run lasts for about three more seconds, over several extensions.
 pub fn long_run(place: &impl Whereabouts) -> (Vec<Worker>, Step) {
     let orders =
-        Orders::serve(place).set("WORKER_EVERY", "5s").set("WORKER_TTL", 1500).set("WORKER_STEPS", 25);
+        Orders::serve(place).set("WORKER_EVERY", "5s").set("WORKER_TTL", 2500).set("WORKER_STEPS", 35);
     let fleet = orders.start_fleet(3);
     let (winner, run) = first_start(&fleet);
     fleet[winner].wait_for("run step");

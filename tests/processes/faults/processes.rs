@@ -1,5 +1,6 @@
 //! Processes that die or stand still while they hold the lease.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jobs::Timestamp;
@@ -117,7 +118,10 @@ pub fn winner_that_continues_past_its_lease_does_harm_wherever_its_fence_is_not_
     stopped.signal("-CONT");
     let stale = wait_for("a step of every stale run", || {
         let mut stale = all_steps(std::slice::from_ref(stopped), "step");
-        stale.retain(|step| step.at >= woken && overtaken.iter().any(|run| run.fence == step.fence));
+        // The first one of each run may have been under way when the process was stopped.
+        let mut under_way: HashSet<_> = overtaken.iter().map(|run| run.fence).collect();
+        let is_of = |step: &Step| overtaken.iter().any(|run| run.fence == step.fence);
+        stale.retain(|step| step.at >= woken && is_of(step) && !under_way.remove(&step.fence));
         (stale.len() >= 2 * overtaken.len()).then_some(stale)
     });
     let with = |what: &str| stale.iter().filter(|step| step.note.contains(what)).count();

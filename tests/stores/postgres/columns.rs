@@ -129,7 +129,7 @@ async fn status_and_error_outside_the_encoding_neither_lose_the_lease_nor_repeat
     let mut servers = Vec::new();
     for _ in 0..2 {
         let counts = [Arc::clone(&begun), Arc::clone(&ended)];
-        let job = Job::builder("import-products").every("100ms").ttl(Duration::from_secs(1));
+        let job = Job::builder("import-products").every("100ms").ttl(Duration::from_secs(3));
         let job = job
             .run(move |run: Run| {
                 let [begun, ended] = counts.clone();
@@ -137,7 +137,7 @@ async fn status_and_error_outside_the_encoding_neither_lose_the_lease_nor_repeat
                     begun.fetch_add(1, Ordering::SeqCst);
                     run.set_status(FOREIGN);
                     // Longer than the lease: only keep-alives that carry the text bring it here.
-                    tokio::time::sleep(Duration::from_millis(1_500)).await;
+                    tokio::time::sleep(Duration::from_millis(3_500)).await;
                     ended.fetch_add(1, Ordering::SeqCst);
                     Err::<(), _>(std::io::Error::other(FOREIGN))
                 }
