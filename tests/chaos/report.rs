@@ -92,7 +92,7 @@ fn ticks_that_ran(trace: &Trace) -> u64 {
     let mut began = BTreeSet::new();
     for observation in &trace.observations {
         match &observation.what {
-            Observed::Due { key, tick } => drop(due.insert((key, *tick))),
+            Observed::Due { key, tick, .. } => drop(due.insert((key, *tick))),
             Observed::Began { lease, tick: Some(tick), .. } => drop(began.insert((&lease.key, *tick))),
             _ => {}
         }

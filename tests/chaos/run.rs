@@ -120,7 +120,8 @@ impl Facts<'_> {
         });
         for tick in ticks.take_while(|tick| *tick < decided) {
             for job in plan::jobs() {
-                self.add(clock::steady_at(tick), Observed::Due { key: job.key.into(), tick });
+                let due = Observed::Due { key: job.key.into(), tick, servers: None };
+                self.add(clock::steady_at(tick), due);
             }
         }
     }

@@ -117,7 +117,7 @@ impl fmt::Display for Observed {
             }
             Self::Broken(key) => write!(f, "broken {key}"),
             Self::MarkLowered { key, to } => write!(f, "mark of {key} lowered to {to}"),
-            Self::Due { key, tick } => write!(f, "due {key} {tick}"),
+            Self::Due { key, tick, .. } => write!(f, "due {key} {tick}"),
             Self::Explained { key, first, until, why } => {
                 write!(f, "explained {key} {first} until {until}: {why}")
             }
@@ -204,6 +204,8 @@ pub enum Observed {
         key: Arc<str>,
         /// The tick.
         tick: Timestamp,
+        /// The servers that claim it; `None` if all do that have the job.
+        servers: Option<Vec<Arc<str>>>,
     },
     /// A server reported, or the store has a record, why ticks did not run: from `first` on, before `until`. The order of
     /// explanations among other observations does not matter.

@@ -1,7 +1,7 @@
 //! Something good happens: I5, I8 and I9.
 
 use super::holding::Holding;
-use super::timeline::{Interval, KeyHistory, Timeline, micros};
+use super::timeline::{DueTick, Interval, KeyHistory, Timeline, micros};
 use super::{Fault, HELD, Invariant, Verdict};
 use crate::Timestamp;
 
@@ -31,11 +31,17 @@ impl KeyHistory<'_> {
         self.holdings.iter().filter(is_alive).any(|holding| holding.is_active_at(at))
     }
 
-    /// The ticks that became due within a time, and whether none of them ran, nor was kept from running by anything else
-    /// than a lease.
-    fn none_ran_within(&self, (from, until): (u64, u64), is_busy: impl Fn(u64) -> bool) -> Option<usize> {
-        let due = self.due.iter().filter(|(_, at)| (from..=until).contains(*at) && !is_busy(**at));
-        let due: Vec<_> = due.collect();
+    /// The number of ticks that became due within a time while the key was free and one of these servers claimed them, if none
+    /// of them ran, nor was kept from running by anything else than a lease.
+    fn none_ran_within(
+        &self,
+        (from, until): (u64, u64),
+        servers: &[&Interval<()>],
+        is_busy: impl Fn(u64) -> bool,
+    ) -> Option<usize> {
+        let is_claimed = |due: &DueTick| servers.iter().any(|server| due.is_claimed_by(&server.server));
+        let counts = |due: &DueTick| (from..=until).contains(&due.at) && !is_busy(due.at) && is_claimed(due);
+        let due: Vec<_> = self.due.iter().filter(|(_, due)| counts(due)).collect();
         let is_excused = |tick: Timestamp| self.reasons(tick).any(|why| why != HELD);
         let ran = self.holdings.iter().any(|holding| (from..=until).contains(&holding.began));
         (!ran && !due.is_empty() && !due.iter().any(|(tick, _)| is_excused(**tick))).then_some(due.len())
@@ -46,11 +52,11 @@ impl KeyHistory<'_> {
 fn explained(timeline: &Timeline<'_>, key: &KeyHistory<'_>, verdict: &mut Verdict) {
     let is_decided = |tick: Timestamp| key.began(tick) || key.reasons(tick).next().is_some();
     let newest = key.due.keys().rev().find(|tick| key.began(**tick));
-    for (tick, at) in key.due.iter().take_while(|(tick, _)| newest.is_some_and(|newest| *tick <= newest)) {
+    for (tick, due) in key.due.iter().take_while(|(tick, _)| newest.is_some_and(|newest| *tick <= newest)) {
         if !is_decided(*tick) {
-            let excused = timeline.had_fault(None, &[Fault::StoreLosesWrites], (*at, timeline.end));
+            let excused = timeline.had_fault(None, &[Fault::StoreLosesWrites], (due.at, timeline.end));
             let message = format!("tick {tick} did not run, and no report or record says why");
-            verdict.add(excused, key.violation(Invariant::Explained, *at, message));
+            verdict.add(excused, key.violation(Invariant::Explained, due.at, message));
         }
     }
 }
@@ -64,13 +70,13 @@ fn recovery(timeline: &Timeline<'_>, key: &KeyHistory<'_>, verdict: &mut Verdict
     let Some(healed) = timeline.healed else { return };
     let settled = healed + micros(key.rules.ttl) + timeline.slack;
     let tail = (settled, timeline.end.saturating_sub(timeline.slack));
-    let served = timeline.servers.iter().any(|server| {
+    let serves = |server: &&Interval<()>| {
         server.begin <= tail.0 && server.end >= tail.1 && timeline.has_job(&server.server, &key.key)
-    });
-    if served
-        && tail.0 < tail.1
-        && let Some(due @ 2..) =
-            key.none_ran_within(tail, |at| key.holdings.iter().any(|holding| holding.is_active_at(at)))
+    };
+    let servers: Vec<_> = timeline.servers.iter().filter(serves).collect();
+    let is_busy = |at| key.holdings.iter().any(|holding| holding.is_active_at(at));
+    if tail.0 < tail.1
+        && let Some(due @ 2..) = key.none_ran_within(tail, &servers, is_busy)
     {
         let message = format!("none of {due} ticks ran after the faults had ended");
         verdict.add(false, key.violation(Invariant::Recovery, settled, message));
@@ -88,7 +94,7 @@ fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fa
         return;
     }
     // Another server that could run the ticks, and a store that answers.
-    let is_fine = |server: &Interval<()>| {
+    let is_fine = |server: &&Interval<()>| {
         server.server != hung.server
             && timeline.has_job(&server.server, &key.key)
             && server.begin < hung.begin
@@ -109,9 +115,8 @@ fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fa
         })
     };
     let is_busy = |at| key.has_living_run(hung, at) || is_held_by_another(at);
-    if timeline.servers.iter().any(is_fine)
-        && let Some(due @ 2..) = key.none_ran_within(during, is_busy)
-    {
+    let servers: Vec<_> = timeline.servers.iter().filter(is_fine).collect();
+    if let Some(due @ 2..) = key.none_ran_within(during, &servers, is_busy) {
         let message = format!("none of {due} ticks ran while {} was hung ({:?})", hung.server, hung.what);
         verdict.add(false, key.violation(Invariant::HungServer, during.0, message));
     }

@@ -61,9 +61,14 @@ impl Story {
         self.begins(from, server, fence, of).at(until, server, Observed::Ended(lease(fence)))
     }
 
-    fn due(mut self, ticks: impl IntoIterator<Item = u64>) -> Self {
+    fn due(self, ticks: impl IntoIterator<Item = u64>) -> Self {
+        self.due_on(None, ticks)
+    }
+
+    fn due_on(mut self, servers: Option<&[&str]>, ticks: impl IntoIterator<Item = u64>) -> Self {
         for at in ticks {
-            self = self.at(at, "", Observed::Due { key: "job".into(), tick: tick(at) });
+            let servers = servers.map(|servers| servers.iter().copied().map(Arc::from).collect());
+            self = self.at(at, "", Observed::Due { key: "job".into(), tick: tick(at), servers });
         }
         self
     }
@@ -285,6 +290,14 @@ fn hung_server_that_blocks_others_breaks_i9() {
     after_a_run().fault(Fault::Deploy, "b", (2, 3)).breaks(Invariant::HungServer);
     // No other server has the job.
     after_a_run().at(0, "b", Observed::LacksJob("job".into())).holds();
+    // No other server has these ticks.
+    let due_on = |servers| {
+        let story = Story::new().run((10, 11), "a", 1, 10).due_on(Some(servers), (10..100).step_by(10));
+        let story = story.explained(20, 100, HELD).fault(Fault::BlockApplication, "a", (15, 90));
+        story.at(100, "", Observed::Finished)
+    };
+    due_on(&["a"]).holds();
+    due_on(&["a", "b"]).breaks(Invariant::HungServer);
     // A run that has begun keeps its lease.
     hung(Story::new().begins(10, "a", 1, 10)).holds();
     // Another server that hangs keeps a lease for a ttl, too.

@@ -18,6 +18,20 @@ pub(super) struct Interval<T> {
     pub(super) end: u64,
 }
 
+/// A tick when it first became due.
+#[derive(Debug)]
+pub(super) struct DueTick {
+    pub(super) at: u64,
+    /// The servers that claim it; `None` for all.
+    servers: Option<Vec<Arc<str>>>,
+}
+
+impl DueTick {
+    pub(super) fn is_claimed_by(&self, server: &Arc<str>) -> bool {
+        self.servers.as_ref().is_none_or(|servers| servers.contains(server))
+    }
+}
+
 /// What happened with one key.
 #[derive(Debug)]
 pub(super) struct KeyHistory<'a> {
@@ -25,8 +39,7 @@ pub(super) struct KeyHistory<'a> {
     pub(super) rules: &'a KeyRules,
     /// In the order in which they began.
     pub(super) holdings: Vec<Holding>,
-    /// The ticks, with the instants at which they became due.
-    pub(super) due: BTreeMap<Timestamp, u64>,
+    pub(super) due: BTreeMap<Timestamp, DueTick>,
     /// Explanations: the first tick, the end, the reason.
     pub(super) explained: Vec<(Timestamp, Timestamp, Arc<str>)>,
     /// Accepted writes, in order.
@@ -237,8 +250,8 @@ impl<'a> KeyHistory<'a> {
             Observed::HeldAtEnd(lease) => self.held_at_end.push((at, lease.fence)),
             Observed::Broken(_) => self.broken.push(at),
             Observed::MarkLowered { to, .. } => self.lowered.push((at, *to)),
-            Observed::Due { tick, .. } => {
-                self.due.entry(*tick).or_insert(at);
+            Observed::Due { tick, servers, .. } => {
+                self.due.entry(*tick).or_insert_with(|| DueTick { at, servers: servers.clone() });
             }
             Observed::Explained { first, until, why, .. } => {
                 self.explained.push((*first, *until, why.clone()));

@@ -183,8 +183,10 @@ fn watch_ticks(plan: &Plan, store: &MemoryStore, clock: &TestClock, recorder: &R
                     next = schedule.next_after(tick);
                     let Some(registered) = store.show(&key).state.registered.clone() else { continue };
                     if *registered.schedule == *schedule.as_str() {
-                        if registered.at < tick && recorder.is_claimed(&key, &versions) {
-                            recorder.add_general(Observed::Due { key: key.clone(), tick });
+                        let servers = recorder.claiming(&key, &versions);
+                        if registered.at < tick && !servers.is_empty() {
+                            let (key, servers) = (key.clone(), Some(servers));
+                            recorder.add_general(Observed::Due { key, tick, servers });
                             newest_due = Some(tick);
                         }
                     } else if newest_due.take().is_some_and(|due| due >= registered.at) {

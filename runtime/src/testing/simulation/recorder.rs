@@ -164,12 +164,14 @@ impl Recorder {
         recording.ended.get(server).map(|at| recording.now() - at)
     }
 
-    /// Whether a server claims the ticks of one of these versions of a job.
-    pub(super) fn is_claimed(&self, key: &str, versions: &[bool]) -> bool {
+    /// The servers that claim the ticks of one of these versions of a job.
+    pub(super) fn claiming(&self, key: &str, versions: &[bool]) -> Vec<Arc<str>> {
         let recording = self.recording();
         // A server of a later deploy has the last version that there is.
         let has_version = |of: usize| versions.get(of).or(versions.last()).is_some_and(|has_it| *has_it);
-        recording.claiming.values().any(|(of, lacks)| has_version(*of) && lacks.as_deref() != Some(key))
+        let claiming = recording.claiming.iter();
+        let claiming = claiming.filter(|(_, (of, lacks))| has_version(*of) && lacks.as_deref() != Some(key));
+        claiming.map(|(server, _)| server.clone()).collect()
     }
 
     /// Writes to a resource that compares fences.
