@@ -174,9 +174,10 @@ async fn tick_is_not_taken_over_while_the_application_is_blocked() {
 async fn retry_that_is_not_polled_does_not_keep_the_key_from_other_servers() {
     let notes = Notes::new();
     let fails = |run: jobs::Run| async move { if run.retry() == 0 { Err("once") } else { Ok(()) } };
-    let plan = job("1h", 30).retries(1, secs(5));
+    // The pause is a random part of this: long enough to block the application in it, and over before the test ends.
+    let plan = job("1h", 30).retries(1, secs(250));
     let fleet = Fleet::of(2).job(notes.job(plan, fails)).start().await.unwrap();
-    fleet.run_for(Duration::from_millis(HOUR * 1000 + 100)).await;
+    fleet.run_for(Duration::from_millis(HOUR * 1000 + 10)).await;
     let [start] = &notes.starts()[..] else { panic!("{:?}", notes.starts()) };
     let hung = fleet.servers().iter().find(|server| server.server_id() == start.server).unwrap();
     hung.block_application(true);
