@@ -9,8 +9,9 @@
 //! then, and claim the same tick. The measured time begins at that instant and ends when the winner has the store's answer. It
 //! includes the wake-up of the winner, its request, the decision among ten, and the answer. The winner then releases the
 //! lock, and the next round begins when all ten have reported. It fails if a round does not have exactly one winner. On
-//! PostgreSQL workers also send one bare statement instead: the least that a claim can cost there. The paper's figures come
-//! from another machine and another database, and show only the order of magnitude.
+//! PostgreSQL workers also send one bare statement instead, in which the database decides, and two, a read and a write: the least
+//! that a claim can cost there. The paper's figures come from another machine and another database, and show only the order of
+//! magnitude.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ mod figures;
 #[path = "claim_latency/plot.rs"]
 mod plot;
 
-use bare::{BARE, Bare};
+use bare::{Bare, PREFIXES, without_prefix};
 use figures::Figures;
 
 const WORKERS: usize = 10;
@@ -80,7 +81,9 @@ async fn measure_all(urls: &[String]) -> anyhow::Result<Vec<Figures>> {
     for url in urls {
         all.push(measure(url).await?);
         if url.starts_with("postgres") {
-            all.push(measure(&format!("{BARE}{url}")).await?);
+            for prefix in PREFIXES {
+                all.push(measure(&format!("{prefix}{url}")).await?);
+            }
         }
     }
     Ok(all)
@@ -108,7 +111,7 @@ fn open(url: &str, namespace: &str) -> anyhow::Result<Client> {
 /// One of the ten workers: claims a tick at each instant that it reads.
 async fn work(url: &str, namespace: &str) -> anyhow::Result<()> {
     let bare = Bare::open(url).await?;
-    let store = open(url.strip_prefix(BARE).unwrap_or(url), namespace)?;
+    let store = open(without_prefix(url), namespace)?;
     store.ping().await?;
     println!("ready");
     for line in std::io::stdin().lines() {
@@ -164,7 +167,7 @@ fn claim_of(start: Timestamp) -> Claim {
 
 async fn measure(url: &str) -> anyhow::Result<Figures> {
     let namespace = format!("claim-latency-{}", Timestamp::now().as_micros());
-    let store = open(url.strip_prefix(BARE).unwrap_or(url), &namespace)?;
+    let store = open(without_prefix(url), &namespace)?;
     let bare = Bare::open(url).await?;
     let by = if bare.is_some() { ", by bare statements" } else { "" };
     println!("{ROUNDS} rounds of {WORKERS} workers on {}{by}", store.store().location());

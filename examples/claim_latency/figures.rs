@@ -67,7 +67,7 @@ pub fn table(all: &[Figures]) -> String {
     let mut row = |name: &str, cell: &dyn Fn(&Figures) -> String| {
         write!(table, "  {name:<10}").expect("writing to a string succeeds");
         for figures in all {
-            write!(table, "{:>15}", cell(figures)).expect("writing to a string succeeds");
+            write!(table, "{:>17}", cell(figures)).expect("writing to a string succeeds");
         }
         table.push('\n');
     };
