@@ -1,7 +1,7 @@
 //! Something good happens: I5, I8 and I9.
 
 use super::holding::Holding;
-use super::timeline::{DueTick, Interval, KeyHistory, Timeline, micros};
+use super::timeline::{ExpectedTick, Interval, KeyHistory, Timeline, micros};
 use super::{Fault, HELD, Invariant, Verdict};
 use crate::Timestamp;
 
@@ -39,8 +39,9 @@ impl KeyHistory<'_> {
         servers: &[&Interval<()>],
         is_busy: impl Fn(u64) -> bool,
     ) -> Option<usize> {
-        let is_claimed = |due: &DueTick| servers.iter().any(|server| due.is_claimed_by(&server.server));
-        let counts = |due: &DueTick| (from..=until).contains(&due.at) && !is_busy(due.at) && is_claimed(due);
+        let is_claimed = |due: &ExpectedTick| servers.iter().any(|server| due.is_claimed_by(&server.server));
+        let counts =
+            |due: &ExpectedTick| (from..=until).contains(&due.at) && !is_busy(due.at) && is_claimed(due);
         let due: Vec<_> = self.due.iter().filter(|(_, due)| counts(due)).collect();
         let is_excused = |tick: Timestamp| self.reasons(tick).any(|why| why != HELD);
         let ran = self.holdings.iter().any(|holding| (from..=until).contains(&holding.began));

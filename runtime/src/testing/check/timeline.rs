@@ -18,15 +18,15 @@ pub(super) struct Interval<T> {
     pub(super) end: u64,
 }
 
-/// A tick when it first became due.
+/// A tick that became due.
 #[derive(Debug)]
-pub(super) struct DueTick {
+pub(super) struct ExpectedTick {
     pub(super) at: u64,
     /// The servers that claim it; `None` for all.
     servers: Option<Vec<Arc<str>>>,
 }
 
-impl DueTick {
+impl ExpectedTick {
     pub(super) fn is_claimed_by(&self, server: &Arc<str>) -> bool {
         self.servers.as_ref().is_none_or(|servers| servers.contains(server))
     }
@@ -39,7 +39,7 @@ pub(super) struct KeyHistory<'a> {
     pub(super) rules: &'a KeyRules,
     /// In the order in which they began.
     pub(super) holdings: Vec<Holding>,
-    pub(super) due: BTreeMap<Timestamp, DueTick>,
+    pub(super) due: BTreeMap<Timestamp, ExpectedTick>,
     /// Explanations: the first tick, the end, the reason.
     pub(super) explained: Vec<(Timestamp, Timestamp, Arc<str>)>,
     /// Accepted writes, in order.
@@ -251,7 +251,7 @@ impl<'a> KeyHistory<'a> {
             Observed::Broken(_) => self.broken.push(at),
             Observed::MarkLowered { to, .. } => self.lowered.push((at, *to)),
             Observed::Due { tick, servers, .. } => {
-                self.due.entry(*tick).or_insert_with(|| DueTick { at, servers: servers.clone() });
+                self.due.entry(*tick).or_insert_with(|| ExpectedTick { at, servers: servers.clone() });
             }
             Observed::Explained { first, until, why, .. } => {
                 self.explained.push((*first, *until, why.clone()));
