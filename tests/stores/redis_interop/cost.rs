@@ -111,6 +111,8 @@ async fn a_look_at_the_lock_of_another_program_also_reads_its_expiry() {
     let server = RedisServer::start();
     let (bench, mut plain) = beside(&server).await;
     let () = raw(&mut plain, &format!("SET {LOCK} other PX 60000")).await;
+    // Opens the connection, which takes commands of its own.
+    bench.look().await;
     let () = raw(&mut plain, "CONFIG RESETSTAT").await;
     let lock = bench.look().await.lock.expect("a lock");
     assert_eq!(executed(&mut plain).await, ["get 4", "pttl 1", "time 2"]);
