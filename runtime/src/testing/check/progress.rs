@@ -118,7 +118,15 @@ fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fa
     let is_busy = |at| key.has_living_run(hung, at) || is_held_by_another(at);
     let servers: Vec<_> = timeline.servers.iter().filter(is_fine).collect();
     if let Some(due @ 2..) = key.none_ran_within(during, &servers, is_busy) {
+        // Lost writes may bring back a lock that another program had deleted, and that never expires.
+        let is_lost =
+            |fault: &&Interval<Fault>| fault.what == Fault::StoreLosesWrites && fault.begin <= during.1;
+        let has_lock_back = timeline
+            .faults
+            .iter()
+            .filter(is_lost)
+            .any(|lost| timeline.had_fault(None, &[Fault::ForeignLock], (0, lost.begin)));
         let message = format!("none of {due} ticks ran while {} was hung ({:?})", hung.server, hung.what);
-        verdict.add(false, key.violation(Invariant::HungServer, during.0, message));
+        verdict.add(has_lock_back, key.violation(Invariant::HungServer, during.0, message));
     }
 }

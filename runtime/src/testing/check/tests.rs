@@ -298,6 +298,13 @@ fn hung_server_that_blocks_others_breaks_i9() {
     };
     due_on(&["a"]).holds();
     due_on(&["a", "b"]).breaks(Invariant::HungServer);
+    // A failover brings a lock of another program back.
+    let after_a_lock = |lost| {
+        let story = after_a_run().fault(Fault::ForeignLock, "", (2, 3));
+        story.fault(Fault::StoreLosesWrites, "", (lost, lost))
+    };
+    after_a_lock(4).excuses(&[Invariant::HungServer]);
+    after_a_lock(1).breaks(Invariant::HungServer);
     // A run that has begun keeps its lease.
     hung(Story::new().begins(10, "a", 1, 10)).holds();
     // Another server that hangs keeps a lease for a ttl, too.
