@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
-use super::quorum::{TieBreak, agree};
+use super::quorum::{Agreement, agree};
 use super::slots::{Node, SlotMap, redirected, slot_of};
 use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::timeouts::Timeouts;
@@ -149,7 +149,7 @@ impl Connect for Arc<ClusterNodes> {
         let known: BTreeSet<_> = self.open().keys().chain(&self.named).cloned().collect();
         let asked = known.into_iter().map(|node| self.clone().ask(node)).collect();
         // A node that does not have a slot any more names the one that has.
-        let slots = agree(asked, TieBreak::TakeEither).await.unwrap_or_else(|| Err(Self::abandoned()))?;
+        let slots = agree(asked, Agreement::MostFrequent).await.unwrap_or_else(|| Err(Self::abandoned()))?;
         let nodes = slots.nodes();
         self.open().retain(|node, _| self.named.contains(node) || nodes.contains(node));
         Ok(Arc::new(slots))

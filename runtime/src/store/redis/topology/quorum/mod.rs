@@ -6,16 +6,16 @@ use std::hash::Hash;
 use redis::RedisResult;
 use tokio::task::JoinSet;
 
-/// The decision if two answers are equally frequent.
-pub(crate) enum TieBreak {
-    /// Either is as good.
-    TakeEither,
-    /// A wrong one would do harm.
-    Refuse,
+/// How many of the servers have to give the same answer.
+pub(crate) enum Agreement {
+    /// As many as do: a wrong answer is noticed later.
+    MostFrequent,
+    /// More than half of all, whether they can be reached or not: a wrong answer would do harm.
+    Majority,
 }
 
-/// Returns the answer of more than half of the servers as soon as there is one, or else the most frequent answer.
-pub(crate) async fn agree<T, F>(asked: Vec<F>, tie: TieBreak) -> Option<RedisResult<T>>
+/// Returns the answer of more than half of the servers as soon as there is one, or else the most frequent answer if that is enough.
+pub(crate) async fn agree<T, F>(asked: Vec<F>, needed: Agreement) -> Option<RedisResult<T>>
 where
     T: Clone + Eq + Hash + Send + 'static,
     F: Future<Output = RedisResult<T>> + Send + 'static,
@@ -37,13 +37,15 @@ where
             Err(_) => {}
         }
     }
-    let Some(most) = votes.values().max().copied() else { return last_error.map(Err) };
-    let mut most_named = votes.into_iter().filter(|(_, count)| *count == most).map(|(answer, _)| answer);
-    match (most_named.next(), most_named.next(), tie) {
-        (_, Some(_), TieBreak::Refuse) => {
-            Some(Err(std::io::Error::other("those who answer disagree").into()))
+    let Some((answer, count)) = votes.into_iter().max_by_key(|(_, count)| *count) else {
+        return last_error.map(Err);
+    };
+    match needed {
+        Agreement::MostFrequent => Some(Ok(answer)),
+        Agreement::Majority => {
+            let why = format!("only {count} of {all} give the same answer, and more than half must");
+            Some(Err(std::io::Error::other(why).into()))
         }
-        (first, ..) => first.map(Ok),
     }
 }
 

@@ -12,7 +12,7 @@ async fn answers(said: &[Option<(u64, &'static str)>]) -> Option<RedisResult<&'s
             None => Err(std::io::Error::other("gone").into()),
         }
     });
-    agree(asked.collect(), TieBreak::Refuse).await
+    agree(asked.collect(), Agreement::Majority).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -31,11 +31,23 @@ async fn slow_answers_are_not_waited_for_once_most_agree() {
     assert_eq!((said.unwrap().unwrap(), begun.elapsed().as_secs()), ("new", 1));
 }
 
+/// One of three may be cut off together with the former master and the servers that reach it.
 #[tokio::test(start_paused = true)]
-async fn one_who_is_left_is_believed() {
-    assert_eq!(answers(&[None, Some((1, "new")), None]).await.unwrap().unwrap(), "new");
+async fn minority_is_not_believed_even_if_no_other_answers() {
+    let said = answers(&[None, Some((1, "old")), None]).await.unwrap();
+    assert!(said.unwrap_err().to_string().contains("only 1 of 3 give the same answer"));
+    assert_eq!(answers(&[None, Some((1, "new")), Some((1, "new"))]).await.unwrap().unwrap(), "new");
+    assert_eq!(answers(&[Some((1, "new"))]).await.unwrap().unwrap(), "new");
     assert!(answers(&[None, None]).await.unwrap().is_err());
     assert!(answers(&[]).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn most_frequent_answer_counts_where_a_wrong_one_does_no_harm() {
+    let answer =
+        |word: Option<&'static str>| async move { word.ok_or_else(|| std::io::Error::other("gone").into()) };
+    let asked = [None, Some("new"), None].map(answer).into_iter().collect();
+    assert_eq!(agree(asked, Agreement::MostFrequent).await.unwrap().unwrap(), "new");
 }
 
 /// One sentinel was cut off together with the former master, and another one is down.

@@ -2,13 +2,14 @@
 //!
 //! The answer of the majority counts, for safety. A sentinel that was cut off, or has just started, still names the former
 //! master, and a former master that was cut off as well reports that it is the master until it learns of its successor.
-//! A claim there is lost when the partition heals, and its tick starts a second time. redis-rs's own sentinel client
-//! takes the first answer.
+//! A claim there is lost when the partition heals, and its tick starts a second time. So more than half of the sentinels in the
+//! URL have to name the same master: a server that reaches fewer opens no connection, and runs nothing, until it reaches more.
+//! redis-rs's own sentinel client takes the first answer.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ConnectionAddr, ErrorKind, RedisResult, Role};
 
-use super::quorum::{TieBreak, agree};
+use super::quorum::{Agreement, agree};
 use super::slots::Node;
 use crate::store::net::timeouts::Timeouts;
 use crate::store::redis::connection::open;
@@ -21,7 +22,7 @@ pub(crate) struct Sentinels {
 }
 
 impl Sentinels {
-    /// Returns the address that most sentinels name.
+    /// Returns the address that more than half of the sentinels name.
     pub(crate) async fn find(&self, timeouts: Timeouts) -> RedisResult<Node> {
         let mut question = redis::cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
@@ -32,7 +33,7 @@ impl Sentinels {
                 question.query_async::<Option<Node>>(&mut connection).await
             }
         });
-        let refusal = match agree(asked.collect(), TieBreak::Refuse).await {
+        let refusal = match agree(asked.collect(), Agreement::Majority).await {
             Some(Ok(Some(node))) => return Ok(node),
             Some(Err(error)) if errors::kind_of(&error).is_outage() => return Err(error),
             Some(Err(error)) => {
