@@ -85,7 +85,9 @@ pub fn forget(look: &Look, quiet: Duration) -> Decision<Forgotten> {
     // Without the record the holder of a broken lease could restore it.
     let was_broken = transition.broken_until.is_some_and(|until| until > transition.now);
     let is_claimable = transition.claimable_until.is_some_and(|until| until >= transition.now);
-    if used + quiet >= transition.now || is_claimable || was_broken {
+    // Without the record the work would be done again.
+    let is_done = transition.done.as_ref().is_some_and(|done| done.until > transition.now);
+    if used + quiet >= transition.now || is_claimable || was_broken || is_done {
         return transition.finish(Forgotten::TooRecent(used));
     }
     match look.version {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::fleet::Forgotten;
-use crate::history::History;
+use crate::history::{History, RunOutcome};
 use crate::schedule::Missed;
-use crate::store::{ClaimDecision, TickClaim};
+use crate::store::{ClaimDecision, ClaimPurpose, Ending, TickClaim};
 
 use crate::store::decide::tests::bench;
 use crate::testing::store::bench::{
-    Bench, DAY, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_requested, claim_with,
+    Bench, DAY, LONG, MOMENT, SHORT, ask, claim, claim_now, claim_requested, claim_what, claim_with, ending,
 };
 
 /// Finishes a tick, and lets a moment pass: longer than its grace.
@@ -104,6 +104,22 @@ async fn job_whose_tick_was_skipped_recently_is_not_forgotten() {
     bench.pause(false).await;
     assert_eq!(bench.forget(DAY).await, Forgotten::TooRecent(tick));
     assert_eq!(bench.history().await.skips.len(), 1);
+}
+
+/// Otherwise the work would be done again.
+#[tokio::test(start_paused = true)]
+async fn work_that_counts_as_done_is_not_forgotten() {
+    let bench = bench();
+    let lease = bench.win(&claim_what("a", LONG, ClaimPurpose::Once)).await;
+    let done = Ending { done_for: Some(DAY), ..ending(RunOutcome::Succeeded) };
+    bench.release_with(&lease, &done).await;
+    tokio::time::sleep(DAY / 2).await;
+    let refused = bench.forget(MOMENT).await;
+    assert!(matches!(refused, Forgotten::TooRecent(_)), "{refused:?}");
+    let again = bench.claim(&claim_what("b", LONG, ClaimPurpose::Once)).await;
+    assert!(matches!(again, ClaimDecision::Done(_)), "{again:?}");
+    tokio::time::sleep(DAY).await;
+    assert_eq!(bench.forget(MOMENT).await, Forgotten::Yes);
 }
 
 #[tokio::test(start_paused = true)]
