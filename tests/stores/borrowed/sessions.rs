@@ -34,7 +34,7 @@ async fn shown(pool: &ApplicationPool, kind: PoolKind) -> Vec<Option<String>> {
              FROM information_schema.session_variables WHERE variable_name NOT IN
              ('timestamp', 'rand_seed1', 'rand_seed2', 'pseudo_thread_id', 'last_insert_id', 'identity',
               'error_count', 'warning_count', 'gtid_binlog_pos', 'gtid_current_pos', 'last_gtid', 'insert_id')",
-            "SELECT CONCAT_WS(',', @now, @fence, @applied, @jobs_sql_mode, @jobs_wait_timeout, @jobs_lock_wait_timeout)",
+            "SELECT CONCAT_WS(',', @now, @fence, @finished, @applied, @jobs_sql_mode, @jobs_wait_timeout, @jobs_lock_wait_timeout)",
             "SELECT @@in_transaction",
             "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '%job_lock%' AND id <> CONNECTION_ID()",
         ]

@@ -39,7 +39,7 @@ const AFTER: &str = " AND NO CHAIN NO RELEASE;
     SET @jobs_sql_mode = NULL, @jobs_completion_type = NULL, @jobs_sql_safe_updates = NULL,
       @jobs_sql_select_limit = NULL, @jobs_foreign_key_checks = NULL, @jobs_unique_checks = NULL,
       @jobs_innodb_lock_wait_timeout = NULL, @jobs_lock_wait_timeout = NULL, @jobs_wait_timeout = NULL,
-      @now = NULL, @fence = NULL, @applied = NULL";
+      @now = NULL, @fence = NULL, @finished = NULL, @applied = NULL";
 
 /// Number of callers that may wait for a connection of a `mysql_async` pool.
 const SEATS: usize = 16;
