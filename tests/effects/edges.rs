@@ -18,6 +18,7 @@ on_every_database! {
     transaction_cannot_be_committed_after_a_lost_lease;
     run_that_is_broken_after_its_commit_is_recorded_as_committed;
     run_is_not_repeated_after_its_commit;
+    task_that_a_timed_out_run_left_behind_commits_nothing;
 }
 
 const KEY: &str = "pay";
@@ -96,6 +97,49 @@ async fn run_is_not_repeated_after_its_commit(bank: &TestBank) {
     assert_eq!(outcome(&jobs).await, RunOutcome::Committed);
     assert_eq!((calls.load(Ordering::Relaxed), bank.bank.booked(&bank.namespace).await), (1, 1));
     jobs.shutdown().await;
+}
+
+/// Dropping the function does not end a task that it has spawned.
+async fn task_that_a_timed_out_run_left_behind_commits_nothing(bank: &TestBank) {
+    let (at, fleet) = (bank.bank.clone(), bank.namespace.clone());
+    let (sender, mut results) = mpsc::unbounded_channel();
+    let job = Job::builder(KEY).ttl("30s").timeout("200ms").run(move |run: Run| {
+        let (at, fleet, sender) = (at.clone(), fleet.clone(), sender.clone());
+        async move {
+            tokio::spawn(async move {
+                run.cancelled().await;
+                // Long enough for the release.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let booked = at.book(&run, &fleet, (Booking::Finish, 1), &AtOnce).await;
+                sender.send(booked).expect("the test listens");
+            });
+            std::future::pending::<()>().await;
+        }
+    });
+    let jobs = bank.server([job.build().expect("a job")]).await;
+    jobs.run_now(KEY).await.expect("a run");
+    assert_eq!(outcome(&jobs).await, RunOutcome::TimedOut);
+    let refused = refusal(results.recv().await.expect("a result"));
+    assert!(matches!(refused, FinishError::LeaseLost { .. }), "{refused}");
+    assert_eq!(bank.bank.booked(&bank.namespace).await, 0);
+    jobs.shutdown().await;
+}
+
+/// A transaction of another kind of database than the store's cannot be checked at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transaction_on_another_kind_of_database_cannot_be_committed() {
+    for (store, other) in [("sqlite", "postgres"), ("postgres", "mysql"), ("mysql", "sqlite")] {
+        let (bank, other) = (TestBank::on(store).await, TestBank::on(other).await);
+        let (job, mut runs) = waiting_job();
+        let jobs = bank.server([job]).await;
+        let asked = jobs.clone();
+        tokio::spawn(async move { asked.run_now(KEY).await });
+        let (run, order) = runs.recv().await.expect("a run");
+        other.bank.book_and_ignore(&run, &other.namespace).await;
+        assert_eq!(other.bank.booked(&other.namespace).await, 0, "{store}");
+        drop(order);
+        jobs.shutdown().await;
+    }
 }
 
 /// Commits two seconds after its check.
@@ -225,6 +269,22 @@ async fn transaction_that_the_database_has_ended_is_refused() {
     });
     let refused = ended.await.expect("the work").ran().expect("an error");
     assert!(matches!(refused, FinishError::NoTransaction { .. }), "{refused}");
+
+    // Without `autocommit`, the next statement begins another transaction, and the mark would be committed with that.
+    let ended = jobs.once("webhook:11").run(async |run| {
+        let mut connection = mysql_async::Conn::new(mysql_async::Opts::from_url(bank.bank.url())?).await?;
+        connection.query_drop("SET autocommit = 0").await?;
+        let mut transaction = connection.start_transaction(mysql_async::TxOpts::new()).await?;
+        transaction.query_drop("CREATE TABLE IF NOT EXISTS unrelated (id INT)").await?;
+        transaction.query_drop("INSERT INTO unrelated VALUES (1)").await?;
+        let refused = run.finish(&mut transaction).await.expect_err("a session without autocommit");
+        transaction.query_drop("INSERT INTO unrelated VALUES (2)").await.expect_err("a write after it");
+        transaction.commit().await?;
+        anyhow::Ok(refused)
+    });
+    let refused = ended.await.expect("the work").ran().expect("an error");
+    assert!(refused.to_string().contains("set `autocommit = 1`"), "{refused}");
+    assert_eq!(bank.bank.query("SELECT '', id, 0 FROM unrelated").await.expect("a table"), []);
     jobs.shutdown().await;
 
     let bank = TestBank::on("sqlite").await;

@@ -220,7 +220,7 @@ impl Run {
 
     /// Whether [`finish`](Run::finish) was called. Its transaction may not have been committed.
     pub(crate) fn finish_called(&self) -> bool {
-        self.lease().is_some_and(|lease| lease.finish_called.load(Ordering::Relaxed))
+        self.lease().is_some_and(|lease| lease.finish_called.load(Ordering::SeqCst))
     }
 
     pub(crate) fn lease(&self) -> Option<&RunLease> {

@@ -150,7 +150,7 @@ impl Run {
     pub async fn finish(&self, transaction: &mut impl Transaction) -> Result<(), FinishError> {
         let Some(lease) = self.lease() else { return Ok(()) };
         // Before it is sent: whatever happens to the answer, the store knows.
-        lease.finish_called.store(true, Ordering::Relaxed);
+        lease.finish_called.store(true, Ordering::SeqCst);
         self.commit_under(lease, transaction, Some(Finish { done_for: self.done_for() })).await
     }
 
@@ -180,7 +180,11 @@ impl Run {
         };
         Err(match failure {
             CheckFailure::Database(error) => FinishError::Database(error),
-            CheckFailure::NoTable => check.unknown(),
+            CheckFailure::NoTable => {
+                // A transaction of another kind of database was not asked at all.
+                transaction.abort().await;
+                check.unknown()
+            }
             CheckFailure::NoTransaction => FinishError::NoTransaction { key: check.key.clone() },
             CheckFailure::NotNewest => {
                 match server.requests(request_timeout(check.ttl)).show(&check.key).await {
@@ -196,7 +200,7 @@ impl Run {
     #[cfg(feature = "sqlite")]
     pub fn finish_blocking(&self, transaction: &rusqlite::Transaction<'_>) -> Result<(), FinishError> {
         let Some(lease) = self.lease() else { return Ok(()) };
-        lease.finish_called.store(true, Ordering::Relaxed);
+        lease.finish_called.store(true, Ordering::SeqCst);
         let check = self.lease_check(lease, Some(Finish { done_for: self.done_for() }));
         crate::store::sqlite::transaction::commit_under(transaction, check.map(|(_, check)| check))
     }
@@ -233,7 +237,11 @@ impl Run {
 impl HeldLease {
     /// The end of a run after its function, as far as the store knows it: if it called [`Run::finish`], whether its work is
     /// committed counts. If the store does not answer, the release decides that.
-    pub(crate) async fn settle(&mut self, server: &Server, ending: Ending) -> Ending {
+    pub(crate) async fn settle(&mut self, server: &Server, run: &Run, mut ending: Ending) -> Ending {
+        // What the function left behind, as a blocking task, may still call it. From here on that fails, or is seen below: a
+        // transaction must not be committed by a run that is recorded as timed out.
+        self.validity.lose();
+        ending.finish_called = run.finish_called();
         if !ending.finish_called {
             return ending;
         }

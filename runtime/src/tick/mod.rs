@@ -78,7 +78,7 @@ pub(crate) async fn run_under_lease(
     );
     let is_stopping = server.no_new_runs.is_raised();
     drop(permit);
-    let ending = lease.settle(server, ending).await;
+    let ending = lease.settle(server, &run, ending).await;
     let record = lease.record(&run, server.time.now(), &ending);
     // Before the release, which may wait long for the store.
     execution.close_span(&record);

@@ -84,6 +84,9 @@ impl CommitUnderLease for sqlx::Transaction<'_, sqlx::MySql> {
     }
 }
 
+/// Returns a row if the next statement after a transaction begins another one, which hides that the server has ended the first.
+const WITHOUT_AUTOCOMMIT: &str = "SELECT 1 FROM DUAL WHERE @@autocommit = 0";
+
 /// Sends a statement, unless the server has ended the transaction: after a deadlock, or a statement that commits by itself, the mark
 /// would be committed alone. Outside of a transaction a savepoint is forgotten at once.
 async fn in_transaction(transaction: &mut dyn TextTransaction, sql: &str) -> Result<u64, StatementError> {
@@ -121,6 +124,12 @@ pub(super) async fn commit_under(
             )
         }
     };
+    if transaction.send(WITHOUT_AUTOCOMMIT).await.is_ok_and(|rows| rows > 0) {
+        abort(transaction).await;
+        let why = "the session has `autocommit = 0`, with which the end of a transaction cannot be noticed; \
+                   set `autocommit = 1`, and begin a transaction for each commit";
+        return Err(CheckFailure::Database(why.into()));
+    }
     let failure = match in_transaction(transaction, &sql).await {
         Ok(1) => return Ok(()),
         Err(failure) if failure.code.as_deref() == Some(NO_SAVEPOINT) => CheckFailure::NoTransaction,
