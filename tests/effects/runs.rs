@@ -167,7 +167,7 @@ impl Steps for Open {
 }
 
 async fn lease_is_extended_while_the_transaction_is_open(bank: &TestBank) {
-    let (jobs, run, order) = started(bank, "1500ms").await;
+    let (jobs, run, order) = started(bank, "4s").await;
     let open = Arc::new(Open { checked: Notify::new(), commit: Notify::new() });
     let (database, fleet, steps) = (bank.bank.clone(), bank.namespace.clone(), open.clone());
     let booking = {
@@ -176,11 +176,13 @@ async fn lease_is_extended_while_the_transaction_is_open(bank: &TestBank) {
     };
     open.checked.notified().await;
     // A write transaction of SQLite blocks keep-alives: it must be shorter than a third of the ttl.
-    let long = if bank.bank.url().starts_with("sqlite") { 300 } else { 1200 };
+    // PostgreSQL ends one that is idle for a ttl.
+    let long = if bank.bank.url().starts_with("sqlite") { 300 } else { 2000 };
     tokio::time::sleep(Duration::from_millis(long)).await;
     open.commit.notify_one();
     booking.await.expect("no panic").expect("a transaction");
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Longer than the ttl since the start.
+    tokio::time::sleep(Duration::from_secs(4)).await;
     assert!(!run.is_cancelled(), "the lease was lost");
     order.send(Ok(())).expect("the run");
     assert_eq!(outcome(&jobs).await, (RunOutcome::Succeeded, None));
