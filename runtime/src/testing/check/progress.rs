@@ -115,7 +115,19 @@ fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fa
                 && (fault.begin..=expired).contains(&at)
         })
     };
-    let is_busy = |at| key.has_living_run(hung, at) || is_held_by_another(at);
+    // So may one whose releases get lost.
+    let is_not_released = |at: u64| {
+        key.holdings.iter().any(|holding| {
+            holding.server != hung.server
+                && holding.ended.is_some_and(|ended| {
+                    let expired = ended + micros(key.rules.ttl) + timeline.slack;
+                    let is_cut =
+                        || timeline.had_fault(Some(&holding.server), &[Fault::BadNetwork], (ended, ended));
+                    (ended..=expired).contains(&at) && is_cut()
+                })
+        })
+    };
+    let is_busy = |at| key.has_living_run(hung, at) || is_held_by_another(at) || is_not_released(at);
     let servers: Vec<_> = timeline.servers.iter().filter(is_fine).collect();
     if let Some(due @ 2..) = key.none_ran_within(during, &servers, is_busy) {
         // Lost writes may bring back a lock that another program had deleted, and that never expires.
