@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use mysql_async::{DriverError, Error, ServerError};
 
+use crate::store::StoreError;
 use crate::store::StoreErrorKind::{
     self, Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable, Untrusted,
 };
 use crate::store::net::borrowed::POOL_CLOSED;
 use crate::store::net::connection::ConnectionFault;
 use crate::store::net::errors;
+use crate::store::net::sql_server::SqlError;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
 
@@ -31,6 +33,20 @@ const MISSING: u16 = 1146;
 const READ_ONLY: [u16; 3] = [1290, 1836, 1792];
 /// The connection is in a transaction, which this store has not begun.
 const IN_TRANSACTION: u16 = 1568;
+
+impl SqlError for MysqlError {
+    fn is_conflict(&self) -> bool {
+        self.code.is_some() && self.kind == TimedOut
+    }
+
+    fn is_missing(&self) -> bool {
+        self.code == Some(MISSING)
+    }
+
+    fn into_store_error(self, step: &'static str, location: &str) -> StoreError {
+        StoreError::new(self.kind, step, location, self.message)
+    }
+}
 
 impl MysqlError {
     pub(super) fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
@@ -61,11 +77,6 @@ impl MysqlError {
         Self { message: format!("{circumstances}: {}", self.message), ..self }
     }
 
-    /// Whether the tables are not there.
-    pub(super) fn is_missing(&self) -> bool {
-        self.code == Some(MISSING)
-    }
-
     /// Whether the server has answered, so that its session can be used again.
     pub(super) fn is_answer(&self) -> bool {
         self.fault() == ConnectionFault::None
@@ -87,11 +98,6 @@ impl MysqlError {
                 Self::new(kind, format!("the commit was not confirmed: {}", self.message))
             }
         }
-    }
-
-    /// Whether another session was in the way: nothing was applied, and may be if it is sent again.
-    pub(super) fn is_conflict(&self) -> bool {
-        self.code.is_some() && self.kind == TimedOut
     }
 
     pub(super) fn fault(&self) -> ConnectionFault {

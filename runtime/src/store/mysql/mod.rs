@@ -56,12 +56,12 @@
 //! [stores]: crate::guide::stores
 
 use std::fmt;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use singleton_jobs_policy::check_name;
 
 use super::net::borrowed::application;
+use super::net::sql_server::{self, SweepCounter};
 use super::net::tls::Certificates;
 use super::{
     FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
@@ -70,7 +70,7 @@ use super::{
 use crate::Timestamp;
 use connection::borrowed::{ApplicationPool, PoolSource, WaitingRoom};
 use connection::{Lane, MysqlConnection, TextRow};
-use errors::{MysqlError, MysqlResult};
+use errors::MysqlResult;
 pub use mysql_async;
 #[cfg(feature = "sqlx")]
 pub use sqlx;
@@ -98,8 +98,7 @@ pub struct MysqlStore {
     user: Option<String>,
     namespace: String,
     tables: MysqlTables,
-    /// Number of expiring keys that this store has added.
-    added: AtomicU32,
+    added: SweepCounter,
 }
 
 impl MysqlStore {
@@ -185,7 +184,7 @@ impl MysqlStore {
             user: None,
             namespace: namespace.unwrap_or_default().to_owned(),
             tables: MysqlTables::new(connection),
-            added: AtomicU32::new(0),
+            added: SweepCounter::default(),
         })
     }
 
@@ -231,17 +230,12 @@ impl MysqlStore {
         self.tables.send_afterwards(statements::sweep());
     }
 
-    /// Runs a method of the trait, and names the method in its error.
     fn step<'a, T>(
         &'a self,
         step: &'static str,
         asking: impl Future<Output = MysqlResult<T>> + Send + 'a,
     ) -> StoreFuture<'a, T> {
-        Box::pin(async move {
-            let named =
-                |MysqlError { kind, message, .. }| StoreError::new(kind, step, &self.location, message);
-            asking.await.map_err(named)
-        })
+        sql_server::step(step, &self.location, asking)
     }
 }
 

@@ -12,6 +12,8 @@ pub(crate) mod connection;
 pub(crate) mod errors;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(crate) mod reconnect;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(crate) mod sql_server;
 pub(crate) mod subscriptions;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(crate) mod timeouts;

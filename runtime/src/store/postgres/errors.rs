@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 
 use crate::job::outcome::BoxError;
-use crate::store::StoreErrorKind;
 use crate::store::net::connection::ConnectionFault;
 use crate::store::net::errors;
+use crate::store::net::sql_server::SqlError;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
+use crate::store::{StoreError, StoreErrorKind};
 use StoreErrorKind::{Full, Misconfigured, Refused, TimedOut, Unreachable, Unreadable, Untrusted};
 
 pub(super) type Result<T, E = PostgresError> = std::result::Result<T, E>;
@@ -22,6 +23,20 @@ pub(crate) struct PostgresError {
     pub(super) kind: StoreErrorKind,
     pub(super) message: String,
     code: Option<SqlState>,
+}
+
+impl SqlError for PostgresError {
+    fn is_conflict(&self) -> bool {
+        self.code.is_some() && self.kind == TimedOut
+    }
+
+    fn is_missing(&self) -> bool {
+        self.is(&SqlState::UNDEFINED_TABLE) || self.is(&SqlState::INVALID_SCHEMA_NAME)
+    }
+
+    fn into_store_error(self, step: &'static str, location: &str) -> StoreError {
+        StoreError::new(self.kind, step, location, self.message)
+    }
 }
 
 impl PostgresError {
@@ -46,16 +61,6 @@ impl PostgresError {
     /// Whether the server has answered with this code.
     pub(super) fn is(&self, code: &SqlState) -> bool {
         self.code.as_ref() == Some(code)
-    }
-
-    /// Whether the tables are not there.
-    pub(super) fn is_missing(&self) -> bool {
-        self.is(&SqlState::UNDEFINED_TABLE) || self.is(&SqlState::INVALID_SCHEMA_NAME)
-    }
-
-    /// Whether another session was in the way: the statement was not applied, and may be if it is sent again.
-    pub(super) fn is_conflict(&self) -> bool {
-        self.code.is_some() && self.kind == TimedOut
     }
 
     pub(super) fn fault(&self) -> ConnectionFault {

@@ -4,13 +4,13 @@
 #![doc = include_str!("../../docs/postgres.md")]
 
 use std::fmt;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use singleton_jobs_policy::check_name;
 
 #[cfg(any(feature = "deadpool-postgres", feature = "sqlx"))]
 use super::net::borrowed::application;
+use super::net::sql_server::{self, SweepCounter};
 use super::net::tls::Certificates;
 use super::{
     FenceTable, Finding, JobRecords, Look, Note, Notes, Page, Store, StoreError, StoreErrorKind, StoreFuture,
@@ -21,7 +21,7 @@ pub use connection::source::{BorrowFuture, BorrowedConnection, ConnectionSource}
 use connection::{PostgresConnection, PostgresRow as Row};
 #[cfg(feature = "deadpool-postgres")]
 pub use deadpool_postgres;
-use errors::{PostgresError, Result};
+use errors::Result;
 #[cfg(feature = "sqlx")]
 pub use sqlx;
 use statements::Statements;
@@ -53,8 +53,7 @@ pub struct PostgresStore {
     namespace: String,
     tables: Tables,
     statements: Statements,
-    /// Number of expiring keys that this store has added.
-    added: AtomicU32,
+    added: SweepCounter,
 }
 
 impl PostgresStore {
@@ -155,7 +154,7 @@ impl PostgresStore {
             namespace: namespace.unwrap_or_default().to_owned(),
             tables: Tables::new(connection, DEFAULT_SCHEMA),
             statements: Statements::of(DEFAULT_SCHEMA),
-            added: AtomicU32::new(0),
+            added: SweepCounter::default(),
         })
     }
 
@@ -219,17 +218,12 @@ impl PostgresStore {
         format!("{}/{}/{key}", self.tables.schema, self.namespace)
     }
 
-    /// Runs a method of the trait, and names the method in its error.
     fn step<'a, T>(
         &'a self,
         step: &'static str,
         asking: impl Future<Output = Result<T>> + Send + 'a,
     ) -> StoreFuture<'a, T> {
-        Box::pin(async move {
-            let named =
-                |PostgresError { kind, message, .. }| StoreError::new(kind, step, &self.location, message);
-            asking.await.map_err(named)
-        })
+        sql_server::step(step, &self.location, asking)
     }
 }
 

@@ -8,8 +8,6 @@
 //! The server ends the session of a client that does not commit in time: a stopped process must not hold a row.
 
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use super::literals::{optional, optional_time, text, time};
 use super::{CLOCK, is_key, reply};
@@ -17,69 +15,32 @@ use crate::Timestamp;
 use crate::store::mysql::MysqlStore;
 use crate::store::mysql::connection::{COMMIT, Lane, ROLLBACK, TextRow};
 use crate::store::mysql::errors::{MysqlError, MysqlResult};
+use crate::store::net::sql_server;
 use crate::store::record::columns::{self, AppendedRecords, RUN, RecordRow, SKIP};
-use crate::store::{
-    Change, FenceChange, KeyState, Record, StoreErrorKind, Swap, SwapReply, Swapped, Version,
-};
-
-/// After so many new keys that expire, those that have expired are removed.
-const SWEPT_AFTER: u32 = 32;
+use crate::store::{Change, FenceChange, KeyState, StoreErrorKind, Swap, SwapReply, Swapped, Version};
 
 /// Seconds after which the server ends a session that has not committed its swap.
 const UNCOMMITTED_FOR: u32 = 2;
 
 impl MysqlStore {
-    /// Applies a swap, or returns the current look. There is no lock that other programs share, so the expected lock is
-    /// ignored.
-    ///
-    /// A message that failed because of another session was not applied. It is sent again while the key is as expected.
     pub(crate) async fn swap_or_look(&self, key: &str, swap: &Swap) -> MysqlResult<SwapReply> {
-        let begun = Instant::now();
-        loop {
-            let conflict = match self.send_swap(key, swap).await {
-                Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),
-                Ok(None) => None,
-                Err(error) if error.is_conflict() => Some(error),
-                Err(error) => return Err(error),
-            };
-            let look = self.look_at(key).await?;
-            match conflict {
-                Some(error) if swap.applies_to(&look) => {
-                    if !self.tables.pause(begun).await {
-                        return Err(error);
-                    }
-                }
-                _ => return Ok(SwapReply::Changed(look)),
-            }
-        }
+        let within = self.tables.connection.timeouts.response;
+        sql_server::swap_or_look(swap, within, || self.send_swap(key, swap), || self.look_at(key)).await
     }
 
     /// Returns `None` if the swap was refused.
     async fn send_swap(&self, key: &str, swap: &Swap) -> MysqlResult<Option<Swapped>> {
         let Swap { expected, nonce, change, .. } = swap;
         if expected.is_none() && change.state.is_none() {
-            return self.delete_nothing(key, swap).await;
+            return Ok(sql_server::delete_nothing(&self.look_at(key).await?, swap));
         }
         let message = message(&self.namespace, key, swap);
         let rows = self.tables.transact(Lane::Write, &message, Some(ending)).await?;
         let applied = applied(&rows, *nonce)?;
-        let expires = change.state.as_ref().is_some_and(|state| state.expires.is_some());
-        if applied.is_some() && expected.is_none() && expires {
-            let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
-            if added.is_multiple_of(SWEPT_AFTER) {
-                self.sweep();
-            }
+        if applied.is_some() && self.added.count(swap) {
+            self.sweep();
         }
         Ok(applied)
-    }
-
-    /// Deletes a record that is expected not to exist: only the limits are checked.
-    async fn delete_nothing(&self, key: &str, swap: &Swap) -> MysqlResult<Option<Swapped>> {
-        let look = self.look_at(key).await?;
-        Ok(match Record::swap(&mut None, None, look.now, swap) {
-            SwapReply::Swapped(swapped) if look.version.is_none() => Some(swapped),
-            _ => None,
-        })
     }
 }
 

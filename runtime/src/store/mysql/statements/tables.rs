@@ -1,7 +1,6 @@
 //! Sends messages, and creates the tables when they are first needed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
@@ -10,13 +9,7 @@ use crate::store::StoreErrorKind;
 use crate::store::mysql::connection::{Lane, MysqlConnection, TextRow, TransactionEnding};
 use crate::store::mysql::diagnosis;
 use crate::store::mysql::errors::{MysqlError, MysqlResult};
-use crate::util::backoff::up_to;
-
-/// Timeout for the creation of the tables, during which other servers wait.
-const MAKING: Duration = Duration::from_secs(10);
-
-/// The longest pause before a message is sent again.
-const PAUSE: Duration = Duration::from_millis(50);
+use crate::store::net::sql_server::{MAKING, send_despite_conflicts, send_with_tables};
 
 #[derive(Clone)]
 pub(crate) struct MysqlTables {
@@ -36,28 +29,14 @@ impl MysqlTables {
         text: &str,
         read: impl Fn(&[TextRow]) -> MysqlResult<T>,
     ) -> MysqlResult<T> {
-        let begun = Instant::now();
-        loop {
-            match self.send(lane, text).await {
-                Err(error) if error.is_conflict() && self.pause(begun).await => {}
-                result => return read(&result?),
-            }
-        }
+        let within = self.connection.timeouts.response;
+        read(&send_despite_conflicts(within, || self.send(lane, text)).await?)
     }
 
     /// Sends a message whose answer is not needed. It may get lost with the connection or the runtime.
     pub(crate) fn send_afterwards(&self, text: String) {
         let tables = self.clone();
         tokio::spawn(async move { drop(tables.send(Lane::Write, &text).await) });
-    }
-
-    /// Waits for a random time, so that two sessions do not conflict again. Returns whether there is time for another attempt.
-    pub(crate) async fn pause(&self, begun: Instant) -> bool {
-        let is_time = begun.elapsed() < self.connection.timeouts.response;
-        if is_time {
-            tokio::time::sleep(up_to(PAUSE)).await;
-        }
-        is_time
     }
 
     /// Sends a message once; once more if the tables had to be created.
@@ -73,30 +52,17 @@ impl MysqlTables {
         ending: Option<TransactionEnding>,
     ) -> MysqlResult<Vec<TextRow>> {
         let patience = self.connection.timeouts.response;
-        let is_missing = |result: &MysqlResult<_>| result.as_ref().is_err_and(MysqlError::is_missing);
-        let mut result = self.connection.send(lane, text, ending, patience).await;
-        if is_missing(&result) {
-            let _one_at_a_time = self.making.lock().await;
-            result = self.connection.send(lane, text, ending, patience).await;
-            if is_missing(&result) {
-                self.make().await?;
-                result = self.connection.send(lane, text, ending, patience).await;
-            }
-        }
-        result
+        let send = || self.connection.send(lane, text, ending, patience);
+        send_with_tables(&self.making, send, || self.make()).await
     }
 
     /// Every statement may be repeated, and another server may create the same at the same time.
     async fn make(&self) -> MysqlResult<()> {
-        let begun = Instant::now();
-        loop {
-            match self.connection.send(Lane::Write, &definitions(), None, MAKING).await {
-                Err(error) if error.is_conflict() && begun.elapsed() < MAKING => {
-                    tokio::time::sleep(up_to(PAUSE)).await;
-                }
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(self.explained(error).await),
-            }
+        let definitions = definitions();
+        let make = || self.connection.send(Lane::Write, &definitions, None, MAKING);
+        match send_despite_conflicts(MAKING, make).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.explained(error).await),
         }
     }
 

@@ -1,45 +1,20 @@
 //! A swap as one statement.
 
-use std::sync::atomic::Ordering;
-use std::time::Instant;
-
 use super::Statements;
 use super::prepared::{Parameter, text};
 use super::reply;
 use crate::Timestamp;
+use crate::store::net::sql_server;
 use crate::store::postgres::PostgresStore;
 use crate::store::postgres::connection::PostgresRow as Row;
 use crate::store::postgres::errors::Result;
 use crate::store::record::columns::{self, AppendedRecords, time};
-use crate::store::{FenceChange, KeyState, Record, Swap, SwapReply, Swapped, Version, to_ascii_json};
-
-/// After so many new keys that expire, those that have expired are removed.
-const SWEPT_AFTER: u32 = 32;
+use crate::store::{FenceChange, KeyState, Swap, SwapReply, Swapped, Version, to_ascii_json};
 
 impl PostgresStore {
-    /// Applies a swap, or returns the current look. There is no lock that other programs share, so the expected lock is
-    /// ignored.
-    ///
-    /// A statement that failed because of another session was not applied. It is sent again while the key is as expected.
     pub(crate) async fn swap_or_look(&self, key: &str, swap: &Swap) -> Result<SwapReply> {
-        let begun = Instant::now();
-        loop {
-            let conflict = match self.send_swap(key, swap).await {
-                Ok(Some(swapped)) => return Ok(SwapReply::Swapped(swapped)),
-                Ok(None) => None,
-                Err(error) if error.is_conflict() => Some(error),
-                Err(error) => return Err(error),
-            };
-            let look = self.look_at(key).await?;
-            match conflict {
-                Some(error) if swap.applies_to(&look) => {
-                    if !self.tables.pause(begun).await {
-                        return Err(error);
-                    }
-                }
-                _ => return Ok(SwapReply::Changed(look)),
-            }
-        }
+        let within = self.tables.connection.timeouts.response;
+        sql_server::swap_or_look(swap, within, || self.send_swap(key, swap), || self.look_at(key)).await
     }
 
     /// Returns `None` if the swap was refused.
@@ -85,7 +60,7 @@ impl PostgresStore {
             (None, Some(_)) if appends => insert_and_append,
             (None, Some(_)) => insert,
             (Some(_), None) => delete,
-            (None, None) => return self.delete_nothing(key, swap).await,
+            (None, None) => return Ok(sql_server::delete_nothing(&self.look_at(key).await?, swap)),
         };
         let applied = applied(&self.tables.send(statement.with(&parameters)).await?, &sent, *nonce)?;
         if applied.is_some() && change.notify {
@@ -94,22 +69,10 @@ impl PostgresStore {
             let texts = vec![self.namespace.clone(), key.to_owned(), self.payload(key)];
             self.tables.send_afterwards(&self.statements.notify, texts);
         }
-        if applied.is_some() && expected.is_none() && expires.is_some() {
-            let added = self.added.fetch_add(1, Ordering::Relaxed) + 1;
-            if added.is_multiple_of(SWEPT_AFTER) {
-                self.sweep();
-            }
+        if applied.is_some() && self.added.count(swap) {
+            self.sweep();
         }
         Ok(applied)
-    }
-
-    /// Deletes a record that is expected not to exist: only the limits are checked.
-    async fn delete_nothing(&self, key: &str, swap: &Swap) -> Result<Option<Swapped>> {
-        let look = self.look_at(key).await?;
-        Ok(match Record::swap(&mut None, None, look.now, swap) {
-            SwapReply::Swapped(swapped) if look.version.is_none() => Some(swapped),
-            _ => None,
-        })
     }
 
     /// Removes a limited number of expired rows.
