@@ -118,7 +118,8 @@ impl EffectChecks<'_> {
             // The last one: it excludes this effect most surely.
             let newer = self.key.holdings.iter().filter(|other| other.fence > *fence && other.began < *at);
             let newer = newer.max_by_key(|other| other.began);
-            let is_broken = self.key.broken.iter().any(|broken| (began..*at).contains(broken));
+            // A break at the instant of its begin may have been of the lease before.
+            let is_broken = self.key.broken.iter().any(|broken| began < *broken && broken < at);
             let why = match newer {
                 Some(newer) => format!("after the lease with fence {} began", newer.fence),
                 None if is_broken => "after an operator broke it".to_owned(),

@@ -115,14 +115,19 @@ fn hung_server(timeline: &Timeline<'_>, key: &KeyHistory<'_>, hung: &Interval<Fa
                 && (fault.begin..=expired).contains(&at)
         })
     };
-    // So may one whose releases get lost.
+    // So may one whose releases get lost, and one that was replaced while its application was blocked.
     let is_not_released = |at: u64| {
         key.holdings.iter().any(|holding| {
             holding.server != hung.server
                 && holding.ended.is_some_and(|ended| {
                     let expired = ended + micros(key.rules.ttl) + timeline.slack;
-                    let is_cut =
-                        || timeline.had_fault(Some(&holding.server), &[Fault::BadNetwork], (ended, ended));
+                    let is_cut = || {
+                        timeline.had_fault(
+                            Some(&holding.server),
+                            &[Fault::BadNetwork, Fault::BlockApplication],
+                            (ended, ended),
+                        )
+                    };
                     (ended..=expired).contains(&at) && is_cut()
                 })
         })

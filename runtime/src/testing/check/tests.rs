@@ -316,11 +316,15 @@ fn hung_server_that_blocks_others_breaks_i9() {
     both((28, 60)).holds();
     both((2, 5)).breaks(Invariant::HungServer);
     // So does one whose releases get lost: the run of `c` ends before its ttl of 10 s is over.
-    let lost_release = |network| {
+    let after_a_run_of_c = || {
         let story = Story::new().run((10, 11), "a", 1, 10).run((24, 25), "c", 2, 20).due([10, 20, 28, 33]);
         let story = story.explained(28, 50, HELD).fault(Fault::BlockApplication, "a", (15, 45));
-        story.fault(Fault::BadNetwork, "c", network).at(100, "", Observed::Finished)
+        story.at(100, "", Observed::Finished)
     };
-    lost_release((22, 26)).holds();
-    lost_release((22, 23)).breaks(Invariant::HungServer);
+    after_a_run_of_c().fault(Fault::BadNetwork, "c", (22, 26)).holds();
+    after_a_run_of_c().fault(Fault::BadNetwork, "c", (22, 23)).breaks(Invariant::HungServer);
+    // So does one that is replaced while its application is blocked.
+    let replaced = || after_a_run_of_c().at(25, "c", Observed::ServerEnded);
+    replaced().at(12, "c", Observed::FaultBegan(Fault::BlockApplication)).holds();
+    replaced().breaks(Invariant::HungServer);
 }

@@ -145,11 +145,15 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// Ends a server, and everything that was in progress on it.
+    /// Ends a server, everything that was in progress on it, and its faults.
     fn end_server(&mut self, server: &Arc<str>, at: u64) {
         let open = self.servers.iter_mut().rev().find(|open| open.server == *server);
         if let Some(open) = open {
             open.end = at;
+        }
+        let end = self.end;
+        for fault in self.faults.iter_mut().filter(|fault| fault.server == *server && fault.end == end) {
+            fault.end = at;
         }
         for holding in self.keys.values_mut().flat_map(|key| &mut key.holdings) {
             if holding.server == *server && holding.ended.is_none() {

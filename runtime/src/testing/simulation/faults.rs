@@ -241,10 +241,10 @@ impl<'a> Injector<'a> {
             self.start(number, self.versions[number]).await;
             return;
         }
-        self.recorder.add(&id, Observed::FaultEnded(kind));
         if *server.server_id() != *id {
-            return;
+            return; // it was replaced, and the fault lasts until it has ended
         }
+        self.recorder.add(&id, Observed::FaultEnded(kind));
         match kind {
             Fault::Stop => {
                 server.thaw();

@@ -85,6 +85,7 @@ fn effect_of_a_stale_lease_breaks_i10() {
         committed(story, 15, "a", (1, 10))
     };
     broken(16).holds();
+    broken(10).holds();
     broken(14).breaks(Invariant::OneEffect);
 }
 
