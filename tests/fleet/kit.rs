@@ -23,6 +23,19 @@ async fn annotated(State(ledger): State<Ledger>, run: Run) {
     ledger.0.lock().unwrap().push(run.fence());
 }
 
+#[tokio::test]
+#[should_panic(expected = "start_paused = true")]
+async fn fleet_does_not_start_on_a_clock_that_is_not_paused() {
+    drop(Fleet::of(2).annotated_job("kit-annotated").state(Ledger::default()).start().await);
+}
+
+#[test]
+fn detached_run_has_the_tick_that_it_was_given() {
+    let run = Run::detached_at("kit-annotated", NOON);
+    assert_eq!((run.key(), run.tick(), run.fence()), ("kit-annotated", Some(NOON), 1));
+    assert_eq!(Run::detached("kit-annotated").tick(), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn annotated_jobs_run_once_per_tick_on_ten_servers() {
     let ledger = Ledger::default();

@@ -10,7 +10,7 @@ use super::Job;
 const FORMAT: u32 = 1;
 
 /// The jobs of a program, with their schedules and settings: [`jobs::manifest`](crate::manifest). Servers share theirs by the store, and
-/// `jobs plan` compares one with what the fleet has.
+/// `jobsctl plan` compares one with what the fleet has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Manifest {

@@ -85,15 +85,25 @@ impl Run {
         Self { state: Arc::new(state), retry: 0, done_for: None }
     }
 
-    /// A run outside any scheduler, for calling a job's function in a unit test. Its fence is 1.
+    /// A run outside any scheduler, for calling a job's function in a unit test. Its fence is 1, and it has no tick, like a manual
+    /// run: see [`detached_at`](Self::detached_at).
     pub fn detached(key: impl Into<String>) -> Self {
+        Self::detached_run(key.into(), None)
+    }
+
+    /// A run of this tick outside any scheduler, for calling a job's function in a unit test. Its fence is 1.
+    pub fn detached_at(key: impl Into<String>, tick: Timestamp) -> Self {
+        Self::detached_run(key.into(), Some(tick))
+    }
+
+    fn detached_run(key: String, tick: Option<Timestamp>) -> Self {
         let context = RunContext {
-            key: key.into().into(),
+            key: key.into(),
             server: "detached".into(),
             weak_server: WeakServer::default(),
             stopping: Arc::default(),
         };
-        Self::of(Arc::new(context), RunRef { tick: None, fence: 1, attempt: 1 }, None)
+        Self::of(Arc::new(context), RunRef { tick, fence: 1, attempt: 1 }, None)
     }
 
     /// The run that this code is in, at any depth of calls; `None` outside of jobs, and in tasks and threads

@@ -210,7 +210,15 @@ impl FleetBuilder {
     }
 
     /// Checks the jobs as [`start_all`](crate::start_all) does, and starts the servers.
+    ///
+    /// # Panics
+    ///
+    /// If Tokio's clock is not paused: hours would take hours.
     pub async fn start(self) -> Result<Fleet, StartError> {
+        assert!(
+            is_clock_paused(),
+            "a fleet needs Tokio's paused clock; write #[tokio::test(start_paused = true)]"
+        );
         let clock = TestClock::starting_at(self.begins_at);
         self.start_on(clock).await
     }
@@ -265,4 +273,11 @@ fn annotated(key: &str) -> Result<Job, StartError> {
         source: "the fleet's `annotated_job`".to_owned(),
         message: format!("there is no annotated job \"{key}\""),
     })
+}
+
+/// Whether Tokio's clock stands still while time passes.
+fn is_clock_paused() -> bool {
+    let before = tokio::time::Instant::now();
+    std::thread::sleep(Duration::from_micros(10));
+    tokio::time::Instant::now() == before
 }
