@@ -119,35 +119,43 @@ fn about_ttls(server: &Server, round_trip: Duration) -> Option<Finding> {
     })
 }
 
-/// After a crash no server runs the job before its ttl is over.
-async fn about_long_ttls(server: &Server) -> Option<Finding> {
+/// After a crash no server runs the job before its ttl is over. If the next tick is due by then, nothing is taken over.
+async fn about_long_ttls(server: &Server) -> Vec<Finding> {
     let now = server.time.now();
-    let is_long = |policy: &Policy| {
-        let Some(schedule) = policy.schedule.as_ref().filter(|_| policy.keep_alive) else { return false };
-        let next = schedule.next_after(now);
-        let gap = next.and_then(|next| Some(schedule.next_after(next)?.since(next)));
-        gap.is_some_and(|gap| policy.ttl > gap.saturating_mul(TICKS_PER_TTL))
+    let interval = |policy: &Policy| {
+        let schedule = policy.schedule.as_ref().filter(|_| policy.keep_alive)?;
+        let next = schedule.next_after(now)?;
+        Some(schedule.next_after(next)?.since(next))
     };
-    let mut keys = Vec::new();
+    let (mut long, mut not_taken_over) = (Vec::new(), Vec::new());
     for (number, (key, job)) in server.jobs.iter().enumerate() {
         if number % 100 == 99 {
             // Leases are extended on this thread, and schedules take a while to evaluate.
             tokio::task::yield_now().await;
         }
-        if is_long(&job.policy) {
-            keys.push(key.clone());
+        let Some(interval) = interval(&job.policy) else { continue };
+        if job.policy.ttl > interval.saturating_mul(TICKS_PER_TTL) {
+            long.push(key.clone());
+        } else if job.policy.allowed_takeovers() > 0 && job.policy.ttl >= interval {
+            not_taken_over.push(key.clone());
         }
     }
-    (!keys.is_empty()).then(|| {
-        Finding::warning(
-            FindingKind::LongTtl,
-            format!(
-                "the ttl of {} is longer than {TICKS_PER_TTL} ticks: after a crash of the server that runs it, no server \
-                 starts it before its ttl is over; set a shorter ttl, since a run in progress extends its lease",
-                names(&keys)
-            ),
-        )
-    })
+    let warning = |message| Finding::warning(FindingKind::LongTtl, message);
+    let long = (!long.is_empty()).then(|| {
+        warning(format!(
+            "the ttl of {} is longer than {TICKS_PER_TTL} ticks: after a crash of the server that runs it, no server \
+             starts it before its ttl is over; set a shorter ttl, since a run in progress extends its lease",
+            names(&long)
+        ))
+    });
+    let not_taken_over = (!not_taken_over.is_empty()).then(|| {
+        warning(format!(
+            "the ttl of {} is not shorter than its interval: after a crash the next tick is due before the lease is over, and \
+             `on_crash = \"retry\"` takes nothing over; set a shorter ttl, since a run in progress extends its lease",
+            names(&not_taken_over)
+        ))
+    });
+    long.into_iter().chain(not_taken_over).collect()
 }
 
 fn about_clocks(server: &Server) -> Option<Finding> {

@@ -146,7 +146,11 @@ async fn a_diagnosis_that_takes_too_long_neither_fails_nor_delays_a_start() {
 /// The findings about a job with this schedule and ttl, on a store about which there are none.
 async fn found_about(every: &str, ttl_secs: u64, keep_alive: bool) -> Vec<jobs::diagnosis::Finding> {
     let job = jobs::Job::builder("import").every(every).ttl(Duration::from_secs(ttl_secs));
-    let job = job.keep_alive(keep_alive).run(async |_| ()).build().unwrap();
+    found_about_job(job.keep_alive(keep_alive)).await
+}
+
+async fn found_about_job(job: jobs::JobBuilder) -> Vec<jobs::diagnosis::Finding> {
+    let job = job.run(async |_| ()).build().unwrap();
     let builder = jobs::builder().without_annotated().url("memory://long-ttl").job(job);
     let jobs = builder.start_all().await.unwrap();
     let findings = jobs.diagnose().await.unwrap();
@@ -166,4 +170,20 @@ async fn ttl_much_longer_than_the_interval_is_a_warning() {
         [],
         "without keep-alive the ttl must be as long as a run"
     );
+}
+
+/// The lease of a run that crashed lasts until the next tick, which then starts instead.
+#[tokio::test]
+async fn retry_after_a_crash_with_a_ttl_as_long_as_the_interval_is_a_warning() {
+    let found = async |ttl: &str| {
+        let job = jobs::Job::builder("import").every("1m").ttl(ttl);
+        found_about_job(job.retry_on_crash(1)).await
+    };
+    only(
+        &found("60s").await,
+        FindingKind::LongTtl,
+        Severity::Warning,
+        &["takes nothing over", "set a shorter ttl"],
+    );
+    assert_eq!(found("50s").await, []);
 }
