@@ -46,8 +46,11 @@ impl StoreErrorKind {
         !matches!(self, Self::Unreadable | Self::Misconfigured)
     }
 
-    fn remedy(self) -> &'static str {
+    /// What to do about it, on a server or on the disk of this machine.
+    fn remedy(self, is_on_disk: bool) -> &'static str {
         match self {
+            Self::Unreachable if is_on_disk => "check that its folder is there, and may be read and written",
+            Self::TimedOut if is_on_disk => "check whether another process keeps it locked, or the disk busy",
             Self::Unreachable => "check that it is running and reachable from this server",
             Self::TimedOut => "check its load and the network",
             Self::Full => "give it more memory or disk space; no new run starts until then",
@@ -92,8 +95,27 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, step, location, cause } = self;
-        write!(f, "{step} failed on {location}: {cause}; {}", kind.remedy())
+        let is_on_disk = ["file:", "sqlite:"].iter().any(|scheme| location.starts_with(scheme));
+        write!(f, "{step} failed on {location}: {cause}; {}", kind.remedy(is_on_disk))
     }
 }
 
 impl Error for StoreError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_fits_a_store_on_a_server_and_one_on_a_disk() {
+        let said = |location: &str| {
+            StoreError::new(StoreErrorKind::Unreachable, "look", location, "no such file").to_string()
+        };
+        assert!(
+            said("redis://host:6379").ends_with("check that it is running and reachable from this server")
+        );
+        for location in ["file:///var/lib/jobs", "sqlite:///var/lib/jobs.db"] {
+            assert!(said(location).ends_with("its folder is there, and may be read and written"));
+        }
+    }
+}
