@@ -133,7 +133,7 @@ async fn drill() -> anyhow::Result<()> {
     break_fleet(&operator, &mut servers, &names).await?;
 
     println!(
-        "five servers, five faults; find them with the command line:\n\n    export JOBS_URL={url}\n    jobs list\n"
+        "five servers, five faults; find them with the command line:\n\n    export JOBS_URL={url}\n    jobsctl list\n"
     );
     match seconds() {
         Some(seconds) => sleep(seconds).await,

@@ -81,14 +81,14 @@ pub(crate) async fn run(options: &Options, jobs: &Jobs, key: &str) -> Result<Ans
             let server = holder.server.clone();
             let whose = server.as_deref().unwrap_or("another program");
             let sentence = format!(
-                "not started: \"{key}\" is held by {whose}; wait for the end of that run, or cancel it with `jobs cancel`"
+                "not started: \"{key}\" is held by {whose}; wait for the end of that run, or cancel it with `jobsctl cancel`"
             );
             report(options, "held", json!({ "server": server }), &Cell::new(sentence, NOTABLE));
             Ok(Answer::Bad)
         }
         other => {
             let sentence = format!(
-                "not started: no server that has \"{key}\" took the request within 45 s; `jobs servers` shows who is alive"
+                "not started: no server that has \"{key}\" took the request within 45 s; `jobsctl servers` shows who is alive"
             );
             let result = if other == RunNow::Busy { "busy" } else { "no_server" };
             report(options, result, json!({}), &Cell::new(sentence, BAD));
@@ -116,7 +116,7 @@ pub(crate) async fn cancel(
         CancelOutcome::StillRunning(run) => {
             let sentence = format!(
                 "\"{key}\" still runs on {} after {within}: its server hangs, or the run blocks without an await. If it must \
-                 not keep other servers from running, `jobs unlock {key}`, or stop that server",
+                 not keep other servers from running, `jobsctl unlock {key}`, or stop that server",
                 run.server
             );
             ("still_running", json!({ "server": run.server }), sentence, false)
@@ -195,7 +195,7 @@ pub(crate) async fn resume(options: &Options, jobs: &Jobs, which: &WhichJobs) ->
 pub(crate) async fn unlock(options: &Options, jobs: &Jobs, key: &str) -> Result<Answer, Failure> {
     let held = jobs.locks().await?;
     let Some(lock) = held.iter().find(|lock| lock.key == key) else {
-        return Err(Failure::NotFound(format!("\"{key}\" is not held; `jobs locks` lists what is")));
+        return Err(Failure::NotFound(format!("\"{key}\" is not held; `jobsctl locks` lists what is")));
     };
     let server = lock.holder.server.as_deref().unwrap_or("another program");
     let since =
@@ -207,7 +207,7 @@ pub(crate) async fn unlock(options: &Options, jobs: &Jobs, key: &str) -> Result<
     confirm(options, &question)?;
     let held = acting(options, jobs).break_lock(key).await?;
     if held.is_empty() {
-        return Err(Failure::NotFound(format!("\"{key}\" is not held; `jobs locks` lists what is")));
+        return Err(Failure::NotFound(format!("\"{key}\" is not held; `jobsctl locks` lists what is")));
     }
     let holders = held.iter().map(|lock| lock.holder.server.as_deref().unwrap_or("another program"));
     let holders = holders.collect::<Vec<_>>().join(", ");

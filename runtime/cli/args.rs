@@ -8,7 +8,7 @@ use jobs::jiff::tz::TimeZone;
 /// Exit codes: 0 success, 1 the answer is bad (a run failed, a problem was found), 2 wrong usage, 3 the store or the request
 /// failed, 4 no such job or lock.
 #[derive(Debug, Parser)]
-#[command(name = "jobs", version, max_term_width = 120, disable_help_subcommand = true)]
+#[command(name = "jobsctl", version, max_term_width = 120)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
@@ -146,6 +146,7 @@ pub(crate) struct History {
     /// Only runs with this outcome
     #[arg(long, value_parser = [
         "succeeded", "failed", "timed_out", "panicked", "cancelled", "lease_lost", "crashed", "not_started", "broken",
+        "committed",
     ])]
     pub(crate) outcome: Option<String>,
     /// Also print errors of earlier tries and the end of each run's log

@@ -1,4 +1,4 @@
-//! `jobs doctor`: problems of the store, the servers and their clocks.
+//! `jobsctl doctor`: problems of the store, the servers and their clocks.
 
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ fn locks(overview: &Overview) -> Vec<Check> {
         let (key, since) = (&lock.key, span(held_for(lock.holder.since)));
         let server = lock.holder.server.as_deref().unwrap_or("another program");
         let text = format!(
-            "{server} has held the lock \"{key}\" for {since}; if it should not, look at that server, or `jobs unlock {key}`"
+            "{server} has held the lock \"{key}\" for {since}; if it should not, look at that server, or `jobsctl unlock {key}`"
         );
         warning("locks", text)
     };
@@ -178,7 +178,7 @@ fn known_jobs(overview: &Overview) -> Vec<Check> {
         let key = &job.key;
         for alert in job.alerts() {
             let text = match alert {
-                JobAlert::Overdue => format!("\"{key}\" is overdue; `jobs why {key}` explains it"),
+                JobAlert::Overdue => format!("\"{key}\" is overdue; `jobsctl why {key}` explains it"),
                 JobAlert::Failing => {
                     let error =
                         job.runs.first().and_then(|run| run.error.as_deref()).unwrap_or("no error text");
@@ -189,16 +189,16 @@ fn known_jobs(overview: &Overview) -> Vec<Check> {
                 }
                 JobAlert::NoServer => {
                     format!(
-                        "no server has \"{key}\"; deploy it, or delete its records with `jobs forget {key}`, an hour after its last use"
+                        "no server has \"{key}\"; deploy it, or delete its records with `jobsctl forget {key}`, an hour after its last use"
                     )
                 }
                 JobAlert::Overrunning => {
                     let skipped = job.skipped_by_current_run();
                     format!(
-                        "{skipped} ticks of \"{key}\" were skipped because of the run in progress; `jobs show {key}` says where it is"
+                        "{skipped} ticks of \"{key}\" were skipped because of the run in progress; `jobsctl show {key}` says where it is"
                     )
                 }
-                JobAlert::Paused => format!("\"{key}\" is paused; `jobs show {key}` says by whom and why"),
+                JobAlert::Paused => format!("\"{key}\" is paused; `jobsctl show {key}` says by whom and why"),
                 JobAlert::ServersDiffer => {
                     format!("servers differ about \"{key}\": {}", differences(&job.variants).join("; "))
                 }

@@ -1,4 +1,4 @@
-//! `jobs`: shows and steers the scheduled jobs of a fleet, by its store alone.
+//! `jobsctl`: shows and steers the scheduled jobs of a fleet, by its store alone.
 
 mod act;
 mod args;
@@ -42,7 +42,7 @@ async fn run(options: &Options, command: Command) -> Result<Answer, Failure> {
     match command {
         // These need no store.
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "jobs", &mut std::io::stdout());
+            clap_complete::generate(shell, &mut Arguments::command(), "jobsctl", &mut std::io::stdout());
             return Ok(Answer::Good);
         }
         Command::Next(next) if !next.job => return next::of_schedule(options, &next),
@@ -65,7 +65,7 @@ async fn no_job(jobs: &Jobs, key: &str) -> String {
     let nearest = keys.max_by(|one, other| similarity(one).total_cmp(&similarity(other)));
     let meant = nearest.filter(|nearest| similarity(nearest) > SIMILAR);
     let meant = meant.map(|meant| format!("; did you mean \"{meant}\"?")).unwrap_or_default();
-    let advice = "`jobs list` shows all keys; check --namespace, too";
+    let advice = "`jobsctl list` shows all keys; check --namespace, too";
     format!("no job \"{key}\" is known to the store or to a server{meant}; {advice}")
 }
 
@@ -95,8 +95,20 @@ async fn with_store(options: &Options, command: Command, jobs: &Jobs) -> Result<
     }
 }
 
+/// Files and SQLite would be created, and be empty: a wrong path is a mistake here.
+fn exists(url: &str) -> Result<(), Failure> {
+    let path = ["file://", "sqlite://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    match path.filter(|path| !std::path::Path::new(path).exists()) {
+        Some(path) => Err(Failure::System(format!("no store at {path}; check the path in the URL"))),
+        None => Ok(()),
+    }
+}
+
 async fn connect(options: &Options) -> Result<Jobs, Failure> {
     let mut builder = jobs::builder().without_jobs().server_id("jobs-cli");
+    if let Some(url) = options.url.clone().or_else(|| std::env::var("JOBS_URL").ok()) {
+        exists(&url)?;
+    }
     if let Some(url) = &options.url {
         builder = builder.url(url);
     }

@@ -1,4 +1,4 @@
-//! `jobs next`: the next ticks of a schedule.
+//! `jobsctl next`: the next ticks of a schedule.
 
 use jobs::schedule::Schedule;
 use jobs::{Jobs, Timestamp};

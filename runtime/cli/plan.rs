@@ -1,4 +1,4 @@
-//! `jobs plan`: what a new program would change, from its manifest.
+//! `jobsctl plan`: what a new program would change, from its manifest.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -110,7 +110,7 @@ fn differences(options: &Options, manifest: &Manifest, overview: &Overview) -> V
         .collect();
     for old in overview.jobs.iter().filter(|job| manifest.job(&job.key).is_none()) {
         let (key, records) =
-            (old.key.clone(), format!("its records stay; delete them with `jobs forget {}`", old.key));
+            (old.key.clone(), format!("its records stay; delete them with `jobsctl forget {}`", old.key));
         if older.contains(&key) {
             found.push(Difference {
                 key,

@@ -1,4 +1,4 @@
-//! `jobs watch`: running jobs with their progress, and the newest runs tick by tick.
+//! `jobsctl watch`: running jobs with their progress, and the newest runs tick by tick.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -116,7 +116,7 @@ fn problems(overview: &Overview, most: usize) -> Vec<String> {
     }
     let mut lines = table.lines();
     if bad.len() > most.max(1) {
-        lines.push(format!("… and {} more: jobs list --problems", bad.len() - most.max(1)));
+        lines.push(format!("… and {} more: jobsctl list --problems", bad.len() - most.max(1)));
     }
     lines.push(String::new());
     lines

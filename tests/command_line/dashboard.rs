@@ -1,4 +1,4 @@
-//! `jobs dashboard`: the standalone dashboard.
+//! `jobsctl dashboard`: the standalone dashboard.
 
 use support::folder::TempFolder;
 

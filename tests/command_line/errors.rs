@@ -24,6 +24,17 @@ async fn store_that_is_unreachable_is_named_without_its_password() {
 }
 
 #[tokio::test]
+async fn store_on_a_wrong_path_is_an_error_and_is_not_created() {
+    let folder = support::folder::TempFolder::new();
+    let path = folder.path().join("typo");
+    for scheme in ["file", "sqlite"] {
+        let printed = run(&["list", "--url", &format!("{scheme}://{}", path.display())]).await;
+        assert_eq!(printed.code, 3, "{printed:?}");
+        assert!(printed.errors.contains("check the path in the URL") && !path.exists(), "{printed:?}");
+    }
+}
+
+#[tokio::test]
 async fn unknown_job_has_an_exit_code_of_its_own() {
     let folder = support::folder::TempFolder::new();
     let url = format!("file://{}", folder.path().display());
@@ -31,7 +42,7 @@ async fn unknown_job_has_an_exit_code_of_its_own() {
         let printed = run(&[arguments, &["--url", &url]].concat()).await;
         assert_eq!(printed.code, 4, "{printed:?}");
         assert!(
-            printed.errors.contains("no job \"imprt\"") && printed.errors.contains("jobs list"),
+            printed.errors.contains("no job \"imprt\"") && printed.errors.contains("jobsctl list"),
             "{printed:?}"
         );
     }

@@ -1,4 +1,4 @@
-//! `jobs exporter`: metrics of the whole fleet.
+//! `jobsctl exporter`: metrics of the whole fleet.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! A small fleet, and the program `jobs` to look at it.
+//! A small fleet, and the program `jobsctl` to look at it.
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Printed {
 
 /// The program with these arguments, without the variables that would configure it.
 pub fn program(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_jobs"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jobsctl"));
     command.args(arguments).stdin(Stdio::null());
     for name in ["JOBS_URL", "REDIS_URL", "JOBS_NAMESPACE", "NO_COLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);

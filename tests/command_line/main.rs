@@ -1,4 +1,4 @@
-//! The command line `jobs`: the real program, against real stores and running servers.
+//! The command line `jobsctl`: the real program, against real stores and running servers.
 
 mod dashboard;
 mod errors;

@@ -1,4 +1,4 @@
-//! `jobs plan`: what a new program would change.
+//! `jobsctl plan`: what a new program would change.
 
 use jobs::Job;
 use support::redis_server::RedisServer;

@@ -1,4 +1,4 @@
-//! `jobs watch`, in a terminal and without one.
+//! `jobsctl watch`, in a terminal and without one.
 
 use std::process::{Command, Stdio};
 
@@ -11,7 +11,7 @@ async fn watch_redraws_a_terminal_and_restores_it() {
     let redis = RedisServer::start();
     let fleet = Fleet::start(&redis.url()).await;
     fleet.until(&["show", "slow"], |shown| shown["job"]["current"]["progress"]["done"] == 3).await;
-    let program = env!("CARGO_BIN_EXE_jobs");
+    let program = env!("CARGO_BIN_EXE_jobsctl");
     let watch = format!(
         "stty rows 24 cols 90; {program} watch --interval 300ms --count 3 --url {} --namespace {NAMESPACE}",
         redis.url()

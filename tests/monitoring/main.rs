@@ -59,7 +59,7 @@ fn dashboard(name: &str) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// `jobs exporter`, killed when the test ends.
+/// `jobsctl exporter`, killed when the test ends.
 struct Exporter {
     process: Child,
     address: String,
@@ -67,9 +67,9 @@ struct Exporter {
 
 impl Exporter {
     fn start(store: &TempFolder) -> Self {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_jobs"));
+        let mut program = Command::new(env!("CARGO_BIN_EXE_jobsctl"));
         program.args(["exporter", "--listen", "127.0.0.1:0", "--url", &url(store)]).stderr(Stdio::piped());
-        let mut process = program.spawn().expect("the program `jobs`");
+        let mut process = program.spawn().expect("the program `jobsctl`");
         let mut line = String::new();
         let errors = process.stderr.take().expect("it is piped");
         BufReader::new(errors).read_line(&mut line).expect("it says where it listens");

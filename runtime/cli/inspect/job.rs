@@ -1,4 +1,4 @@
-//! `jobs show`, `history` and `why`: one job.
+//! `jobsctl show`, `history` and `why`: one job.
 
 use jobs::Jobs;
 use jobs::fleet::{JobOverview, JobVariant, TickFate, TickReport};

@@ -1,4 +1,4 @@
-//! `jobs list`: all jobs, those with problems first.
+//! `jobsctl list`: all jobs, those with problems first.
 
 use std::cmp::Reverse;
 
@@ -38,7 +38,7 @@ pub(crate) async fn list(options: &Options, jobs: &Jobs, list: &List) -> Result<
     Ok(answer)
 }
 
-/// The job with its newest run only; `jobs history` has them all.
+/// The job with its newest run only; `jobsctl history` has them all.
 fn in_short(job: &JobOverview) -> Value {
     let mut short = job.to_json();
     if let Some(fields) = short.as_object_mut() {

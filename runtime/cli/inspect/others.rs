@@ -1,4 +1,4 @@
-//! `jobs servers`, `locks` and `audit`.
+//! `jobsctl servers`, `locks` and `audit`.
 
 use jobs::Jobs;
 use jobs::fleet::{Action, HeldLock};

@@ -1,7 +1,7 @@
-//! `jobs dashboard`: web pages about the fleet.
+//! `jobsctl dashboard`: web pages about the fleet.
 
 use jobs::Jobs;
-use jobs::dashboard::{Authentication, Dashboard, ServeError, serve as serve_on};
+use jobs::dashboard::{Authentication, Dashboard, serve as serve_on};
 use tokio::net::TcpListener;
 
 use crate::act::user_and_host;
@@ -23,15 +23,17 @@ pub(crate) async fn serve(
     let listener = listener
         .map_err(|error| Failure::System(format!("failed to listen on {}: {error}", arguments.listen)))?;
     let address = listener.local_addr().map_err(|error| Failure::System(error.to_string()))?;
+    if authentication.is_none() && !address.ip().is_loopback() {
+        return Err(Failure::Usage(format!(
+            "{address} may be reached from other machines; pass --token-file, or listen on 127.0.0.1"
+        )));
+    }
     report!("serving http://{address}/; ctrl-c ends");
     tokio::select! {
         biased;
         _ = tokio::signal::ctrl_c() => Ok(Answer::Good),
         served = serve_on(listener, dashboard, authentication) => match served {
             Ok(()) => Ok(Answer::Good),
-            Err(ServeError::Unprotected(address)) => Err(Failure::Usage(format!(
-                "{address} may be reached from other machines; pass --token-file, or listen on 127.0.0.1"
-            ))),
             Err(error) => Err(Failure::System(error.to_string())),
         },
     }

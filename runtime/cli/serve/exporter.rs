@@ -1,4 +1,4 @@
-//! `jobs exporter`: metrics of the whole fleet for Prometheus, from the store.
+//! `jobsctl exporter`: metrics of the whole fleet for Prometheus, from the store.
 
 use axum::Router;
 use axum::extract::State;

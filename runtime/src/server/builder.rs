@@ -303,7 +303,7 @@ impl Builder {
     /// Returns the jobs that [`start_all`](Self::start_all) would schedule, with their schedules and settings, and starts nothing.
     /// Values of [`state`](Self::state) need not be there.
     ///
-    /// A program that is started with `JOBS_MANIFEST=1` prints this in `start_all`, before it opens the store, and exits. `jobs plan`
+    /// A program that is started with `JOBS_MANIFEST=1` prints this in `start_all`, before it opens the store, and exits. `jobsctl plan`
     /// compares it with the fleet.
     pub fn manifest(self) -> Result<Manifest, StartError> {
         let CheckedJobs { jobs, .. } = self.selection.check_with(None, &Variables::from_environment())?;

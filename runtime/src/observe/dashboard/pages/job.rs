@@ -119,7 +119,7 @@ fn facts(view: &View<'_>, job: &JobOverview) -> Markup {
     }
 }
 
-/// The newest ticks, with the reasons of `jobs why`.
+/// The newest ticks, with the reasons of `jobsctl why`.
 fn why(view: &View<'_>, job: &JobOverview, ticks: &Ticks) -> Markup {
     let reports = ticks.newest(EXPLAINED_TICKS);
     html! {
