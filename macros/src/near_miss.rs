@@ -1,9 +1,29 @@
-//! The argument that was meant by a misspelt one.
+//! The argument that was meant by a misspelt one, or by its name in other libraries.
 
-/// The known name with the smallest edit distance to `written`: at most one edit for every three letters, without regard
-/// to case and `_`. The first of several that are equally near.
-pub(crate) fn nearest(written: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+/// What others call it.
+const SYNONYMS: [(&str, &str); 9] = [
+    ("cron", "every"),
+    ("schedule", "every"),
+    ("interval", "every"),
+    ("name", "key"),
+    ("lease", "ttl"),
+    ("expires", "ttl"),
+    ("timezone", "tz"),
+    ("zone", "tz"),
+    ("retry", "retries"),
+];
+
+/// The known name with the same meaning, or with the smallest edit distance to `written`: at most one edit for every three letters,
+/// without regard to case and `_`. The first of several that are equally near.
+pub(crate) fn nearest(
+    written: &str,
+    known: impl Iterator<Item = &'static str> + Clone,
+) -> Option<&'static str> {
     let written = plain(written);
+    let synonym = SYNONYMS.iter().find(|(synonym, _)| synonym.chars().eq(written.iter().copied()));
+    if let Some((_, meant)) = synonym.filter(|(_, meant)| known.clone().any(|name| name == *meant)) {
+        return Some(meant);
+    }
     let distances = known.map(|name| {
         let plain_name = plain(name);
         (edit_distance(&written, &plain_name), plain_name.len().max(written.len()), name)
@@ -59,8 +79,23 @@ mod tests {
 
     #[test]
     fn unrelated_name_has_no_near_miss() {
-        for written in ["schedule", "cron", "name", "k", "zt", "lease", "delay", ""] {
+        for written in ["plan", "k", "zt", "delay", ""] {
             assert_eq!(nearest(written, KNOWN.into_iter()), None, "{written}");
+        }
+    }
+
+    #[test]
+    fn name_of_another_library_is_recognised() {
+        for (written, meant) in [("cron", "every"), ("Time_Zone", "tz"), ("name", "key")] {
+            assert_eq!(nearest(written, KNOWN.into_iter()), Some(meant), "{written}");
+        }
+        assert_eq!(nearest("cron", ["key", "ttl"].into_iter()), None, "only what the attribute has");
+    }
+
+    #[test]
+    fn every_synonym_is_of_an_argument() {
+        for (synonym, meant) in SYNONYMS {
+            assert!(KNOWN.contains(&meant), "{synonym}");
         }
     }
 }

@@ -1,6 +1,6 @@
 use jobs::singleton_job;
 
-#[singleton_job(key = "import-products", schedule = "1h")]
+#[singleton_job(key = "import-products", priority = "high")]
 async fn import_products() {}
 
 fn main() {}
