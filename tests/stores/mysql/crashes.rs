@@ -48,8 +48,13 @@ async fn a_killed_server_has_every_swap_that_it_acknowledged() {
     assert_eq!(lost_by_kills(on_disk(&[]).await).await, 0);
 }
 
-/// The control: a server that flushes once a second, which a start reports.
+/// The control: a server that flushes once a second, which a start reports. Right after a flush, nothing is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_that_does_not_flush_loses_swaps() {
-    assert!(lost_by_kills(on_disk(&["innodb-flush-log-at-trx-commit=0"]).await).await > 0);
+    for _ in 0..6 {
+        if lost_by_kills(on_disk(&["innodb-flush-log-at-trx-commit=0"]).await).await > 0 {
+            return;
+        }
+    }
+    panic!("no kill has lost a swap");
 }
