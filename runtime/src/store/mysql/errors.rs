@@ -29,6 +29,8 @@ pub(crate) struct MysqlError {
 
 /// No such table.
 const MISSING: u16 = 1146;
+/// The table cannot be created.
+const CANNOT_CREATE: u16 = 1005;
 /// The server is read-only: by its option, by its mode, by the transaction.
 const READ_ONLY: [u16; 3] = [1290, 1836, 1792];
 /// The connection is in a transaction, which this store has not begun.
@@ -75,6 +77,11 @@ impl MysqlError {
     /// Adds what failed.
     pub(super) fn during(self, circumstances: &str) -> Self {
         Self { message: format!("{circumstances}: {}", self.message), ..self }
+    }
+
+    /// Whether a table cannot be created, because the one to which it refers is not complete.
+    pub(super) fn is_incomplete_table(&self) -> bool {
+        self.code == Some(CANNOT_CREATE)
     }
 
     /// Whether the server has answered, so that its session can be used again.

@@ -1,6 +1,7 @@
 //! Sends messages, and creates the tables when they are first needed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 
@@ -10,6 +11,9 @@ use crate::store::mysql::connection::{Lane, MysqlConnection, TextRow, Transactio
 use crate::store::mysql::diagnosis;
 use crate::store::mysql::errors::{MysqlError, MysqlResult};
 use crate::store::net::sql_server::{MAKING, send_despite_conflicts, send_with_tables};
+
+/// Number of attempts to create tables beside other servers.
+const CREATIONS: u32 = 10;
 
 #[derive(Clone)]
 pub(crate) struct MysqlTables {
@@ -59,10 +63,18 @@ impl MysqlTables {
     /// Every statement may be repeated, and another server may create the same at the same time.
     async fn make(&self) -> MysqlResult<()> {
         let definitions = definitions();
-        let make = || self.connection.send(Lane::Write, &definitions, None, MAKING);
-        match send_despite_conflicts(MAKING, make).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.explained(error).await),
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let make = || self.connection.send(Lane::Write, &definitions, None, MAKING);
+            match send_despite_conflicts(MAKING, make).await {
+                Ok(_) => return Ok(()),
+                // Another server is about to create the table to which this one refers.
+                Err(error) if error.is_incomplete_table() && attempts < CREATIONS => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                Err(error) => return Err(self.explained(error).await),
+            }
         }
     }
 
