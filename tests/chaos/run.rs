@@ -93,7 +93,8 @@ fn trace(folder: &Path) -> Trace {
     observations.sort_by_key(|observation| observation.at);
     let mut keys = plan::rules();
     for observation in &observations {
-        if let Observed::Began { lease, .. } = &observation.what {
+        // When an effect was committed is not known: its lease may have begun after the end.
+        if let Observed::Began { lease, .. } | Observed::Committed { lease, .. } = &observation.what {
             keys.entry(lease.key.to_string()).or_insert_with(|| KeyRules::with_ttl(plan::MUTEX_TTL));
         }
     }
