@@ -19,6 +19,8 @@ const ROUND_TRIPS: usize = 7;
 const LATE_HEARTBEAT: Duration = Duration::from_secs(30);
 /// A lock that is held for longer is reported.
 const LONG_LOCK: Duration = Duration::from_secs(120);
+/// Number of servers without a heartbeat that are named.
+const NAMED: usize = 3;
 /// The lock that is taken and released to see whether this user may write.
 const PROBE: &str = "jobs-doctor";
 
@@ -131,12 +133,18 @@ fn servers(overview: &Overview) -> Vec<Check> {
         }
     }
     let is_late = |server: &&ServerInfo| overview.at.since(server.announced) > LATE_HEARTBEAT;
-    for server in overview.servers.iter().filter(is_late).chain(&overview.lost_servers) {
+    let silent: Vec<_> = overview.servers.iter().filter(is_late).chain(&overview.lost_servers).collect();
+    for server in silent.iter().take(NAMED) {
         let (id, age) = (&server.id, span(overview.at.since(server.announced)));
         let text = format!(
             "{id} sent its last heartbeat {age} ago, and was not shut down: it has crashed, hangs, or is cut off from the \
              store; look at that process"
         );
+        checks.push(Check { name: "servers", severity: Severity::Error, text });
+    }
+    if let Some(more @ 1..) = silent.len().checked_sub(NAMED) {
+        let text =
+            format!("{more} more servers were not shut down in the last hour; `jobsctl servers` lists them");
         checks.push(Check { name: "servers", severity: Severity::Error, text });
     }
     let mut versions: Vec<_> =
