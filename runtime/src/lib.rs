@@ -200,6 +200,7 @@ pub mod guide {
     #[doc = include_str!("docs/locks.md")]
     pub mod locks {}
 
+    /// [dashboard]: crate::guide::dashboard
     /// [`EventKind`]: crate::events::EventKind
     /// [`Health`]: crate::Health
     #[doc = include_str!("docs/operating.md")]
