@@ -114,7 +114,19 @@ impl RedisServer {
         let tls_port = self.tls_port.map(|port| port.to_string());
         arguments.extend(tls_port.iter().flat_map(|port| ["--tls-port", port.as_str()]));
         arguments.extend(self.options.iter().map(String::as_str));
-        self.watched = launch(&arguments, self.port, self.folder.path());
+        // It listens here after its port, which another server may have taken, and answer on.
+        let socket = self.folder.path().join("own.sock");
+        let path = socket.display().to_string();
+        arguments.extend(["--unixsocket", &path]);
+        let _of_an_earlier_start = std::fs::remove_file(&socket);
+        let watched = launch(&arguments, self.port, self.folder.path());
+        self.watched = watched.and_then(|watched| {
+            if listens_soon(&socket) {
+                return Some(watched);
+            }
+            end(watched);
+            None
+        });
         self.watched.is_some()
     }
 }
@@ -181,6 +193,14 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+fn listens_soon(socket: &Path) -> bool {
+    let give_up = Instant::now() + Duration::from_secs(5);
+    while !socket.exists() && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    socket.exists()
 }
 
 fn answers_soon(port: u16) -> bool {
