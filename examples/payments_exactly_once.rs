@@ -69,7 +69,7 @@ async fn book(bank: Bank, fleet: String, run: Run) -> anyhow::Result<()> {
         }
         Bank::Postgres(url) => book_on_postgres(&url, &payment, &run).await?,
     }
-    sleep(up_to(40)).await; // a kill here is after the commit, and before the end of the run
+    sleep(up_to(150)).await; // a kill here is after the commit, and before the end of the run
     Ok(())
 }
 
