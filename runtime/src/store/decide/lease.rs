@@ -137,7 +137,12 @@ impl Transition<'_> {
         let lost_by_the_store = lease.fence > self.fence;
         if lost_by_the_store && lease.kind == LeaseKind::Run {
             self.restore(lease, lease.until);
-            self.end_newest(end);
+            if end.finish_called {
+                // The mark of its transaction was lost, too, or was never there.
+                self.end_newest(&end.clone().settled(false));
+            } else {
+                self.end_newest(end);
+            }
             return ReleaseReply::Restored;
         }
         if lost_by_the_store && end.done_for.is_some() && self.key_holder().is_none() {

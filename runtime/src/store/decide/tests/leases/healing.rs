@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::history::RunOutcome;
 use crate::store::{
-    Change, ClaimDecision, ExtendReply, FenceChange, Lease, ReleaseReply, Swap, SwapReply, TickClaim,
+    Change, ClaimDecision, Ending, ExtendReply, FenceChange, Lease, ReleaseReply, Swap, SwapReply, TickClaim,
 };
 
 use crate::store::decide::tests::{LOST, bench};
-use crate::testing::store::bench::{LONG, SHORT, ask, claim, claim_now, claim_with, holder, started};
+use crate::testing::store::bench::{LONG, SHORT, ask, claim, claim_now, claim_with, ending, holder, started};
 
 #[tokio::test(start_paused = true)]
 async fn vanished_lock_is_restored_by_the_next_extension() {
@@ -95,6 +95,17 @@ async fn after_a_wipe_a_release_restores_the_mark() {
     assert_eq!((run.tick, run.fence, run.started), (Some(tick), lease.fence, lease.since));
     // The mark is as old as the release that restored it.
     assert_eq!(bench.claim(&claim("b", tick)).await, started("a", run.ended, true));
+}
+
+/// The mark of its transaction is gone, or was never there: nothing shows that the work is committed.
+#[tokio::test(start_paused = true)]
+async fn after_a_wipe_a_run_that_called_finish_is_not_recorded_as_succeeded() {
+    let bench = bench();
+    let lease = bench.win(&claim("a", bench.tick_ago(SHORT).await)).await;
+    bench.wipe().await;
+    let end = Ending { finish_called: true, ..ending(RunOutcome::Succeeded) };
+    assert_eq!(bench.release_with(&lease, &end).await, ReleaseReply::Restored);
+    assert_eq!(bench.newest_run().await.outcome, RunOutcome::Failed);
 }
 
 #[tokio::test(start_paused = true)]
