@@ -115,7 +115,8 @@ impl RedisServer {
         arguments.extend(tls_port.iter().flat_map(|port| ["--tls-port", port.as_str()]));
         arguments.extend(self.options.iter().map(String::as_str));
         // It listens here after its port, which another server may have taken, and answer on.
-        let socket = self.folder.path().join("own.sock");
+        let given = self.options.iter().skip_while(|option| *option != "--unixsocket").nth(1);
+        let socket = given.map_or_else(|| self.folder.path().join("own.sock"), PathBuf::from);
         let path = socket.display().to_string();
         arguments.extend(["--unixsocket", &path]);
         let _of_an_earlier_start = std::fs::remove_file(&socket);
