@@ -192,7 +192,10 @@ impl KeyChecks<'_> {
                 let jumped = self.timeline.had_fault(None, &[Fault::StoreClockForward], (since, later.began));
                 // A lease that was broken between its win and its begin, before the holder noticed it.
                 let was_broken = self.key.broken.iter().any(|at| (since..=later.began).contains(at));
-                let excused = is_excluded || ((was_broken || jumped) && is_unique);
+                // Or that the store lost in between.
+                let was_lost =
+                    self.timeline.had_fault(None, &[Fault::StoreLosesWrites], (since, later.began));
+                let excused = is_excluded || ((was_broken || was_lost || jumped) && is_unique);
                 found = Some((earlier, excused));
                 if !excused {
                     break;

@@ -213,6 +213,13 @@ fn fence_that_does_not_grow_breaks_i3() {
     broken(19, 1).excuses(&[Invariant::GrowingFences]);
     broken(19, 2).breaks(Invariant::GrowingFences);
     broken(11, 1).breaks(Invariant::GrowingFences);
+    // Won, lost by the store, and begun only then.
+    let lost = |at| {
+        let story = Story::new().fault(Fault::StoreLosesWrites, "", (at, at));
+        story.run((20, 21), "a", 2, 20).run((22, 23), "b", 1, 10)
+    };
+    lost(19).excuses(&[Invariant::GrowingFences]);
+    lost(5).breaks(Invariant::GrowingFences);
 }
 
 #[test]
