@@ -234,7 +234,7 @@ impl Connect for PostgresConnector {
     type Error = PostgresError;
 
     async fn connect(self) -> Result<Arc<OpenConnection>> {
-        let Ok(connected) = timeout(self.patience, self.config.connect(self.encryption.clone())).await else {
+        let Ok(connected) = timeout(self.patience, self.config.connect(self.encryption)).await else {
             return Err(PostgresError::timed_out("no connection", self.patience)
                 .with_advice("check host and port, and that no firewall is between"));
         };
