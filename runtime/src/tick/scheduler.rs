@@ -1,9 +1,6 @@
 //! The scheduler: starts a task for each tick when it is due.
 
-use std::future::poll_fn;
-use std::mem::replace;
 use std::sync::Arc;
-use std::task::Poll;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -13,6 +10,7 @@ use super::timetable::{DueTick, Timetable};
 use super::{TickOutcome, run_tick};
 use crate::job::Job;
 use crate::server::{FailOnPanic, Server};
+use crate::util::yield_to_ready_tasks;
 
 /// Fires the jobs' ticks until no job has a further one. Each tick is a task of its own.
 pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
@@ -67,18 +65,4 @@ async fn fire(server: Arc<Server>, due: DueTick, not_due: UnboundedSender<usize>
     if let Some(unfinished) = report.unfinished {
         Box::pin(takeover::wait(&server, &job, unfinished)).await;
     }
-}
-
-/// Lets every task that is ready be polled first. (`yield_now` reverses the order of tasks that yield
-/// together.)
-async fn yield_to_ready_tasks() {
-    let mut yielded = false;
-    poll_fn(|polling| {
-        if replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        polling.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

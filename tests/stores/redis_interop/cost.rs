@@ -1,5 +1,6 @@
 //! What the steps cost the server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::events::Taken;
@@ -8,6 +9,7 @@ use jobs::store::redis::RedisStore;
 use jobs::store::{ClaimDecision, ClaimPurpose, ReleaseReply};
 use jobs::testing::store::Client;
 use redis::aio::MultiplexedConnection;
+use tokio::task::JoinSet;
 
 use super::{LOCK, beside, fleet, raw};
 use support::bench::{LONG, claim, claim_what, ending};
@@ -36,6 +38,43 @@ impl Meter {
         assert_eq!(calls(&mut self.plain, "eval").await, 0, "sent by its digest");
         (round_trips, calls(&mut self.plain, "evalsha").await, reply)
     }
+}
+
+/// A hundred jobs that are due at the same second: each of a hundred tasks loses its tick.
+#[tokio::test]
+async fn claims_at_the_same_time_share_a_look() {
+    const JOBS: u32 = 100;
+    let server = RedisServer::start();
+    let store = RedisStore::open(&format!("redis://127.0.0.1:{}", server.port()), None).expect("a URL");
+    let client = Arc::new(Client::new(store.with_timeouts(PATIENCE, PATIENCE)));
+    let mut plain = server.client().await;
+    let tick = client.ping().await.expect("a ping").at;
+    let names: Vec<_> = (0..JOBS).map(|number| format!("job-{number}")).collect();
+    for name in &names {
+        client.acquire(name, &claim("winner", tick)).await.expect("a claim").expect("it is due");
+    }
+
+    // Every look reads the clock once, whatever the number of its keys.
+    let () = raw(&mut plain, "CONFIG RESETSTAT").await;
+    let mut tasks = JoinSet::new();
+    for name in names.clone() {
+        let client = client.clone();
+        tasks.spawn(async move { (client.claim(&name, &claim("loser", tick)).await, name) });
+    }
+    while let Some(lost) = tasks.join_next().await {
+        let (answer, name) = lost.expect("no panic");
+        let decision = answer.expect("an answer").reply.decision;
+        assert!(matches!(decision, ClaimDecision::Taken(_)), "{name}: {decision:?}");
+    }
+    assert_eq!(calls(&mut plain, "time").await, 1);
+    assert_eq!(calls(&mut plain, "get").await, 2 * JOBS);
+
+    // The control: one after the other, each has a look of its own.
+    let () = raw(&mut plain, "CONFIG RESETSTAT").await;
+    for name in &names {
+        client.claim(name, &claim("loser", tick)).await.expect("an answer");
+    }
+    assert_eq!(calls(&mut plain, "time").await, JOBS);
 }
 
 #[tokio::test]

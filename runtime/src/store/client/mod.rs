@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep};
 
 use super::decide::Decision;
 use super::{LeaseKind, Look, Store, StoreError, StoreErrorKind, StoreFuture, Swap, SwapReply};
@@ -220,14 +221,17 @@ impl StoreClient<'_> {
     ) -> Result<T, StoreError> {
         #[cfg(feature = "metrics")]
         let sent = tokio::time::Instant::now();
-        // A store in memory has answered by now, and needs no timer.
-        let result = match poll_fn(|polling| Poll::Ready(request.as_mut().poll(polling))).await {
-            Poll::Ready(result) => result,
-            // Boxed, so that a request that need not wait stays small.
-            Poll::Pending => Box::pin(timeout(self.within, request))
-                .await
-                .unwrap_or_else(|_| Err(self.timed_out(step, format!("no answer within {:?}", self.within)))),
-        };
+        // A store in memory answers at once, and needs no timer.
+        let mut timer: Option<Pin<Box<Sleep>>> = None;
+        let result = poll_fn(|polling| {
+            if let Poll::Ready(result) = request.as_mut().poll(polling) {
+                return Poll::Ready(result);
+            }
+            let timer = timer.get_or_insert_with(|| Box::pin(sleep(self.within)));
+            let timed_out = |()| Err(self.timed_out(step, format!("no answer within {:?}", self.within)));
+            timer.as_mut().poll(polling).map(timed_out)
+        })
+        .await;
         #[cfg(feature = "metrics")]
         self.observer.took(step, sent.elapsed());
         match &result {

@@ -1,4 +1,4 @@
-//! Shared by the stores on a network: connections, reconnects, subscriptions, timeouts, TLS.
+//! Shared by the stores on a network: connections, reconnects, batches of looks, subscriptions, timeouts, TLS.
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 #[cfg_attr(
@@ -10,6 +10,8 @@ pub(crate) mod borrowed;
 pub(crate) mod connection;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(crate) mod errors;
+#[cfg(feature = "redis")]
+pub(crate) mod look_batch;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(crate) mod reconnect;
 #[cfg(any(feature = "mysql", feature = "postgres"))]

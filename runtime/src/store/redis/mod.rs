@@ -4,12 +4,14 @@
 #![doc = include_str!("../../docs/redis.md")]
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use redis;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 use singleton_jobs_policy::check_name;
 
+use super::net::look_batch::LookBatcher;
 use super::net::timeouts::Timeouts;
 use super::net::tls::Certificates;
 use super::{
@@ -18,7 +20,7 @@ use super::{
 };
 use crate::Timestamp;
 use commands::listen::SharedPubSub;
-use commands::look;
+use commands::look::{self, QuickLook};
 use keys::RedisKeys;
 use topology::RedisAddress;
 use topology::router::Router;
@@ -38,7 +40,8 @@ mod tests;
 /// per node.
 pub struct RedisStore {
     location: String,
-    keys: RedisKeys,
+    keys: Arc<RedisKeys>,
+    looks: LookBatcher<RedisResult<QuickLook>>,
     timeouts: Timeouts,
     wait_replicas: usize,
     route: Router,
@@ -111,9 +114,9 @@ impl RedisStore {
                 ));
             }
         }
-        let (keys, waiting) = (RedisKeys::new(namespace), route.anew(timeouts));
-        let subscriptions = SharedPubSub::new();
-        Ok(Self { location, keys, timeouts, wait_replicas: 0, route, waiting, subscriptions })
+        let (keys, waiting) = (Arc::new(RedisKeys::new(namespace)), route.anew(timeouts));
+        let (looks, subscriptions) = (LookBatcher::new(), SharedPubSub::new());
+        Ok(Self { location, keys, looks, timeouts, wait_replicas: 0, route, waiting, subscriptions })
     }
 
     /// Sets the timeouts of a connection (by default 2 s) and of a response (1 s). In the URL:
@@ -137,9 +140,14 @@ impl RedisStore {
     }
 
     async fn look_at(&self, key: &str) -> RedisResult<Look> {
-        let mut commands = Pipeline::with_capacity(look::COMMANDS);
-        look::add_look(&mut commands, &self.keys, key);
-        if let Some(look) = look::read(&self.keys, key, self.send_reads(key, &commands).await?)? {
+        let (route, names) = (self.route.clone(), self.keys.clone());
+        let send = move |keys| look::look_quickly(route, names, keys);
+        let look = match &self.route {
+            Router::One(_) => self.looks.look(key, send).await,
+            // Keys are on several servers.
+            Router::Many(_) => send(vec![key.to_owned()]).await.remove(0),
+        };
+        if let Some(look) = look? {
             return Ok(look);
         }
         let mut commands = Pipeline::with_capacity(look::COMMANDS_WITH_EXPIRY);
@@ -149,11 +157,7 @@ impl RedisStore {
 
     async fn send_reads(&self, key: &str, commands: &Pipeline) -> RedisResult<Vec<Value>> {
         let talk = |connection, asking| look::send(connection, commands, asking);
-        match &self.route {
-            // One server has all keys.
-            Router::One(_) => self.route.exchange("", talk).await,
-            Router::Many(_) => self.route.exchange(&self.keys.lock(key), talk).await,
-        }
+        self.route.exchange(&self.keys.lock(key), talk).await
     }
 
     /// Runs a method of the trait, and names the method in its error.

@@ -9,16 +9,34 @@ use super::token;
 use crate::Timestamp;
 use crate::store::redis::errors;
 use crate::store::redis::keys::RedisKeys;
+use crate::store::redis::topology::router::Router;
 use crate::store::{FORMAT, Lease, Look, Record, SharedLock};
 
-/// Number of commands that [`add_look`] adds.
-pub(crate) const COMMANDS: usize = 3;
+/// A look without the expiry of another program's lock: a lock of this crate expires with the lease in the record. `None` if another
+/// program has the lock, or one of ours outlived its lease, as after a slot has moved.
+pub(crate) type QuickLook = Option<Look>;
 
-/// Adds the commands that read a key, except for the expiry of another program's lock: a lock of this crate expires with the lease
-/// in the record. The clock is read last, so that a lock never seems to expire too early.
-pub(crate) fn add_look(pipeline: &mut Pipeline, keys: &RedisKeys, key: &str) {
-    let (lock, record) = (keys.lock(key), keys.record(key));
-    add(pipeline, &[&["GET", &record], &["GET", &lock], &["TIME"]]);
+/// Reads keys of one server in one request, and returns a result for each of them.
+pub(crate) async fn look_quickly(
+    route: Router,
+    names: Arc<RedisKeys>,
+    keys: Vec<String>,
+) -> Vec<RedisResult<QuickLook>> {
+    let mut pipeline = Pipeline::with_capacity(2 * keys.len() + 1);
+    for key in &keys {
+        add(&mut pipeline, &[&["GET", &names.record(key)], &["GET", &names.lock(key)]]);
+    }
+    // The clock is read last, so that a lock never seems to expire too early.
+    add(&mut pipeline, &[&["TIME"]]);
+    let of_cluster = keys.first().map(|key| names.lock(key)).unwrap_or_default();
+    let answers = route.exchange(&of_cluster, |connection, asking| send(connection, &pipeline, asking)).await;
+    let mut answers = match answers {
+        Ok(answers) => answers.into_iter(),
+        Err(error) => return vec![Err(error); keys.len()],
+    };
+    let time = answers.next_back().unwrap_or(Value::Nil);
+    let mut next = || answers.next().unwrap_or(Value::Nil);
+    keys.iter().map(|key| read(&names, key, [next(), next(), time.clone()])).collect()
 }
 
 /// Number of commands that [`add_look_with_expiry`] adds.
@@ -62,14 +80,8 @@ pub(crate) async fn send(
     redirection.map_or(Ok(answers), Err)
 }
 
-/// Reads the answers to [`add_look`]. Returns `None` if another program has the lock, or one of ours outlived its lease, as after a
-/// slot has moved: its expiry was not read.
-pub(crate) fn read(
-    keys: &RedisKeys,
-    key: &str,
-    answers: impl IntoIterator<Item = Value>,
-) -> RedisResult<Option<Look>> {
-    let [record, lock, time] = first(answers);
+/// Reads a record, a lock and a time.
+fn read(keys: &RedisKeys, key: &str, [record, lock, time]: [Value; 3]) -> RedisResult<QuickLook> {
     let (now, record) = (time_of(refuse_error(time)?)?, read_record(keys, key, record)?);
     let lock = match token_of(refuse_error(lock)?) {
         None => None,
@@ -278,7 +290,7 @@ mod tests {
         for _ in 0..20_000 {
             let answers: Vec<_> = (0..source.below(6)).map(|_| any_answer(&mut source, &records)).collect();
             let keys = RedisKeys::new(None);
-            let without_expiry = super::read(&keys, "key", answers.clone());
+            let without_expiry = super::read(&keys, "key", first(answers.clone()));
             let is_absent = answers.first() == Some(&Value::Nil);
             if let Ok(Some(look)) = without_expiry {
                 assert_eq!(look.version.is_none(), is_absent, "{answers:?}");
