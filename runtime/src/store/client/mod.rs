@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::task::coop::{Unconstrained, unconstrained};
 use tokio::time::{Sleep, sleep};
 
 use super::decide::Decision;
@@ -222,16 +223,19 @@ impl StoreClient<'_> {
         #[cfg(feature = "metrics")]
         let sent = tokio::time::Instant::now();
         // A store in memory answers at once, and needs no timer.
-        let mut timer: Option<Pin<Box<Sleep>>> = None;
+        let mut timer: Option<Pin<Box<Unconstrained<Sleep>>>> = None;
         let result = poll_fn(|polling| {
             if let Poll::Ready(result) = request.as_mut().poll(polling) {
                 return Poll::Ready(result);
             }
-            let timer = timer.get_or_insert_with(|| Box::pin(sleep(self.within)));
+            // The timer expires also for a request that uses up all that a task may do at a time.
+            let timer = timer.get_or_insert_with(|| Box::pin(unconstrained(sleep(self.within))));
             let timed_out = |()| Err(self.timed_out(step, format!("no answer within {:?}", self.within)));
             timer.as_mut().poll(polling).map(timed_out)
         })
         .await;
+        // A connection that did not answer is closed before the failure is reported.
+        drop(request);
         #[cfg(feature = "metrics")]
         self.observer.took(step, sent.elapsed());
         match &result {

@@ -8,7 +8,7 @@ use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult};
 use super::address::client_at;
 use super::errors;
 use super::topology::sentinel::{Sentinels, if_master};
-use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
+use crate::store::net::connection::{Connect, ConnectionFault, ExchangeGuard, SharedConnection};
 use crate::store::net::timeouts::Timeouts;
 
 pub(super) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<MultiplexedConnection> {
@@ -34,6 +34,11 @@ impl RedisConnection {
         talk: impl FnOnce(MultiplexedConnection) -> F,
     ) -> RedisResult<T> {
         self.shared.exchange(&self.server, talk).await
+    }
+
+    /// Guards a caller that shares an exchange with others.
+    pub(super) fn guard(&self) -> Option<ExchangeGuard<'_, RedisConnector>> {
+        self.shared.guard()
     }
 }
 

@@ -143,7 +143,15 @@ impl RedisStore {
         let (route, names) = (self.route.clone(), self.keys.clone());
         let send = move |keys| look::look_quickly(route, names, keys);
         let look = match &self.route {
-            Router::One(_) => self.looks.look(key, send).await,
+            Router::One(connection) => {
+                // Callers wait for different times. The first that waits in vain does not trust the connection.
+                let guard = connection.guard();
+                let look = self.looks.look(key, send).await;
+                if let Some(guard) = guard {
+                    guard.disarm();
+                }
+                look
+            }
             // Keys are on several servers.
             Router::Many(_) => send(vec![key.to_owned()]).await.remove(0),
         };

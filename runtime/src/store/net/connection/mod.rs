@@ -86,7 +86,7 @@ impl<C: Connect> SharedConnection<C> {
         // A caller that gets no answer, or stops waiting for it, does not trust the connection, unless it answered another
         // caller meanwhile.
         let answers = self.answers.load(Ordering::Relaxed);
-        let mut guard = ExchangeGuard { of: &opening, on: self, answers, fault: C::FAULT_IF_DROPPED };
+        let mut guard = ExchangeGuard { of: opening.clone(), on: self, answers, fault: C::FAULT_IF_DROPPED };
         let opened = opened.unwrap_or_else(|| Err(C::abandoned()));
         let connection = opened.inspect_err(|_| guard.fault = ConnectionFault::Broken)?;
         let result = talk(connection).await;
@@ -95,6 +95,15 @@ impl<C: Connect> SharedConnection<C> {
             self.answers.fetch_add(1, Ordering::Relaxed);
         }
         result
+    }
+
+    /// Guards a caller that shares an exchange with others, and may stop waiting before them. `None` if no connection is open or
+    /// being opened.
+    #[cfg(feature = "redis")]
+    pub(crate) fn guard(&self) -> Option<ExchangeGuard<'_, C>> {
+        let of = lock(&self.slot).current.as_ref()?.0.clone();
+        let answers = self.answers.load(Ordering::Relaxed);
+        Some(ExchangeGuard { of, on: self, answers, fault: C::FAULT_IF_DROPPED })
     }
 
     /// Drops the connection. The next one is opened without a pause.
@@ -162,18 +171,27 @@ impl<C: Connect> Drop for PauseGuard<'_, C> {
     }
 }
 
-struct ExchangeGuard<'a, C: Connect> {
-    of: &'a ConnectionState<C>,
+/// Guards a caller that waits for an answer, and drops the connection if it is faulty.
+pub(crate) struct ExchangeGuard<'a, C: Connect> {
+    of: ConnectionState<C>,
     on: &'a SharedConnection<C>,
     answers: u64,
     fault: ConnectionFault,
+}
+
+#[cfg(feature = "redis")]
+impl<C: Connect> ExchangeGuard<'_, C> {
+    /// The caller no longer waits for an answer.
+    pub(crate) fn disarm(mut self) {
+        self.fault = ConnectionFault::None;
+    }
 }
 
 impl<C: Connect> Drop for ExchangeGuard<'_, C> {
     fn drop(&mut self) {
         let silent = self.on.answers.load(Ordering::Relaxed) == self.answers;
         if self.fault == ConnectionFault::Broken || (self.fault == ConnectionFault::Silent && silent) {
-            lock(&self.on.slot).drop_if(|current| current.same_channel(self.of));
+            lock(&self.on.slot).drop_if(|current| current.same_channel(&self.of));
         }
     }
 }

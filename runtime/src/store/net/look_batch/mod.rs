@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use futures_util::future::{Shared, WeakShared};
+use tokio::runtime::{self, Handle};
 
 use crate::util::{lock, yield_to_ready_tasks};
 
-/// The most keys in one request. Its answer has to arrive within one response timeout.
-const MOST_KEYS: usize = 1000;
+/// The most keys in one request. It is answered or fails as a whole, so it must not take much longer than a request for one key.
+const MOST_KEYS: usize = 100;
 
 /// Collects the keys that callers want to look at, until the request for them is sent.
 pub(crate) struct LookBatcher<T> {
@@ -17,14 +18,16 @@ pub(crate) struct LookBatcher<T> {
 }
 
 /// A request for several keys, which returns an answer for each.
-type Request<T> = Pin<Box<dyn Future<Output = Arc<[T]>> + Send>>;
+type BatchRequest<T> = Pin<Box<dyn Future<Output = Arc<[T]>> + Send>>;
 
 struct OpenBatch<T> {
+    /// The runtime whose timers the request uses: it is not shared with callers on another one, which may end later.
+    runtime: runtime::Id,
     /// `None` once the request is sent: what is asked later must not get an older answer.
     keys: Arc<Mutex<Option<Vec<String>>>>,
-    /// Every caller that waits for it drives it, so that none depends on the runtime of another one. It is dropped with the last
-    /// of them.
-    batch: WeakShared<Request<T>>,
+    /// Every caller that waits for it drives it, so that none depends on the task of another one. It is dropped with the last of
+    /// them.
+    batch: WeakShared<BatchRequest<T>>,
 }
 
 impl<T: Clone + Send + Sync + 'static> LookBatcher<T> {
@@ -48,12 +51,14 @@ impl<T: Clone + Send + Sync + 'static> LookBatcher<T> {
         &self,
         key: String,
         send: impl FnOnce(Vec<String>) -> F + Send + 'static,
-    ) -> (Shared<Request<T>>, usize)
+    ) -> (Shared<BatchRequest<T>>, usize)
     where
         F: Future<Output = Vec<T>> + Send + 'static,
     {
+        let runtime = Handle::current().id();
         let mut open = lock(&self.open);
-        if let Some(OpenBatch { keys, batch }) = &*open
+        if let Some(OpenBatch { runtime: of_batch, keys, batch }) = &*open
+            && *of_batch == runtime
             && let Some(batch) = batch.upgrade()
             && let Some(keys) = &mut *lock(keys)
             && keys.len() < MOST_KEYS
@@ -68,7 +73,7 @@ impl<T: Clone + Send + Sync + 'static> LookBatcher<T> {
             send(keys).await.into()
         };
         let batch = request.boxed().shared();
-        *open = batch.downgrade().map(|batch| OpenBatch { keys, batch });
+        *open = batch.downgrade().map(|batch| OpenBatch { runtime, keys, batch });
         (batch, 0)
     }
 }

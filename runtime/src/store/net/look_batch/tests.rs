@@ -75,6 +75,21 @@ async fn looks_from_several_threads_get_their_own_answers() {
 }
 
 #[tokio::test]
+async fn callers_on_different_runtimes_share_no_request() {
+    let subject = Subject::new();
+    let mut here = std::pin::pin!(subject.look("here"));
+    // It has joined a batch that is not sent yet.
+    assert!(futures_util::poll!(here.as_mut()).is_pending());
+    let there = subject.clone();
+    let other_thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(there.look("there"))
+    });
+    assert_eq!(other_thread.join().unwrap(), ("there".to_owned(), 1));
+    assert_eq!(here.await, ("here".to_owned(), 2));
+}
+
+#[tokio::test]
 async fn look_that_begins_while_a_request_is_in_progress_is_not_answered_by_it() {
     let batcher = Arc::new(LookBatcher::new());
     let (sent, is_sent) = oneshot::channel();

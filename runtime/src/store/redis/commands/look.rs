@@ -16,6 +16,9 @@ use crate::store::{FORMAT, Lease, Look, Record, SharedLock};
 /// program has the lock, or one of ours outlived its lease, as after a slot has moved.
 pub(crate) type QuickLook = Option<Look>;
 
+/// A missing answer must never count as "no record".
+const TOO_FEW: &str = "the server did not answer every command";
+
 /// Reads keys of one server in one request, and returns a result for each of them.
 pub(crate) async fn look_quickly(
     route: Router,
@@ -31,7 +34,8 @@ pub(crate) async fn look_quickly(
     let of_cluster = keys.first().map(|key| names.lock(key)).unwrap_or_default();
     let answers = route.exchange(&of_cluster, |connection, asking| send(connection, &pipeline, asking)).await;
     let mut answers = match answers {
-        Ok(answers) => answers.into_iter(),
+        Ok(answers) if answers.len() == pipeline.len() => answers.into_iter(),
+        Ok(_) => return vec![Err(errors::own(ErrorKind::UnexpectedReturnType, TOO_FEW)); keys.len()],
         Err(error) => return vec![Err(error); keys.len()],
     };
     let time = answers.next_back().unwrap_or(Value::Nil);

@@ -87,6 +87,28 @@ async fn a_thousand_callers_on_a_cut_line_make_for_a_few_attempts_a_second() {
     assert_eq!(control.attempts(), 1000);
 }
 
+/// Callers that share an exchange wait for different times.
+#[tokio::test(start_paused = true)]
+#[cfg(feature = "redis")]
+async fn caller_that_waits_in_vain_beside_others_drops_the_connection() {
+    for (answered, disarmed, attempts) in [(false, false, 2), (true, false, 1), (false, true, 1)] {
+        let (shared, wire) = (SharedConnection::new(), Wire::default());
+        assert!(shared.guard().is_none(), "no connection");
+        ask(&shared, &wire).await.expect("the slot is whole");
+        let guard = shared.guard().expect("a connection");
+        if answered {
+            ask(&shared, &wire).await.expect("the slot is whole");
+        }
+        if disarmed {
+            guard.disarm();
+        } else {
+            drop(guard);
+        }
+        ask(&shared, &wire).await.expect("the slot is whole");
+        assert_eq!(wire.attempts(), attempts, "answered {answered}, disarmed {disarmed}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn fifty_servers_that_lose_their_connections_together_do_not_come_back_together() {
     let mut fleet: Vec<_> = (0..50).map(|_| (SharedConnection::new(), Wire::default())).collect();
