@@ -97,11 +97,14 @@ impl<C: Connect> SharedConnection<C> {
         result
     }
 
-    /// Guards a caller that shares an exchange with others, and may stop waiting before them. `None` if no connection is open or
-    /// being opened.
+    /// Guards a caller that shares an exchange with others, and may stop waiting before them. `None` if no connection is open:
+    /// one that is still being opened has not failed to answer.
     #[cfg(feature = "redis")]
     pub(crate) fn guard(&self) -> Option<ExchangeGuard<'_, C>> {
         let of = lock(&self.slot).current.as_ref()?.0.clone();
+        if !matches!(&*of.borrow(), Some(Ok(_))) {
+            return None;
+        }
         let answers = self.answers.load(Ordering::Relaxed);
         Some(ExchangeGuard { of, on: self, answers, fault: C::FAULT_IF_DROPPED })
     }

@@ -94,6 +94,8 @@ async fn caller_that_waits_in_vain_beside_others_drops_the_connection() {
     for (answered, disarmed, attempts) in [(false, false, 2), (true, false, 1), (false, true, 1)] {
         let (shared, wire) = (SharedConnection::new(), Wire::default());
         assert!(shared.guard().is_none(), "no connection");
+        let _opening = shared.opening(&wire).await;
+        assert!(shared.guard().is_none(), "not open yet");
         ask(&shared, &wire).await.expect("the slot is whole");
         let guard = shared.guard().expect("a connection");
         if answered {
