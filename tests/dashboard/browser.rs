@@ -10,6 +10,9 @@ use support::folder::TempFolder;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The driver takes a free port of IPv4, and exits if another process has the same one of IPv6.
+const ATTEMPTS: usize = 5;
+
 /// The name of an element in the protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -20,21 +23,35 @@ pub struct Browser {
     profile: TempFolder,
 }
 
+/// Returns a driver and its port; `None` if it exited without one.
+fn start_driver() -> Option<(Child, u16)> {
+    let mut driver = Command::new("chromedriver")
+        .args(["--port=0", "--log-level=SEVERE"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("chromedriver: run ./tests/run, or install it: apt-get install chromium chromium-driver");
+    let mut lines = BufReader::new(driver.stdout.take().expect("its output is piped")).lines();
+    let mut said = Vec::new();
+    let port = lines.find_map(|line| {
+        let line = line.expect("its output");
+        let port =
+            line.split_once("successfully on port ").map(|(_, port)| port.trim_end_matches('.').parse());
+        said.push(line);
+        port?.ok()
+    });
+    let Some(port) = port else {
+        eprintln!("chromedriver named no port ({:?}): {said:?}", driver.wait());
+        return None;
+    };
+    std::thread::spawn(move || lines.for_each(drop));
+    Some((driver, port))
+}
+
 impl Browser {
     pub fn start() -> Self {
-        let mut driver = Command::new("chromedriver")
-            .args(["--port=0", "--log-level=SEVERE"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("chromedriver: run ./tests/run, or install it: apt-get install chromium chromium-driver");
-        let mut lines = BufReader::new(driver.stdout.take().expect("its output is piped")).lines();
-        let port = lines.find_map(|line| {
-            let line = line.expect("its output");
-            line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok()
-        });
-        let port = port.expect("the driver names its port");
-        std::thread::spawn(move || lines.for_each(drop));
+        let (driver, port) =
+            (0..ATTEMPTS).find_map(|_| start_driver()).expect("a driver that names its port");
         let profile = TempFolder::new();
         let mut browser = Self { driver, port, session: String::new(), profile };
         browser.open_session();
