@@ -34,6 +34,7 @@ pub enum Fault {
     TrimsNothing,
     ReadsThenWrites,
     AppliesASwapTwice,
+    MixesUpLooks,
     ShowsAnOldLook,
     SharesNamespaces,
     KeepsNotesForEver,
@@ -203,7 +204,14 @@ impl Store for Faulty {
                 let state = Some(Arc::new(KeyState { expires: None, ..KeyState::default() }));
                 self.force(key, Change { state, ..Change::default() }).await;
             }
-            let look = self.shown(key).await;
+            let mut look = self.shown(key).await;
+            if self.fault == Fault::MixesUpLooks {
+                let number = self.looks.lock().unwrap().len();
+                tokio::task::yield_now().await;
+                if let Some((_, of_another)) = self.looks.lock().unwrap().get(number) {
+                    look = of_another.clone();
+                }
+            }
             let mut looks = self.looks.lock().unwrap();
             let last = looks.iter().rev().find(|(other, _)| other == key).map(|(_, look)| look.clone());
             looks.push((key.to_owned(), look.clone()));

@@ -52,6 +52,7 @@ the_contract_catches_a_store_that! {
     trims_nothing: TrimsNothing by newest_records_of_each_kind_are_kept;
     reads_then_writes: ReadsThenWrites by one_of_many_concurrent_swaps_from_a_version_is_applied;
     applies_a_swap_twice: AppliesASwapTwice by swap_that_is_repeated_after_a_lost_answer_is_applied_once;
+    mixes_up_looks: MixesUpLooks by looks_at_the_same_time_show_their_own_keys;
     shows_an_old_look: ShowsAnOldLook by applied_swap_is_shown_by_the_next_look;
     shares_namespaces: SharesNamespaces by namespaces_have_separate_keys;
     keeps_notes_for_ever: KeepsNotesForEver by note_expires_unless_it_is_renewed;

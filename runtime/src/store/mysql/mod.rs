@@ -61,6 +61,8 @@ use std::time::Duration;
 use singleton_jobs_policy::check_name;
 
 use super::net::borrowed::application;
+use super::net::connection::guarded;
+use super::net::look_batch::LookBatcher;
 use super::net::sql_server::{self, SweepCounter};
 use super::net::tls::Certificates;
 use super::{
@@ -69,7 +71,7 @@ use super::{
 };
 use crate::Timestamp;
 use connection::borrowed::{ApplicationPool, PoolSource, WaitingRoom};
-use connection::{Lane, MysqlConnection, TextRow};
+use connection::{Lane, MysqlConnection};
 use errors::MysqlResult;
 pub use mysql_async;
 #[cfg(feature = "sqlx")]
@@ -98,6 +100,7 @@ pub struct MysqlStore {
     user: Option<String>,
     namespace: String,
     tables: MysqlTables,
+    looks: LookBatcher<MysqlResult<Look>>,
     added: SweepCounter,
 }
 
@@ -184,6 +187,7 @@ impl MysqlStore {
             user: None,
             namespace: namespace.unwrap_or_default().to_owned(),
             tables: MysqlTables::new(connection),
+            looks: LookBatcher::new(),
             added: SweepCounter::default(),
         })
     }
@@ -209,8 +213,13 @@ impl MysqlStore {
     }
 
     async fn look_at(&self, key: &str) -> MysqlResult<Look> {
-        let look = |rows: &[TextRow]| reply::look(reply::first(rows)?);
-        self.tables.ask(Lane::Read, &statements::look(&self.namespace, key), look).await
+        let (tables, namespace) = (self.tables.clone(), self.namespace.clone());
+        let send = |keys: Vec<String>| async move {
+            let sql = statements::looks(&namespace, &keys);
+            let looks = tables.ask(Lane::Read, &sql, |rows| reply::looks(rows, keys.len())).await;
+            looks.unwrap_or_else(|error| vec![Err(error); keys.len()])
+        };
+        guarded(self.tables.connection.guard(), self.looks.look(key, send)).await
     }
 
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> MysqlResult<Timestamp> {

@@ -13,6 +13,7 @@ macro_rules! __every_promise {
                 look_writes_nothing;
                 applied_swap_is_shown_by_the_next_look;
                 version_fence_and_state_of_a_look_belong_together;
+                looks_at_the_same_time_show_their_own_keys;
                 every_answer_shows_the_same_clock;
                 clock_advances_with_time;
             }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use crate::store::{FenceChange, Look, Note, Topic};
 
 use super::super::Subject;
@@ -60,6 +62,24 @@ pub(super) async fn version_fence_and_state_of_a_look_belong_together(subject: &
         tokio::task::yield_now().await;
     }
     writer.await.expect("every swap is applied");
+}
+
+/// A store may answer several looks by one request.
+pub(super) async fn looks_at_the_same_time_show_their_own_keys(subject: &Subject) {
+    let keys: Vec<_> = (0..40).map(|number| TestKey::named(subject, &format!("key-{number}"))).collect();
+    // The first one has no record.
+    for (number, key) in (0..).zip(&keys).skip(1) {
+        key.write(numbered(number)).await;
+    }
+    let mut looks = JoinSet::new();
+    // Some keys are looked at twice.
+    for (number, key) in (0_u64..).zip(keys.iter().cloned()).chain((0..).zip(keys[..10].iter().cloned())) {
+        looks.spawn(async move { (number, key.look().await) });
+    }
+    while let Some(looked) = looks.join_next().await {
+        let (number, look) = looked.expect("every look is answered");
+        assert_eq!((look.version.is_some(), look.state.stats.runs), (number > 0, number), "{look:?}");
+    }
 }
 
 pub(super) async fn every_answer_shows_the_same_clock(subject: &Subject) {
