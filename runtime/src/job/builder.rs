@@ -52,7 +52,7 @@ impl JobBuilder {
         }
     }
 
-    /// Sets the function of the job.
+    /// Sets the function of the job. A closure that captures something is `move |run| async move { … }`.
     pub fn run<F, Fut>(self, function: F) -> JobBuilder<WithFunction>
     where
         F: Fn(Run) -> Fut + Send + Sync + 'static,
