@@ -41,7 +41,8 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
         yield_to_ready_tasks().await;
         let now = server.time.now();
         let mut due: Vec<_> = std::iter::from_fn(|| timetable.take_due(now)).collect();
-        // Servers that claim many ticks in different orders find most of them decided, and share them evenly.
+        // In the same order, all servers would race for each tick. In different ones, those whose store answers one request at a
+        // time find most ticks decided.
         due.sort_by_cached_key(|_| random());
         for due in due {
             server.spawn(fire(server.clone(), due, not_due.clone()));

@@ -1,7 +1,6 @@
 //! What only a MySQL or MariaDB server brings with it: row locks, defaults of sessions, engines, replicas, rights.
 
 mod commits;
-mod cost;
 mod crashes;
 mod refusals;
 mod settings;

@@ -61,8 +61,6 @@ use std::time::Duration;
 use singleton_jobs_policy::check_name;
 
 use super::net::borrowed::application;
-use super::net::connection::guarded;
-use super::net::look_batch::LookBatcher;
 use super::net::sql_server::{self, SweepCounter};
 use super::net::tls::Certificates;
 use super::{
@@ -71,7 +69,7 @@ use super::{
 };
 use crate::Timestamp;
 use connection::borrowed::{ApplicationPool, PoolSource, WaitingRoom};
-use connection::{Lane, MysqlConnection};
+use connection::{Lane, MysqlConnection, TextRow};
 use errors::MysqlResult;
 pub use mysql_async;
 #[cfg(feature = "sqlx")]
@@ -100,7 +98,6 @@ pub struct MysqlStore {
     user: Option<String>,
     namespace: String,
     tables: MysqlTables,
-    looks: LookBatcher<MysqlResult<Look>>,
     added: SweepCounter,
 }
 
@@ -187,7 +184,6 @@ impl MysqlStore {
             user: None,
             namespace: namespace.unwrap_or_default().to_owned(),
             tables: MysqlTables::new(connection),
-            looks: LookBatcher::new(),
             added: SweepCounter::default(),
         })
     }
@@ -213,13 +209,8 @@ impl MysqlStore {
     }
 
     async fn look_at(&self, key: &str) -> MysqlResult<Look> {
-        let (tables, namespace) = (self.tables.clone(), self.namespace.clone());
-        let send = |keys: Vec<String>| async move {
-            let sql = statements::looks(&namespace, &keys);
-            let looks = tables.ask(Lane::Read, &sql, |rows| reply::looks(rows, keys.len())).await;
-            looks.unwrap_or_else(|error| vec![Err(error); keys.len()])
-        };
-        guarded(self.tables.connection.guard(), self.looks.look(key, send)).await
+        let look = |rows: &[TextRow]| reply::look(reply::first(rows)?);
+        self.tables.ask(Lane::Read, &statements::look(&self.namespace, key), look).await
     }
 
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> MysqlResult<Timestamp> {

@@ -10,7 +10,7 @@ pub(crate) mod borrowed;
 pub(crate) mod connection;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(crate) mod errors;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[cfg(feature = "redis")]
 pub(crate) mod look_batch;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(crate) mod reconnect;

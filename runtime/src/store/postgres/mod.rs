@@ -4,15 +4,12 @@
 #![doc = include_str!("../../docs/postgres.md")]
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use singleton_jobs_policy::check_name;
 
 #[cfg(any(feature = "deadpool-postgres", feature = "sqlx"))]
 use super::net::borrowed::application;
-use super::net::connection::guarded;
-use super::net::look_batch::LookBatcher;
 use super::net::sql_server::{self, SweepCounter};
 use super::net::tls::Certificates;
 use super::{
@@ -20,8 +17,8 @@ use super::{
     Subscription, Swap, SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
-use connection::PostgresConnection;
 pub use connection::source::{BorrowFuture, BorrowedConnection, ConnectionSource};
+use connection::{PostgresConnection, PostgresRow as Row};
 #[cfg(feature = "deadpool-postgres")]
 pub use deadpool_postgres;
 use errors::Result;
@@ -55,8 +52,7 @@ pub struct PostgresStore {
     user: Option<String>,
     namespace: String,
     tables: Tables,
-    statements: Arc<Statements>,
-    looks: LookBatcher<Result<Look>>,
+    statements: Statements,
     added: SweepCounter,
 }
 
@@ -157,8 +153,7 @@ impl PostgresStore {
             user: None,
             namespace: namespace.unwrap_or_default().to_owned(),
             tables: Tables::new(connection, DEFAULT_SCHEMA),
-            statements: Arc::new(Statements::of(DEFAULT_SCHEMA)),
-            looks: LookBatcher::new(),
+            statements: Statements::of(DEFAULT_SCHEMA),
             added: SweepCounter::default(),
         })
     }
@@ -167,7 +162,7 @@ impl PostgresStore {
     pub fn with_schema(mut self, schema: &str) -> Result<Self, StoreError> {
         address::check_schema(schema).map_err(misconfigured)?;
         schema.clone_into(&mut self.tables.schema);
-        self.statements = Arc::new(Statements::of(schema));
+        self.statements = Statements::of(schema);
         Ok(self)
     }
 
@@ -187,15 +182,8 @@ impl PostgresStore {
     }
 
     async fn look_at(&self, key: &str) -> Result<Look> {
-        let (tables, statements) = (self.tables.clone(), self.statements.clone());
-        let namespace = self.namespace.clone();
-        let send = |keys: Vec<String>| async move {
-            let parameters: Vec<_> = keys.iter().flat_map(|key| [&*namespace, key].map(text)).collect();
-            let query = statements.look.with_each(keys.len(), &parameters);
-            let looks = tables.ask(query, |rows| reply::looks_at(rows, &keys)).await;
-            looks.unwrap_or_else(|error| vec![Err(error); keys.len()])
-        };
-        guarded(self.tables.connection.guard(), self.looks.look(key, send)).await
+        let read = |rows: &[Row]| reply::look_at(rows, key);
+        self.tables.ask(self.statements.look.with(&self.named(key)), read).await
     }
 
     async fn write_note(&self, topic: Topic, note: &Note, ttl: Duration) -> Result<Timestamp> {

@@ -11,7 +11,6 @@ pub use redis;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 use singleton_jobs_policy::check_name;
 
-use super::net::connection::guarded;
 use super::net::look_batch::LookBatcher;
 use super::net::timeouts::Timeouts;
 use super::net::tls::Certificates;
@@ -144,7 +143,15 @@ impl RedisStore {
         let (route, names) = (self.route.clone(), self.keys.clone());
         let send = move |keys| look::look_quickly(route, names, keys);
         let look = match &self.route {
-            Router::One(connection) => guarded(connection.guard(), self.looks.look(key, send)).await,
+            Router::One(connection) => {
+                // Callers wait for different times. The first that waits in vain does not trust the connection.
+                let guard = connection.guard();
+                let look = self.looks.look(key, send).await;
+                if let Some(guard) = guard {
+                    guard.disarm();
+                }
+                look
+            }
             // Keys are on several servers.
             Router::Many(_) => send(vec![key.to_owned()]).await.remove(0),
         };

@@ -8,7 +8,6 @@ use jobs::store::{
     Change, ClaimDecision, ClaimPurpose, ExtendReply, ReleaseReply, Store, StoreErrorKind, Swap, SwapReply,
     Topic,
 };
-use tokio::task::JoinSet;
 use tokio_postgres::types::Type;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
@@ -255,41 +254,6 @@ async fn claim_extension_and_release_cost_one_round_trip_each() {
         let released = held.release(&ending(RunOutcome::Succeeded)).await.unwrap();
         assert_eq!((released, proxy.answers()), (ReleaseReply::Released, 4));
     }
-}
-
-/// A hundred jobs that are due at the same second: each of a hundred tasks loses its tick.
-#[tokio::test]
-async fn claims_at_the_same_time_share_a_look() {
-    let (server, namespace) = (PostgresServer::shared(), unused_name());
-    let proxy = Proxy::before(server.port(), Duration::ZERO).await;
-    let url = format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port());
-    let store = Arc::new(open_url(&url, &namespace));
-    let tick = store.ping().await.unwrap().at;
-    let names: Vec<_> = (0..100).map(|number| format!("job-{number}")).collect();
-    for name in &names {
-        win(&store, name, &claim("winner", tick)).await;
-    }
-    store.ping().await.expect("a connection");
-
-    proxy.strike(&[]);
-    let mut tasks = JoinSet::new();
-    for name in names.clone() {
-        let store = store.clone();
-        tasks.spawn(async move { (store.claim(&name, &claim("loser", tick)).await, name) });
-    }
-    while let Some(lost) = tasks.join_next().await {
-        let (answer, name) = lost.expect("no panic");
-        let decision = answer.expect("an answer").reply.decision;
-        assert!(matches!(decision, ClaimDecision::Taken(_)), "{name}: {decision:?}");
-    }
-    assert_eq!(proxy.answers(), 1);
-
-    // The control: one after the other, each has a look of its own.
-    proxy.strike(&[]);
-    for name in &names {
-        store.claim(name, &claim("loser", tick)).await.expect("an answer");
-    }
-    assert_eq!(proxy.answers(), names.len());
 }
 
 /// PgBouncer 1.18 hands the answers that a client did not wait for to the next one, if that client had sent several messages.

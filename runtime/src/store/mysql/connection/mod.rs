@@ -22,7 +22,7 @@ use super::encryption::Encryption;
 use super::errors::{MysqlError, MysqlResult};
 use super::statements::reply;
 use crate::store::StoreErrorKind;
-use crate::store::net::connection::{Connect, ConnectionFault, ExchangeGuard, SharedConnection};
+use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::timeouts::Timeouts;
 use crate::util::turns::Turns;
 
@@ -96,14 +96,6 @@ impl MysqlConnection {
             server.patience = connect;
         }
         self
-    }
-
-    /// Guards a caller that shares a message of the lane that reads. Borrowed connections are not shared.
-    pub(super) fn guard(&self) -> Option<ExchangeGuard<'_, MysqlConnector>> {
-        match &self.transport {
-            MysqlTransport::Own { reading, .. } => reading.guard(),
-            MysqlTransport::Lent(_) => None,
-        }
     }
 
     /// Sends a message, then its ending, and returns the rows of the former: only if no statement failed, the commit included.

@@ -24,17 +24,13 @@ const FINISH: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', f.finished_at), \
 const MARK: &str = "LEFT JOIN job_fence f \
     ON f.namespace = l.namespace AND f.job_name = l.job_name AND f.fence = l.fence";
 
-/// One statement for each key, which returns one row, whether there is a record or not.
-pub(crate) fn looks(namespace: &str, keys: &[String]) -> String {
-    let namespace = text(namespace);
-    let look = |key: &String| {
-        let name = name(key);
-        format!(
-            "SELECT @@global.read_only, {CLOCK}, l.version, l.fence, l.state, NULL, {FINISH} FROM (SELECT 1) AS one \
-             LEFT JOIN job_lock l ON l.namespace = {namespace} AND l.job_name = {name} {MARK}"
-        )
-    };
-    keys.iter().map(look).collect::<Vec<_>>().join("; ")
+/// One row, whether there is a record or not.
+pub(crate) fn look(namespace: &str, key: &str) -> String {
+    let (namespace, name) = (text(namespace), name(key));
+    format!(
+        "SELECT @@global.read_only, {CLOCK}, l.version, l.fence, l.state, NULL, {FINISH} FROM (SELECT 1) AS one \
+         LEFT JOIN job_lock l ON l.namespace = {namespace} AND l.job_name = {name} {MARK}"
+    )
 }
 
 /// A page of `most` keys after this one, as the column has it.

@@ -45,15 +45,6 @@ pub(crate) fn look(row: &TextRow) -> MysqlResult<Look> {
     })
 }
 
-/// Reads such a row of each key.
-pub(crate) fn looks(rows: &[TextRow], keys: usize) -> MysqlResult<Vec<MysqlResult<Look>>> {
-    if rows.len() != keys {
-        let problem = format!("{} rows are no answer to {keys} statements", rows.len());
-        return Err(MysqlError::new(StoreErrorKind::Unreachable, problem));
-    }
-    Ok(rows.iter().map(look).collect())
-}
-
 /// Reads a page of such rows with a name, without those that cannot be read.
 pub(crate) fn page(rows: &[TextRow]) -> MysqlResult<Page> {
     let mut page = Page::default();

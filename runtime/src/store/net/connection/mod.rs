@@ -99,6 +99,7 @@ impl<C: Connect> SharedConnection<C> {
 
     /// Guards a caller that shares an exchange with others, and may stop waiting before them. `None` if no connection is open:
     /// one that is still being opened has not failed to answer.
+    #[cfg(feature = "redis")]
     pub(crate) fn guard(&self) -> Option<ExchangeGuard<'_, C>> {
         let of = lock(&self.slot).current.as_ref()?.0.clone();
         if !matches!(&*of.borrow(), Some(Ok(_))) {
@@ -181,23 +182,12 @@ pub(crate) struct ExchangeGuard<'a, C: Connect> {
     fault: ConnectionFault,
 }
 
+#[cfg(feature = "redis")]
 impl<C: Connect> ExchangeGuard<'_, C> {
-    fn disarm(mut self) {
+    /// The caller no longer waits for an answer.
+    pub(crate) fn disarm(mut self) {
         self.fault = ConnectionFault::None;
     }
-}
-
-/// Waits for an answer that is shared with other callers. They wait for different times: the first that waits in vain does not
-/// trust the connection.
-pub(crate) async fn guarded<C: Connect, T>(
-    guard: Option<ExchangeGuard<'_, C>>,
-    answer: impl Future<Output = T>,
-) -> T {
-    let answer = answer.await;
-    if let Some(guard) = guard {
-        guard.disarm();
-    }
-    answer
 }
 
 impl<C: Connect> Drop for ExchangeGuard<'_, C> {

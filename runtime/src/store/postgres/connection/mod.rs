@@ -16,7 +16,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage};
 use super::super::{StoreErrorKind, Subscription};
 use super::errors::{PostgresError, Result};
 use crate::store::net::borrowed::ALL_IN_USE;
-use crate::store::net::connection::{Connect, ConnectionFault, ExchangeGuard, SharedConnection};
+use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
 use crate::store::net::subscriptions::Subscriptions;
 use crate::store::net::timeouts::Timeouts;
 use crate::util::turns::Turns;
@@ -88,14 +88,6 @@ impl PostgresConnection {
 
     pub(super) fn is_own(&self) -> bool {
         matches!(self.way, Transport::Own { .. })
-    }
-
-    /// Guards a caller that shares a message with others. Borrowed connections are not shared.
-    pub(super) fn guard(&self) -> Option<ExchangeGuard<'_, PostgresConnector>> {
-        match &self.way {
-            Transport::Own { shared, .. } => shared.guard(),
-            _ => None,
-        }
     }
 
     /// Sends one message, and returns the rows of its answer. The timeout begins when the message is sent.

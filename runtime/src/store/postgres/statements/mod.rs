@@ -37,21 +37,15 @@ impl Statement {
     }
 
     pub(super) fn with<'a>(&'a self, parameters: &'a [Parameter<'a>]) -> Query<'a> {
-        Query { statement: self, executions: 1, parameters }
-    }
-
-    /// With the parameters of each execution, all of them in one list.
-    pub(super) fn with_each<'a>(&'a self, executions: usize, parameters: &'a [Parameter<'a>]) -> Query<'a> {
-        Query { statement: self, executions, parameters }
+        Query { statement: self, parameters }
     }
 }
 
-/// A statement with its parameters. It is executed once or more, in one message.
+/// A statement with its parameters.
 #[derive(Clone, Copy)]
 pub(super) struct Query<'a> {
     pub(super) statement: &'a Statement,
-    executions: usize,
-    parameters: &'a [Parameter<'a>],
+    pub(super) parameters: &'a [Parameter<'a>],
 }
 
 macro_rules! statements {

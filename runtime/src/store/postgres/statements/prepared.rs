@@ -60,15 +60,18 @@ impl Parameter<'_> {
     }
 }
 
-impl<'a> Query<'a> {
+impl Query<'_> {
     /// The rows are there only once the server has committed: an error at the very end counts.
     pub(crate) async fn rows(self, connection: &PostgresConnection) -> Result<Vec<PostgresRow>> {
-        let (settings, patience) = (self.statement.settings, connection.timeouts.response);
+        let Self { statement, parameters } = self;
+        let literals = parameters.iter().map(|parameter| parameter.literal()).collect::<Result<Vec<_>>>()?;
+        let (settings, patience) = (statement.settings, connection.timeouts.response);
         // Nothing is left behind in a session that is lent.
-        let Some(name) = self.statement.name.as_ref().filter(|_| connection.is_own()) else {
-            return connection.send(&format!("{settings}; {}", self.text()?), patience).await;
+        let Some(name) = statement.name.as_ref().filter(|_| connection.is_own()) else {
+            let sql = fill_in(&statement.sql, parameters, &literals);
+            return connection.send(&format!("{settings}; {sql}"), patience).await;
         };
-        let execute = self.each(|_, literals| format!("EXECUTE {name} ({})", literals.join(", ")))?;
+        let execute = format!("EXECUTE {name} ({})", literals.join(", "));
         let mut before = String::new();
         for _ in 1..SESSIONS {
             let result = connection.send(&format!("{settings}; {before}{execute}"), patience).await;
@@ -85,31 +88,19 @@ impl<'a> Query<'a> {
                 return result;
             };
         }
-        connection.send(&format!("{settings}; {}", self.text()?), patience).await
+        let sql = fill_in(&statement.sql, parameters, &literals);
+        connection.send(&format!("{settings}; {sql}"), patience).await
     }
 
-    /// The statement as one text, as for a transaction of the application.
+    /// The statement as one text, for a transaction of the application.
     pub(crate) fn text(self) -> Result<String> {
-        self.each(|parameters, literals| fill_in(&self.statement.sql, parameters, literals))
+        let Self { statement, parameters } = self;
+        let literals = parameters.iter().map(|parameter| parameter.literal()).collect::<Result<Vec<_>>>()?;
+        Ok(fill_in(&statement.sql, parameters, &literals))
     }
 
-    /// Returns the text of each execution, written by its parameters and their literals, as one text.
-    fn each(self, write: impl Fn(&[Parameter<'_>], &[String]) -> String) -> Result<String> {
-        let texts = (0..self.executions).map(|index| {
-            let parameters = self.parameters_of(index);
-            let literals = parameters.iter().map(|parameter| parameter.literal()).collect::<Result<Vec<_>>>();
-            Ok(write(parameters, &literals?))
-        });
-        Ok(texts.collect::<Result<Vec<_>>>()?.join("; "))
-    }
-
-    fn parameters_of(self, execution: usize) -> &'a [Parameter<'a>] {
-        let count = self.parameters.len() / self.executions;
-        &self.parameters[execution * count..][..count]
-    }
-
-    fn preparation(self, name: &str) -> String {
-        let types: Vec<_> = self.parameters_of(0).iter().map(|parameter| parameter.type_name()).collect();
+    fn preparation(&self, name: &str) -> String {
+        let types: Vec<_> = self.parameters.iter().map(|parameter| parameter.type_name()).collect();
         format!("PREPARE {name} ({}) AS {}; ", types.join(", "), self.statement.sql)
     }
 }

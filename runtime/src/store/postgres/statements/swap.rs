@@ -53,7 +53,7 @@ impl PostgresStore {
             parameters.extend([runs_kept, skips_kept].map(Parameter::Number));
         }
         let Statements { update, update_and_append, insert, insert_and_append, delete, .. } =
-            &*self.statements;
+            &self.statements;
         let statement = match (&expected, state) {
             (Some(_), Some(_)) if appends => update_and_append,
             (Some(_), Some(_)) => update,

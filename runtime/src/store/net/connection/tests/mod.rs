@@ -89,6 +89,7 @@ async fn a_thousand_callers_on_a_cut_line_make_for_a_few_attempts_a_second() {
 
 /// Callers that share an exchange wait for different times.
 #[tokio::test(start_paused = true)]
+#[cfg(feature = "redis")]
 async fn caller_that_waits_in_vain_beside_others_drops_the_connection() {
     for (answered, disarmed, attempts) in [(false, false, 2), (true, false, 1), (false, true, 1)] {
         let (shared, wire) = (SharedConnection::new(), Wire::default());
