@@ -1,5 +1,6 @@
 //! A real Redis server with each fault, and one without any.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobs::StartError;
@@ -7,6 +8,7 @@ use jobs::diagnosis::{FindingKind, Severity};
 use jobs::store::Store;
 use jobs::store::redis::RedisStore;
 use redis::aio::MultiplexedConnection;
+use tokio::task::JoinSet;
 
 use super::{builder, door, found_by, only};
 use support::redis_cluster::add_slots;
@@ -106,7 +108,7 @@ async fn a_node_of_a_cluster_is_an_error_as_soon_as_it_is_not_alone() {
     let (one, other) = (start(), start());
     let (mut first, mut second) = (one.client().await, other.client().await);
     let () = raw(&mut first, &add_slots(0..=8191)).await;
-    let store = open(&one.url());
+    let store = Arc::new(open(&one.url()));
     // Not even a look is answered while slots are missing.
     let findings = store.diagnose(&[]).await.expect("a diagnosis");
     only(&findings, FindingKind::ClusterNode, Severity::Warning, &["one node of a cluster"]);
@@ -128,6 +130,22 @@ async fn a_node_of_a_cluster_is_an_error_as_soon_as_it_is_not_alone() {
             "{said}"
         );
     }
+
+    // Looks at the same time share a request. One at a key of the other node fails, and no other one.
+    let keys: Vec<_> = (0..20).map(|number| format!("key-{number}")).collect();
+    let mut looks = JoinSet::new();
+    for key in keys {
+        let slot: u16 = raw(&mut first, &format!("CLUSTER KEYSLOT lock:{key}")).await;
+        let store = store.clone();
+        looks.spawn(async move { (slot, store.look(&key).await) });
+    }
+    let (mut own, mut foreign) = (0, 0);
+    while let Some(looked) = looks.join_next().await {
+        let (slot, look) = looked.expect("no panic");
+        assert_eq!(look.is_ok(), slot <= 8191, "slot {slot}: {look:?}");
+        *(if slot <= 8191 { &mut own } else { &mut foreign }) += 1;
+    }
+    assert!(own > 0 && foreign > 0, "{own} keys on this node, {foreign} on the other one");
 }
 
 #[tokio::test]

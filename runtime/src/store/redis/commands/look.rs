@@ -31,8 +31,14 @@ pub(crate) async fn look_quickly(
     }
     // The clock is read last, so that a lock never seems to expire too early.
     add(&mut pipeline, &[&["TIME"]]);
-    let of_cluster = keys.first().map(|key| names.lock(key)).unwrap_or_default();
-    let answers = route.exchange(&of_cluster, |connection, asking| send(connection, &pipeline, asking)).await;
+    let answers = match &route {
+        // An error about one key, such as a redirection, is not one of the others.
+        Router::One(connection) => connection.exchange(|connection| answers_to(connection, &pipeline)).await,
+        Router::Many(cluster) => {
+            let key = keys.first().map(|key| names.lock(key)).unwrap_or_default();
+            cluster.exchange(&key, |connection, asking| send(connection, &pipeline, asking)).await
+        }
+    };
     let mut answers = match answers {
         Ok(answers) if answers.len() == pipeline.len() => answers.into_iter(),
         Ok(_) => return vec![Err(errors::own(ErrorKind::UnexpectedReturnType, TOO_FEW)); keys.len()],
@@ -65,7 +71,7 @@ fn add(pipeline: &mut Pipeline, commands: &[&[&str]]) {
 /// While a slot moves to another node of a cluster, that node does not yet know all of its keys: what it answers after an
 /// `ASK` may be a false "absent". So a read is never sent there, and the caller repeats it.
 pub(crate) async fn send(
-    mut connection: MultiplexedConnection,
+    connection: MultiplexedConnection,
     pipeline: &Pipeline,
     asking: bool,
 ) -> RedisResult<Vec<Value>> {
@@ -73,7 +79,7 @@ pub(crate) async fn send(
         let moving = "the slot of the key is being moved to another node of the cluster";
         return Err((ErrorKind::Server(ServerErrorKind::TryAgain), "no look", moving.to_owned()).into());
     }
-    let answers = connection.send_packed_commands(pipeline, 0, pipeline.len()).await?;
+    let answers = answers_to(connection, pipeline).await?;
     // Another node of a cluster has, or may have, the key.
     let redirection = answers.iter().find_map(|answer| match answer {
         Value::ServerError(error) => {
@@ -82,6 +88,10 @@ pub(crate) async fn send(
         _ => None,
     });
     redirection.map_or(Ok(answers), Err)
+}
+
+async fn answers_to(mut connection: MultiplexedConnection, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
+    connection.send_packed_commands(pipeline, 0, pipeline.len()).await
 }
 
 /// Reads a record, a lock and a time.
