@@ -19,7 +19,8 @@ const SETTINGS: &str =
 
 /// The tables that are there, and keep no transactions.
 const ENGINES: &str = "SELECT table_name, engine FROM information_schema.tables
-    WHERE table_schema = DATABASE() AND table_name IN ('job_lock', 'job_record', 'job_note') AND engine <> 'InnoDB'";
+    WHERE table_schema = DATABASE() AND table_name IN ('job_lock', 'job_fence', 'job_record', 'job_note')
+    AND engine <> 'InnoDB'";
 
 impl MysqlStore {
     /// Looks at the server, then at the tables, then at the states of these jobs.

@@ -167,7 +167,7 @@ impl From<Error> for MysqlError {
 }
 
 pub(super) const OTHER_TABLES: &str = "the tables of this database were made by an older version of this crate, or by another program: \
-                                      drop job_note, job_record and job_lock, or use another database";
+                                      drop job_note, job_record, job_fence and job_lock, or use another database";
 
 const RUN_SETUP: &str = "have an administrator run what `MysqlStore::setup_sql` returns: it makes what is missing, and grants \
                          what is needed";

@@ -146,8 +146,7 @@ impl From<BoxError> for PostgresError {
 }
 
 pub(super) const OTHER_TABLES: &str = "the tables of this schema were made by an older version of this crate, or by another program: drop \
-                            job_lock, job_slot, job_run, job_skip, job_server and job_request, or name another schema in \
-                            the URL: ?schema=jobs";
+                            job_note, job_record, job_fence and job_lock, or name another schema in the URL: ?schema=jobs";
 
 const IN_TRANSACTION: &str = "the connection that was lent is in a transaction, which has been rolled back with the connection: end every \
                               transaction before its connection returns to the pool";
