@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use jobs::history::RunOutcome;
 use jobs::store::Store;
 use jobs::{Jobs, Run, State, Timestamp, singleton_job};
 use sqlite_store::SqliteStore;
@@ -56,10 +57,12 @@ async fn race(database: &Path) -> anyhow::Result<()> {
 
     let store = SqliteStore::open(database)?;
     let state = store.look("count-visitors").await?.state;
-    let runs = store.records(&["count-visitors".to_owned()], usize::MAX).await?.remove(0).runs;
+    let mut runs = store.records(&["count-visitors".to_owned()], usize::MAX).await?.remove(0).runs;
+    // A slow disk can take so long to grant a lease that nothing is started under it.
+    runs.retain(|run| run.outcome != RunOutcome::NotStarted);
     let on_the_second = runs.iter().filter(|run| run.server.starts_with("second")).count();
     println!("{} runs in the database, {on_the_second} of them on the second server", state.stats.runs);
-    ensure!(runs.len() == ticks.len(), "the number of runs differs from the number of ticks: {runs:?}");
+    ensure!(runs.len() == ticks.len(), "{} ticks ran, and these are on record: {runs:?}", ticks.len());
     Ok(())
 }
 

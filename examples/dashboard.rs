@@ -254,7 +254,14 @@ async fn check(address: &str) -> anyhow::Result<()> {
         ("audit", "anna"),
         ("api/v1/overview", "\"format\":1"),
     ] {
-        let page = get(address, path).await?;
+        let mut page = String::new();
+        for _ in 0..100 {
+            page = get(address, path).await?;
+            if page.contains(expected) {
+                break;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
         ensure!(page.starts_with("HTTP/1.1 200") && page.contains(expected), "{path}: {page}");
         println!("{path:24} {:7} bytes", page.len());
     }
