@@ -94,9 +94,8 @@ pub struct Swap {
     pub change: Change,
 }
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 impl Swap {
-    /// Whether a key is as the swap expects it, on a store without a lock that other programs share.
+    /// Whether a key is as the swap expects it, but for the lock that other programs share.
     pub(crate) fn applies_to(&self, look: &Look) -> bool {
         let Change { not_before, not_after, .. } = &self.change;
         look.version == self.expected

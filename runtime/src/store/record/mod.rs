@@ -61,12 +61,7 @@ impl Record {
         let look = Self::look(record.as_ref(), lock.as_deref().and_then(Option::as_ref), now);
         let Swap { change, .. } = swap;
         let token = look.lock.as_ref().map(|lock| &lock.token);
-        let as_expected = look.version == swap.expected
-            && (lock.is_none() || token == swap.expected_lock.as_ref())
-            && change.not_before.is_none_or(|limit| now >= limit)
-            && change.not_after.is_none_or(|limit| now <= limit)
-            && change.expects(look.finished);
-        if !as_expected {
+        if !swap.applies_to(&look) || lock.is_some() && token != swap.expected_lock.as_ref() {
             return SwapReply::Changed(look);
         }
         let version = Version { at: now, nonce: swap.nonce };

@@ -22,45 +22,9 @@ pub(super) fn look(folder: &Path, jobs: &[String]) -> Vec<Finding> {
 }
 
 /// Types of file systems that several machines share, or a machine and its guests. Those in user space begin with `fuse.`.
-const SHARED: [&str; 37] = [
-    "9p",
-    "acfs",
-    "afs",
-    "beegfs",
-    "blobfuse",
-    "blobfuse2",
-    "ceph",
-    "ceph-fuse",
-    "cifs",
-    "coda",
-    "curlftpfs",
-    "davfs",
-    "gcsfuse",
-    "gfs2",
-    "glusterfs",
-    "goofys",
-    "gpfs",
-    "juicefs",
-    "lustre",
-    "mfs",
-    "mount-s3",
-    "mountpoint-s3",
-    "ncpfs",
-    "nfs",
-    "nfs4",
-    "ocfs2",
-    "orangefs",
-    "prl_fs",
-    "rclone",
-    "s3fs",
-    "seaweedfs",
-    "smb3",
-    "smbfs",
-    "sshfs",
-    "vboxsf",
-    "virtiofs",
-    "vmhgfs-fuse",
-];
+const SHARED: &str = "9p acfs afs beegfs blobfuse blobfuse2 ceph ceph-fuse cifs coda curlftpfs davfs gcsfuse gfs2 \
+    glusterfs goofys gpfs juicefs lustre mfs mount-s3 mountpoint-s3 ncpfs nfs nfs4 ocfs2 orangefs prl_fs \
+    rclone s3fs seaweedfs smb3 smbfs sshfs vboxsf virtiofs vmhgfs-fuse";
 
 /// Only where the system lists its mounts. `what` of the store is there.
 pub(in crate::store) fn about_file_system(folder: &Path, what: &str) -> Option<Finding> {
@@ -81,7 +45,7 @@ fn file_system_of<'m>(folder: &Path, mounts: &'m str) -> Option<&'m str> {
 
 fn about_type(kind: &str, what: &str) -> Option<Finding> {
     let (about, message) = match kind {
-        kind if SHARED.contains(&kind.trim_start_matches("fuse.")) => (
+        kind if SHARED.split(' ').any(|shared| shared == kind.trim_start_matches("fuse.")) => (
             FindingKind::NetworkShare,
             format!(
                 "the store's {what} is on a network share ({kind}): locks and clocks differ between machines, so a tick can \
