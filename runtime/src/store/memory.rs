@@ -25,8 +25,7 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 pub(crate) struct Contents {
-    /// In the order in which a server that has thousands of jobs due together asks for them.
-    pub(crate) keys: BTreeMap<String, KeyEntry>,
+    pub(crate) keys: HashMap<String, KeyEntry>,
     /// At this number of keys, those that have expired are removed.
     room: usize,
     /// The newest fence of a deleted record.
@@ -151,8 +150,10 @@ impl Store for MemoryStore {
         let ours =
             contents.keys.iter().filter_map(|(key, entry)| Some((key.strip_prefix(&self.prefix)?, entry)));
         let ours = ours.filter(|(key, entry)| !key.contains('\0') && !entry.is_gone(now));
-        let keys = ours.map(|(key, entry)| (key.to_owned(), entry.look(now)));
-        ready(Page { keys: keys.collect(), next: None })
+        let mut keys: Vec<_> = ours.map(|(key, entry)| (key.to_owned(), entry.look(now))).collect();
+        // Simulations are the same every time.
+        keys.sort_unstable_by(|(key, _), (other, _)| key.cmp(other));
+        ready(Page { keys, next: None })
     }
 
     fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {

@@ -1,6 +1,6 @@
 //! Accidents of the memory store.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::util::{lock, random};
 
 /// What a memory store contained at one instant.
 #[derive(Clone, Default)]
-pub struct MemorySnapshot(BTreeMap<String, KeyEntry>);
+pub struct MemorySnapshot(HashMap<String, KeyEntry>);
 
 impl Contents {
     /// Fences that the store loses are not given again within the same microsecond, on a clock that stands still.

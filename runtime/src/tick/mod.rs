@@ -11,6 +11,7 @@ use crate::lease::HeldLease;
 use crate::observe::event::SkipReason;
 use crate::server::{RunPermit, Server};
 use crate::store::{TickClaim, UnfinishedTick};
+use crate::util::yield_to_ready_tasks;
 use claim::{ClaimOutcome, claim_tick};
 use execute::Execution;
 
@@ -66,6 +67,8 @@ pub(crate) async fn run_under_lease(
     let first_try = execution.start();
     let in_progress = server.running.enter(job, run.fence(), lease.check().clone());
     report::missed(server, job, &lease.take_missed());
+    // Jobs that are due at the same time all start before the first of them is watched.
+    yield_to_ready_tasks().await;
 
     let ended = Notify::new();
     let (ending, _) = tokio::join!(

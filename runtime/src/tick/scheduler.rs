@@ -47,6 +47,8 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
         for due in due {
             server.spawn(fire(server.clone(), due, not_due.clone()));
         }
+        // All of them are claimed before their next ticks are computed.
+        yield_to_ready_tasks().await;
     }
     if !server.jobs.is_empty() {
         tracing::info!(target: "jobs", server = &*server.id, "no job has a further tick");
