@@ -228,7 +228,7 @@ async fn a_keep_alive_overtakes_a_crowd_of_claims() {
 
 #[tokio::test]
 async fn many_claims_of_one_tick_in_one_process_have_one_winner() {
-    let folder = TempFolder::new();
+    let folder = TempFolder::in_memory();
     let client = Client::new(FileStore::open(folder.path(), None).unwrap());
     let tick = claim_now().what;
     let mut claims = tokio::task::JoinSet::new();

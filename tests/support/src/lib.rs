@@ -25,6 +25,7 @@ mod servers {
     pub mod folder;
     pub mod mariadb_server;
     pub mod pooler;
+    pub mod port;
     pub mod postgres_server;
     pub mod proxy;
     pub mod redis_cluster;
@@ -46,7 +47,7 @@ mod subjects {
 pub use jobs::testing::store::bench;
 pub use processes::{bank, child, fleet, hand, home, promises, racer, server, worker};
 pub use servers::{
-    certificates, chosen, folder, mariadb_server, pooler, postgres_server, proxy, redis_cluster,
+    certificates, chosen, folder, mariadb_server, pooler, port, postgres_server, proxy, redis_cluster,
     redis_sentinel, redis_server,
 };
 pub use subjects::{

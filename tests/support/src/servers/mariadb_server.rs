@@ -13,7 +13,8 @@ use mysql_async::{Conn, Opts};
 
 use crate::chosen;
 use crate::folder::TempFolder;
-use crate::postgres_server::{PATIENCE, as_server, free_port, other_user, watched};
+use crate::port::free_port;
+use crate::postgres_server::{PATIENCE, as_server, other_user, watched};
 
 /// A MariaDB server, or the MySQL server that is chosen, of the test's own: empty, in memory, killed on drop. What it acknowledged survives the kill.
 pub struct MariadbServer {

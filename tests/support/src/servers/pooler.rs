@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use crate::chosen;
 use crate::folder::TempFolder;
 use crate::home::{Server, Whereabouts};
-use crate::postgres_server::{PostgresServer, answers_soon, free_port, watched};
+use crate::port::free_port;
+use crate::postgres_server::{PostgresServer, answers_soon, watched};
 
 /// A pooler that has fewer connections than it has clients.
 pub struct Pooler {

@@ -1,7 +1,6 @@
 //! A real PostgreSQL server on a free loopback port, gone when the test is.
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -11,6 +10,7 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::chosen;
 use crate::folder::TempFolder;
+use crate::port::free_port;
 
 /// How long a healthy server may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -198,11 +198,6 @@ fn run(command: &mut Command) {
         panic!("{command:?}: {error}; run ./tests/run, or install it: apt-get install postgresql")
     });
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
 }
 
 /// It listens before it answers, so it is asked whether it takes part already.

@@ -10,7 +10,8 @@ use crate::fleet::wait_for;
 use crate::folder::TempFolder;
 use crate::hand::Hand;
 use crate::home::{Server, Whereabouts};
-use crate::redis_server::{RedisServer, end, free_port, launch};
+use crate::port::free_port;
+use crate::redis_server::{RedisServer, end, launch};
 
 /// What the sentinels call the master.
 const NAME: &str = "shop";

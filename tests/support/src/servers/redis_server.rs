@@ -1,7 +1,7 @@
 //! A real Redis server on a free loopback port, gone when the test is.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,6 +12,7 @@ use redis::aio::MultiplexedConnection;
 
 use crate::chosen;
 use crate::folder::TempFolder;
+use crate::port::free_port;
 
 /// How long a healthy server may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -183,17 +184,6 @@ fn require_binary() {
         "{} not found: run ./tests/run, or install it: apt-get install redis-server",
         program().display()
     );
-}
-
-/// Nodes of a cluster talk to each other at a port that is 10000 higher.
-pub fn free_port() -> u16 {
-    loop {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("its address").port();
-        if port <= u16::MAX - 10_000 {
-            return port;
-        }
-    }
 }
 
 fn listens_soon(socket: &Path) -> bool {

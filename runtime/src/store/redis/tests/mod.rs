@@ -68,7 +68,7 @@ impl Server {
 /// A port below those that the system chooses from, where other test programs start their servers at the same time.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + 100 * u16::try_from(std::process::id() % 100).unwrap();
+    let first = 25_000 + 50 * u16::try_from(std::process::id() % 100).unwrap();
     loop {
         let port = first + NEXT.fetch_add(1, Ordering::Relaxed);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
