@@ -40,7 +40,7 @@ fn plain_lock_and_planted_bugs_are_found_within_few_seeds() {
         (Control::Planted(PlantedBug::ResendsOldDecision), 20),
         (Control::Planted(PlantedBug::TakesOverTooSoon), 20),
         (Control::Planted(PlantedBug::IgnoresFinish), 40),
-        (Control::UncheckedCommit, 40),
+        (Control::UncheckedCommit, 100),
     ] {
         assert!(seeds_to_find(control, most).is_some(), "{control} is not found within {most} seeds");
     }
