@@ -9,7 +9,7 @@
 //! | part of the model | what it does | the code that it stands for |
 //! |---|---|---|
 //! | [`real`] | calls the crate's functions with small values | `store/decide/*`, `store/record/mod.rs` themselves |
-//! | [`steps::claiming`] | one token through all requests; decide anew after "changed"; look again after a lost answer; a win after its own deadline is released; a dropped claim releases what it may have won; the first request of a manual lock is its swap | `tick/claim.rs`, `lease/pending.rs`, `store/client/mod.rs`, `store/client/lease.rs` |
+//! | [`steps::claiming`] | one token through all requests; decide anew after "changed"; look again after a lost answer; a win after its own deadline is released; a dropped claim releases what it may have won; the first request of a manual lock is its swap | `tick/claim/mod.rs`, `lease/pending.rs`, `store/client/mod.rs`, `store/client/lease.rs` |
 //! | [`steps::holding`] | the local deadline; keep-alive and release, with or without a look; the job is not polled past its deadline | `lease/mod.rs`, `lease/validity.rs`, `tick/try_task.rs`, `tick/execute.rs`, `CachedRecord` |
 //! | [`steps::transactions`] | transactions of the application that finish a run: they lock the row of its lease, and end at any time | `lease/transaction.rs`, the databases |
 //! | [`steps::surroundings`] | messages that are lost, late or duplicated; a vanishing lock, another program's lock; wipes, lossy failovers, jumps of the store's clock; the operator; time | the world |

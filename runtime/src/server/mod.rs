@@ -20,6 +20,7 @@ use crate::observe::log;
 #[cfg(feature = "metrics")]
 use crate::observe::metrics::ServerMetrics;
 use crate::store::{KeyMutexes, RequestObserver, RunDetails, Store, StoreClient, StoreError, StoreErrorKind};
+use crate::tick::claim::batch;
 use crate::util::clock::Clock;
 use crate::util::random;
 use crate::util::spawner::Spawner;
@@ -55,6 +56,8 @@ pub(crate) struct Server {
     /// The application's runtime, on which jobs run.
     pub(crate) app: Application,
     pub(crate) permits: Option<Arc<Semaphore>>,
+    /// How many ticks that are due together are claimed at once, until the first answers arrive.
+    pub(crate) claims_at_first: usize,
     pub(crate) health: HealthCell,
     pub(crate) running: RunsInProgress,
     /// One request of this server at a time for each semaphore.
@@ -125,6 +128,7 @@ impl Server {
             host: config.host,
             app: Application::new(config.app),
             permits: config.max_concurrent.map(Semaphore::new).map(Arc::new),
+            claims_at_first: batch::AT_FIRST,
             running: RunsInProgress::default(),
             semaphore_mutexes: KeyMutexes::default(),
             wait_queues: WaitQueues::default(),

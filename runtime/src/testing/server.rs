@@ -14,6 +14,7 @@ use crate::server::handle::Jobs;
 use crate::server::thread;
 use crate::server::{Server, ServerConfig};
 use crate::store::REMEMBERED;
+use crate::util::random::seeded::is_simulated;
 use crate::util::spawner::Spawner;
 
 /// One server of a [`Fleet`](super::Fleet): a [`Jobs`] handle, and what can happen to its process.
@@ -43,7 +44,7 @@ impl TestServer {
             (SimulatedProcess::on_current_runtime(), SimulatedProcess::on_current_runtime());
         let host = Spawner::Simulated(process.clone());
         let app = Spawner::Simulated(application.clone());
-        let server = Arc::new(Server::new(ServerConfig {
+        let server = Server::new(ServerConfig {
             id,
             store: Arc::new(link.clone()),
             clock: Arc::new(clock.clone()),
@@ -56,7 +57,10 @@ impl TestServer {
             labels: std::collections::BTreeMap::new(),
             history_limit: REMEMBERED,
             shutdown_grace,
-        }));
+        });
+        // The few jobs of a simulation wait for each other, too.
+        let claims_at_first = if is_simulated() { 1 } else { server.claims_at_first };
+        let server = Arc::new(Server { claims_at_first, ..server });
         let killed = (process.clone(), application.clone());
         link.0.on_kill(move || {
             killed.0.kill();

@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::schedule::Overlap;
+use crate::tick::claim::batch::AT_FIRST;
+use crate::util::random::seeded::seed_this_thread;
 
 /// More than two groups, and one that is not full.
 const JOBS: usize = 600;
@@ -75,6 +78,96 @@ async fn each_of_many_jobs_due_together_starts_once() {
 async fn each_of_many_jobs_due_together_starts_once_on_a_distant_store() {
     let clock = TestClock::new();
     each_starts_once(Link { latency: Duration::from_millis(20), ..Link::new(clock.clone()) }, clock).await;
+}
+
+/// What three servers need for one tick of all jobs.
+struct Race {
+    /// The writes with which they tried to win it.
+    claims: usize,
+    /// The time from the tick to the last start.
+    lateness: Duration,
+    /// The number of ticks that each server won, the smallest first.
+    wins: Vec<usize>,
+}
+
+async fn race(latency: Duration, claims_at_first: usize) -> Race {
+    seed_this_thread(7);
+    let clock = TestClock::new();
+    let link = Link { latency, ..Link::new(clock.clone()) };
+    let starts = Starts::default();
+    let latest = Arc::new(Mutex::new(Duration::ZERO));
+    for name in ["one", "two", "three"] {
+        let (noted, latest, now) = (starts.0.clone(), latest.clone(), clock.clone());
+        let jobs = jobs(move |run| {
+            *noted.lock().unwrap().entry(run.key().to_owned()).or_default() += 1;
+            let late = now.now().since(run.tick().unwrap());
+            let mut latest = latest.lock().unwrap();
+            *latest = late.max(*latest);
+        });
+        let server = Server::new(setup(name, &link, clock.clone()));
+        schedule_all(&Arc::new(Server { claims_at_first, ..server }), jobs);
+    }
+    seconds(3700).await;
+    assert_eq!(starts.seen(), (JOBS, 1));
+    let mut wins = HashMap::<String, usize>::new();
+    for history in histories(&link).await {
+        *wins.entry(history.runs[0].server.clone()).or_default() += 1;
+    }
+    let mut wins: Vec<_> = wins.into_values().collect();
+    wins.sort_unstable();
+    let lateness = *latest.lock().unwrap();
+    Race { claims: link.tokens().len(), lateness, wins }
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_find_most_of_many_ticks_decided_and_share_the_others() {
+    let latency = Duration::from_millis(1);
+    let Race { claims, wins, .. } = race(latency, AT_FIRST).await;
+    assert!(claims < JOBS * 13 / 10, "{claims} claims of {JOBS} ticks");
+    assert!(wins.len() == 3 && wins[0] > JOBS / 5, "{wins:?}");
+    let Race { claims, .. } = race(latency, JOBS).await;
+    assert_eq!(claims, 3 * JOBS, "without a limit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn distant_store_delays_the_last_of_many_ticks_by_a_tenth_of_a_second() {
+    let latency = Duration::from_millis(20);
+    let unlimited = race(latency, JOBS).await.lateness;
+    let limited = race(latency, AT_FIRST).await.lateness;
+    assert!(limited <= unlimited + Duration::from_millis(120), "{limited:?}, without a limit {unlimited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_that_wait_for_a_holder_delay_no_other_tick() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let starts = Starts::default();
+    let waiting = |n: usize| {
+        let noted = starts.0.clone();
+        let job = Job::builder(format!("waiting-{n}")).every("1h").overlap(Overlap::Queue).ttl("10m");
+        job.run(move |run| {
+            *noted.lock().unwrap().entry(run.key().to_owned()).or_default() += 1;
+            seconds(3610)
+        })
+        .build()
+        .unwrap()
+    };
+    let late = Arc::new(Mutex::new(Vec::new()));
+    let (noted, now) = (late.clone(), clock.clone());
+    let prompt = Job::builder("prompt").every("1h").run(move |run| {
+        noted.lock().unwrap().push(now.now().since(run.tick().unwrap()));
+        std::future::ready(())
+    });
+    let mut jobs: Vec<_> = (0..2 * AT_FIRST).map(waiting).collect();
+    jobs.push(prompt.build().unwrap());
+    schedule_all(&server("server", &link, clock), jobs);
+    seconds(2 * 3600 + 5).await;
+    assert_eq!(
+        starts.seen(),
+        (2 * AT_FIRST, 1),
+        "the second tick of each waits for the end of the first run"
+    );
+    assert_eq!(*late.lock().unwrap(), [Duration::ZERO; 2]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,11 +12,11 @@ use crate::observe::event::SkipReason;
 use crate::server::{RunPermit, Server};
 use crate::store::{TickClaim, UnfinishedTick};
 use crate::util::yield_to_ready_tasks;
+use claim::batch::ClaimTurn;
 use claim::{ClaimOutcome, claim_tick};
 use execute::Execution;
 
 pub(crate) mod claim;
-pub(crate) mod claim_window;
 pub(crate) mod clock_watch;
 pub(crate) mod execute;
 pub(crate) mod poll_tracker;
@@ -44,9 +44,14 @@ pub(crate) enum TickOutcome {
 }
 
 /// Claims a tick, and runs it if this server wins.
-pub(crate) async fn run_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> TickEnd {
+pub(crate) async fn run_tick(
+    server: &Arc<Server>,
+    job: &Arc<Job>,
+    tick_claim: TickClaim,
+    turn: Option<ClaimTurn>,
+) -> TickEnd {
     let tick = tick_claim.tick;
-    let outcome = match claim_tick(server, job, tick_claim).await {
+    let outcome = match claim_tick(server, job, tick_claim, turn).await {
         ClaimOutcome::Won(lease, permit) => run_under_lease(server, job, lease, permit).await,
         ClaimOutcome::NotWon(report) if report.unfinished.is_some() => return report,
         ClaimOutcome::NotWon(report) => report.outcome,
@@ -67,7 +72,7 @@ pub(crate) async fn run_under_lease(
     let first_try = execution.start();
     let in_progress = server.running.enter(job, run.fence(), lease.check().clone());
     report::missed(server, job, &lease.take_missed());
-    // Jobs that are due at the same time all start before the first of them is watched.
+    // Runs that can start now all do so before the first of them is watched.
     yield_to_ready_tasks().await;
 
     let ended = Notify::new();

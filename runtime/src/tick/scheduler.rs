@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::claim::batch::ClaimBatch;
 use super::report;
 use super::takeover;
 use super::timetable::{DueTick, Timetable};
@@ -41,13 +42,13 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
         yield_to_ready_tasks().await;
         let now = server.time.now();
         let mut due: Vec<_> = std::iter::from_fn(|| timetable.take_due(now)).collect();
-        // In the same order, all servers would race for each tick. In different ones, those whose store answers one request at a
-        // time find most ticks decided.
+        // In the same order, all servers would race for each tick.
         due.sort_by_cached_key(|_| random());
+        let batch = ClaimBatch::new(server.claims_at_first);
         for due in due {
-            server.spawn(fire(server.clone(), due, not_due.clone()));
+            server.spawn(fire(server.clone(), due, batch.clone(), not_due.clone()));
         }
-        // All of them are claimed before their next ticks are computed.
+        // A store in memory has decided all of them before their next ticks are computed.
         yield_to_ready_tasks().await;
     }
     if !server.jobs.is_empty() {
@@ -55,13 +56,14 @@ pub(crate) async fn schedule(server: Arc<Server>, jobs: Vec<Arc<Job>>) {
     }
 }
 
-/// One tick: claims it, runs it, reports a skip, and waits to take it over if it may be unfinished.
-async fn fire(server: Arc<Server>, due: DueTick, not_due: UnboundedSender<usize>) {
+/// One tick: claims it in its turn, runs it, reports a skip, and waits to take it over if it may be unfinished.
+async fn fire(server: Arc<Server>, due: DueTick, batch: ClaimBatch, not_due: UnboundedSender<usize>) {
     let _fail_on_panic = FailOnPanic(server.clone());
     let DueTick { index, job, claim } = due;
     let tick = claim.tick;
     // Boxed, since a spawned future is copied several times.
-    let report = Box::pin(run_tick(&server, &job, claim)).await;
+    let turn = batch.turn(claim.grace).await;
+    let report = Box::pin(run_tick(&server, &job, claim, Some(turn))).await;
     match report.outcome {
         TickOutcome::Ran(_) => {}
         TickOutcome::Skipped(reason) => report::skipped(&server, &job, tick, reason),

@@ -1,4 +1,4 @@
-//! The steps of a claim: `tick/claim.rs`, `lease/pending.rs` and `store/client`.
+//! The steps of a claim: `tick/claim/mod.rs`, `lease/pending.rs` and `store/client`.
 
 use jobs::schedule::Overlap;
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use singleton_jobs_policy::Schedule;
 
-use super::claim_window::ClaimWindow;
 use super::{TickEnd, TickOutcome, report};
 use crate::Timestamp;
 use crate::job::Job;
@@ -18,6 +17,11 @@ use crate::store::{
     Claim, ClaimDecision, ClaimPurpose, ClaimReply, StoreError, StoreErrorKind, TickClaim, UnfinishedTick,
 };
 use crate::util::token::token;
+use batch::ClaimTurn;
+use window::ClaimWindow;
+
+pub(crate) mod batch;
+pub(crate) mod window;
 
 pub(crate) enum ClaimOutcome {
     /// This server runs the tick.
@@ -39,16 +43,7 @@ impl ClaimOutcome {
 /// timetable is made anew.
 const LONGEST_EARLY_WAIT: Duration = Duration::from_secs(1);
 
-/// Asks the store about the claim. A server that could not join the fleet at its start does so first.
-async fn ask(server: &Server, pending: &mut PendingClaim) -> Result<ClaimResult, StoreError> {
-    server.join_if_needed().await?;
-    pending.ask().await
-}
-
-/// Claims a tick for as long as it may still start.
-pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> ClaimOutcome {
-    let mut window = ClaimWindow::new(job, &tick_claim);
-    let tick = tick_claim.tick;
+fn pending_claim(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> PendingClaim {
     let claim = Claim {
         token: token(),
         server: server.id.clone(),
@@ -57,7 +52,30 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
         remember: server.history_limit,
         details: server.details_of(job),
     };
-    let mut pending = PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim);
+    PendingClaim::new(server, job.run_context(server).key(), job.policy.keep_alive, claim)
+}
+
+/// Asks the store about the claim. A server that could not join the fleet at its start does so first. The turn ends with the
+/// answer.
+async fn ask(
+    server: &Server,
+    pending: &mut PendingClaim,
+    _turn: Option<ClaimTurn>,
+) -> Result<ClaimResult, StoreError> {
+    server.join_if_needed().await?;
+    pending.ask().await
+}
+
+/// Claims a tick for as long as it may still start. Only the first request has a turn in a batch.
+pub(crate) async fn claim_tick(
+    server: &Arc<Server>,
+    job: &Arc<Job>,
+    tick_claim: TickClaim,
+    mut turn: Option<ClaimTurn>,
+) -> ClaimOutcome {
+    let mut window = ClaimWindow::new(job, &tick_claim);
+    let tick = tick_claim.tick;
+    let mut pending = pending_claim(server, job, tick_claim);
     // The error since which the store has not answered, or that a claim which may have won is not replicated.
     let mut last_error: Option<StoreError> = None;
     loop {
@@ -65,12 +83,15 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
         // A busy server does not claim: it leaves the tick to the others. It keeps no permit while it waits.
         let permit = match server.free_permit() {
             Some(permit) => Some(permit),
-            None => window.wait_for_permit(server).await,
+            None => {
+                drop(turn.take());
+                window.wait_for_permit(server).await
+            }
         };
         let permit = match (permit, window.reason_to_stop(server)) {
             (Some(permit), None) => permit,
             (permit, reason) => {
-                drop(permit);
+                drop((permit, turn.take()));
                 if let (Some(SkipReason::StillRunning), Some(wait)) =
                     (&reason, window.wait_for_own_run(server))
                 {
@@ -86,7 +107,7 @@ pub(crate) async fn claim_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim:
         if let ClaimPurpose::Tick(tick) = &mut pending.claim_mut().what {
             tick.known_for = server.begun.elapsed();
         }
-        let answer = ask(server, &mut pending).await;
+        let answer = ask(server, &mut pending, turn.take()).await;
         if let Some(other) = pending.take_other_schedule() {
             report::other_schedule(server, job, &other);
         }
