@@ -40,10 +40,10 @@ impl Meter {
     }
 }
 
-/// A hundred jobs that are due at the same second: each of a hundred tasks loses its tick.
+/// Fifty jobs that are due at the same second: each of fifty tasks loses its tick.
 #[tokio::test]
 async fn claims_at_the_same_time_share_a_look() {
-    const JOBS: u32 = 100;
+    const JOBS: u32 = 50;
     let server = RedisServer::start();
     let store = RedisStore::open(&format!("redis://127.0.0.1:{}", server.port()), None).expect("a URL");
     let client = Arc::new(Client::new(store.with_timeouts(PATIENCE, PATIENCE)));

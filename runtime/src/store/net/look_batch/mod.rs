@@ -10,7 +10,7 @@ use tokio::runtime::{self, Handle};
 use crate::util::{lock, yield_to_ready_tasks};
 
 /// The most keys in one request. It is answered or fails as a whole, so it must not take much longer than a request for one key.
-const MOST_KEYS: usize = 100;
+const MOST_KEYS: usize = 50;
 
 /// Collects the keys that callers want to look at, until the request for them is sent.
 pub(crate) struct LookBatcher<T> {

@@ -48,8 +48,8 @@ impl Subject {
 #[tokio::test]
 async fn looks_at_the_same_time_share_a_request_and_each_gets_its_own_answer() {
     let subject = Subject::new();
-    subject.look_at_once(100).await;
-    assert_eq!(*lock(&subject.sizes), [100]);
+    subject.look_at_once(MOST_KEYS).await;
+    assert_eq!(*lock(&subject.sizes), [MOST_KEYS]);
 }
 
 #[tokio::test]
