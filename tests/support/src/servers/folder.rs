@@ -1,6 +1,7 @@
 //! Folders that vanish with the test.
 
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub struct TempFolder(PathBuf);
@@ -40,5 +41,28 @@ impl TempFolder {
 impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A folder for all tests of a program, in memory. A shell removes it when the program ends, however it ends.
+pub(crate) struct ProgramFolder {
+    path: PathBuf,
+    _shell: Child,
+}
+
+impl ProgramFolder {
+    pub(crate) fn new() -> Self {
+        let folder = TempFolder::in_memory();
+        let path = folder.path().to_owned();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read -r _; rm -rf \"$1\"", "sh"]).arg(&path);
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let shell = shell.spawn().expect("sh");
+        std::mem::forget(folder);
+        Self { path, _shell: shell }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 
 use crate::chosen;
-use crate::folder::TempFolder;
+use crate::folder::{ProgramFolder, TempFolder};
 use crate::port::free_port;
-use crate::postgres_server::{PATIENCE, as_server, other_user, watched};
+use crate::postgres_server::{PATIENCE, as_server, give_to_server, watched};
 
 /// A MariaDB server, or the MySQL server that is chosen, of the test's own: empty, in memory, killed on drop. What it acknowledged survives the kill.
 pub struct MariadbServer {
@@ -50,10 +50,7 @@ impl MariadbServer {
 
     fn start_in(folder: TempFolder, settings: &[&str]) -> Self {
         folder.put("users.sql", USERS);
-        let as_other = other_user();
-        if let Some(user) = as_other {
-            run(Command::new("chown").arg("-R").arg(user).arg(folder.path()));
-        }
+        give_to_server(folder.path());
         run(as_server(&mut Command::new("env"))
             .args(["cp", "-r"])
             .arg(template())
@@ -161,26 +158,19 @@ impl Drop for MariadbServer {
     }
 }
 
-/// The data of an empty server, made once for all servers of a program. A shell removes it when the program ends.
+/// The data of an empty server, made once for all servers of a program.
 fn template() -> &'static Path {
-    static MADE: OnceLock<(Child, PathBuf)> = OnceLock::new();
+    static MADE: OnceLock<(ProgramFolder, PathBuf)> = OnceLock::new();
     let (_, data) = MADE.get_or_init(|| {
-        let folder = TempFolder::in_memory();
-        if let Some(user) = other_user() {
-            run(Command::new("chown").arg(user).arg(folder.path()));
-        }
+        let folder = ProgramFolder::new();
+        give_to_server(folder.path());
         let data = folder.path().join("data");
         run(as_server(&mut Command::new("env"))
             .args(make_data())
             // Servers that share a folder remove each other's temporary tables.
             .arg(format!("--tmpdir={}", folder.path().display()))
             .arg(format!("--datadir={}", data.display())));
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "read -r _; rm -rf \"$1\"", "sh"]).arg(folder.path());
-        let shell =
-            shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh");
-        std::mem::forget(folder);
-        (shell, data)
+        (folder, data)
     });
     data
 }

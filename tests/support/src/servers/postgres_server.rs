@@ -1,7 +1,7 @@
 //! A real PostgreSQL server on a free loopback port, gone when the test is.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls};
 
 use crate::chosen;
-use crate::folder::TempFolder;
+use crate::folder::{ProgramFolder, TempFolder};
 use crate::port::free_port;
 
 /// How long a healthy server may take on a busy machine.
@@ -37,14 +37,9 @@ impl PostgresServer {
     /// A server with settings, and with files in its folder: `&[("pg_hba.conf", rules)]`.
     pub fn start_with_files(settings: &[&str], files: &[(&str, &str)]) -> Self {
         let folder = TempFolder::in_memory();
-        if let Some(user) = other_user() {
-            run(Command::new("chown").arg(user).arg(folder.path()));
-        }
-        run(as_server(&mut Command::new("env"))
-            .arg(program("initdb"))
-            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"])
-            .args(["--wal-segsize=1", "-D"])
-            .arg(folder.path().join("data")));
+        give_to_server(folder.path());
+        let data = folder.path().join("data");
+        run(as_server(&mut Command::new("env")).args(["cp", "-r"]).arg(template()).arg(data));
         // Only these users need a password; the second one's costs the client no arithmetic.
         let rules = folder.path().join("data/pg_hba.conf");
         let rest = std::fs::read_to_string(&rules).expect("rules");
@@ -55,9 +50,7 @@ impl PostgresServer {
             std::fs::write(&path, content).expect("a file");
             // A key that others may read is refused.
             run(Command::new("chmod").arg("600").arg(&path));
-            if let Some(user) = other_user() {
-                run(Command::new("chown").arg(user).arg(&path));
-            }
+            give_to_server(&path);
         }
         let settings = settings.iter().map(ToString::to_string).collect();
         let mut server = Self { watched: None, port: 0, folder, settings };
@@ -174,11 +167,35 @@ pub(crate) fn other_user() -> Option<&'static str> {
     })
 }
 
+/// Gives a file, or a folder with all that is in it, to the user that servers run as.
+pub(crate) fn give_to_server(path: &Path) {
+    if let Some(user) = other_user() {
+        run(Command::new("chown").arg("-R").arg(user).arg(path));
+    }
+}
+
 pub(crate) fn as_server(command: &mut Command) -> &mut Command {
     match other_user() {
         Some(user) => command.args(["setpriv", &format!("--reuid={user}"), "--clear-groups"]),
         None => command,
     }
+}
+
+/// The data of an empty server, made once for all servers of a program.
+fn template() -> &'static Path {
+    static MADE: OnceLock<(ProgramFolder, PathBuf)> = OnceLock::new();
+    let (_, data) = MADE.get_or_init(|| {
+        let folder = ProgramFolder::new();
+        give_to_server(folder.path());
+        let data = folder.path().join("data");
+        run(as_server(&mut Command::new("env"))
+            .arg(program("initdb"))
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"])
+            .args(["--wal-segsize=1", "-D"])
+            .arg(&data));
+        (folder, data)
+    });
+    data
 }
 
 /// Debian keeps the programs of each version in a folder of their own.
