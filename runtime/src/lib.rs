@@ -60,8 +60,8 @@
 //!
 //! # Following a tick through the source
 //!
-//! [`singleton_job`] → `job/registry.rs` → `tick/timetable.rs` → `tick/scheduler.rs` → `tick/mod.rs`, the page that shows a
-//! whole tick → `tick/claim/mod.rs` → `lease/pending.rs` → `store/client/mod.rs` (look, decide, swap; the rules are pure
+//! [`singleton_job`] → `job/registry.rs` → `tick/timetable.rs` → `tick/scheduler.rs` → `tick/batch.rs`, all ticks that are due
+//! together → `tick/mod.rs`, the page that shows a whole tick → `tick/claim/mod.rs` → `lease/pending.rs` → `store/client/mod.rs` (look, decide, swap; the rules are pure
 //! functions in [`store::decide`]) → `tick/execute.rs` → `tick/try_task.rs`, which polls the function, while
 //! `lease/mod.rs` keeps the lease alive and at the end releases it and records the run, again by
 //! `store/client/mod.rs` → `tick/report.rs` → `observe/log.rs`.

@@ -20,7 +20,7 @@ use crate::observe::log;
 #[cfg(feature = "metrics")]
 use crate::observe::metrics::ServerMetrics;
 use crate::store::{KeyMutexes, RequestObserver, RunDetails, Store, StoreClient, StoreError, StoreErrorKind};
-use crate::tick::claim::batch;
+use crate::tick::claim::turns;
 use crate::util::clock::Clock;
 use crate::util::random;
 use crate::util::spawner::Spawner;
@@ -128,7 +128,7 @@ impl Server {
             host: config.host,
             app: Application::new(config.app),
             permits: config.max_concurrent.map(Semaphore::new).map(Arc::new),
-            claims_at_first: batch::AT_FIRST,
+            claims_at_first: turns::AT_FIRST,
             running: RunsInProgress::default(),
             semaphore_mutexes: KeyMutexes::default(),
             wait_queues: WaitQueues::default(),
@@ -255,13 +255,16 @@ impl RequestObserver for Server {
     }
 }
 
+/// The reason of a failure that the log explains: the panic's own message is above it.
+pub(crate) const PANICKED: &str = "internal error: one of its tasks has panicked";
+
 /// Fails the server when the task that holds it panics: the scheduler must not continue without one of its tasks.
 pub(crate) struct FailOnPanic(pub(crate) Arc<Server>);
 
 impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fail("internal error: one of its tasks has panicked");
+            self.0.fail(PANICKED);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
+use super::Server;
 use crate::fleet::RunningInfo;
 use crate::job::Job;
 use crate::util::lock;
@@ -28,22 +29,6 @@ struct RunInProgress {
 }
 
 impl RunsInProgress {
-    /// Counts a run until the returned value is dropped.
-    pub(crate) fn enter(&self, job: &Arc<Job>, fence: i64, check: Arc<Notify>) -> CountedRun<'_> {
-        let mut runs = self.runs();
-        let number = runs.next;
-        runs.next += 1;
-        runs.jobs.insert(number, RunInProgress { job: job.clone(), fence, check });
-        #[cfg(feature = "metrics")]
-        job.metrics().run_begins();
-        CountedRun {
-            running: self,
-            number,
-            #[cfg(feature = "metrics")]
-            job: job.clone(),
-        }
-    }
-
     pub(crate) fn keys(&self) -> Vec<String> {
         self.infos().into_iter().map(|run| run.key).collect()
     }
@@ -67,17 +52,34 @@ impl RunsInProgress {
     }
 }
 
-/// A run, until it is dropped.
-pub(crate) struct CountedRun<'a> {
-    running: &'a RunsInProgress,
+/// A run that counts as in progress until this is dropped.
+pub(crate) struct CountedRun {
+    server: Arc<Server>,
     number: u64,
     #[cfg(feature = "metrics")]
     job: Arc<Job>,
 }
 
-impl Drop for CountedRun<'_> {
+impl CountedRun {
+    pub(crate) fn new(server: &Arc<Server>, job: &Arc<Job>, fence: i64, check: Arc<Notify>) -> Self {
+        let mut runs = server.running.runs();
+        let number = runs.next;
+        runs.next += 1;
+        runs.jobs.insert(number, RunInProgress { job: job.clone(), fence, check });
+        #[cfg(feature = "metrics")]
+        job.metrics().run_begins();
+        Self {
+            server: server.clone(),
+            number,
+            #[cfg(feature = "metrics")]
+            job: job.clone(),
+        }
+    }
+}
+
+impl Drop for CountedRun {
     fn drop(&mut self) {
-        self.running.runs().jobs.remove(&self.number);
+        self.server.running.runs().jobs.remove(&self.number);
         #[cfg(feature = "metrics")]
         self.job.metrics().run_ends();
     }

@@ -22,7 +22,6 @@ use crate::schedule::Schedule;
 use crate::tick::clock_watch::watch_clock;
 use crate::tick::scheduler;
 use crate::util::backoff::Backoff;
-use crate::util::random;
 use crate::util::spawner::Spawner;
 
 /// A server's configuration, and what only its start needs.
@@ -143,11 +142,7 @@ fn start_degraded(server: &Arc<Server>, error: &StartError) {
 
 /// Schedules until the server is stopped or fails, then lets its runs finish.
 pub(crate) async fn serve(server: &Arc<Server>) -> Closed {
-    let mut jobs: Vec<_> = server.jobs.values().cloned().collect();
-    // Each server begins at another job: when many are due together, one server does not win them all.
-    let random = usize::try_from(random() >> 32).unwrap_or_default();
-    let first = random % jobs.len().max(1);
-    jobs.rotate_left(first);
+    let jobs = server.jobs.values().cloned().collect();
     // Claims try it again.
     let _is_in_its_health = heartbeat::join(server).await;
     let scheduling = server.host.spawn(scheduler::schedule(server.clone(), jobs));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::schedule::Overlap;
-use crate::tick::claim::batch::AT_FIRST;
+use crate::tick::claim::turns::AT_FIRST;
 use crate::util::random::seeded::seed_this_thread;
 
 /// More than two groups, and one that is not full.
@@ -123,7 +123,7 @@ async fn race(latency: Duration, claims_at_first: usize) -> Race {
 async fn servers_find_most_of_many_ticks_decided_and_share_the_others() {
     let latency = Duration::from_millis(1);
     let Race { claims, wins, .. } = race(latency, AT_FIRST).await;
-    assert!(claims < JOBS * 13 / 10, "{claims} claims of {JOBS} ticks");
+    assert!(claims < JOBS * 14 / 10, "{claims} claims of {JOBS} ticks");
     assert!(wins.len() == 3 && wins[0] > JOBS / 5, "{wins:?}");
     let Race { claims, .. } = race(latency, JOBS).await;
     assert_eq!(claims, 3 * JOBS, "without a limit");

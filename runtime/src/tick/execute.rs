@@ -34,9 +34,9 @@ const SHORTEST_OVERRUN: Duration = Duration::from_millis(100);
 const KEPT_TRIES: usize = 10;
 
 /// A run in progress.
-pub(crate) struct Execution<'a> {
-    server: &'a Arc<Server>,
-    job: &'a Arc<Job>,
+pub(crate) struct Execution {
+    server: Arc<Server>,
+    job: Arc<Job>,
     run: Run,
     validity: Arc<Validity>,
     /// Raised when an operator asks to cancel the run.
@@ -46,17 +46,25 @@ pub(crate) struct Execution<'a> {
     span: RunSpan,
 }
 
-impl<'a> Execution<'a> {
-    pub(crate) fn new(server: &'a Arc<Server>, job: &'a Arc<Job>, run: &Run, lease: &HeldLease) -> Self {
+impl Execution {
+    pub(crate) fn new(server: &Arc<Server>, job: &Arc<Job>, run: &Run, lease: &HeldLease) -> Self {
         Self {
-            server,
-            job,
+            server: server.clone(),
+            job: job.clone(),
             run: run.clone(),
             validity: lease.validity().clone(),
             cancel_requested: lease.cancel_requested().clone(),
             usual_duration: lease.usual_duration(),
             span: RunSpan::open(run),
         }
+    }
+
+    pub(crate) fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    pub(crate) fn job(&self) -> &Arc<Job> {
+        &self.job
     }
 
     /// Calls the job's function on the application's runtime, unless the server stops claiming before that.
@@ -105,7 +113,7 @@ impl<'a> Execution<'a> {
 
     /// Reports the end of the run.
     pub(crate) fn report_end(&self, record: &RunRecord) {
-        report::ended(self.server, self.job, self.run.id(), record);
+        report::ended(&self.server, &self.job, self.run.id(), record);
     }
 
     /// Waits for the first poll of the job's function. A try that has not begun in time is revoked: a server
@@ -218,7 +226,7 @@ impl<'a> Execution<'a> {
             };
             run.cancel();
             if stopped_by == RunOutcome::LeaseLost {
-                unleased = Some(UnleasedRun::new(self.job));
+                unleased = Some(UnleasedRun::new(&self.job));
                 if self.job.policy.on_lost == OnLost::Continue {
                     continue;
                 }
@@ -244,7 +252,7 @@ impl<'a> Execution<'a> {
             tokio::select! {
                 biased;
                 joined = &mut task => return joined,
-                () = self.validity.lost(), if unleased.is_none() => unleased = Some(UnleasedRun::new(self.job)),
+                () = self.validity.lost(), if unleased.is_none() => unleased = Some(UnleasedRun::new(&self.job)),
                 never = &mut blocked => match never {},
             }
         }
@@ -273,7 +281,7 @@ impl<'a> Execution<'a> {
 
     /// Reports an event in the span of the run, so that its trace shows retries and warnings, too.
     fn emit(&self, kind: EventKind) {
-        self.span.get().in_scope(|| self.server.emit(Some(self.job), kind));
+        self.span.get().in_scope(|| self.server.emit(Some(&self.job), kind));
     }
 
     fn ending(&self, outcome: RunOutcome, error: Option<String>, failed_tries: Vec<FailedTry>) -> Ending {

@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use crate::Timestamp;
 use crate::history::{RunOutcome, RunRecord};
 use crate::job::Job;
 use crate::job::run::Run;
 use crate::lease::HeldLease;
 use crate::observe::event::SkipReason;
+use crate::server::running::CountedRun;
 use crate::server::{RunPermit, Server};
 use crate::store::{TickClaim, UnfinishedTick};
+use crate::util::token::token;
 use crate::util::yield_to_ready_tasks;
-use claim::batch::ClaimTurn;
 use claim::{ClaimOutcome, claim_tick};
 use execute::Execution;
+use try_task::TryTask;
 
+pub(crate) mod batch;
 pub(crate) mod claim;
 pub(crate) mod clock_watch;
 pub(crate) mod execute;
@@ -44,67 +48,109 @@ pub(crate) enum TickOutcome {
 }
 
 /// Claims a tick, and runs it if this server wins.
-pub(crate) async fn run_tick(
-    server: &Arc<Server>,
-    job: &Arc<Job>,
-    tick_claim: TickClaim,
-    turn: Option<ClaimTurn>,
-) -> TickEnd {
+pub(crate) async fn run_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> TickEnd {
     let tick = tick_claim.tick;
-    let outcome = match claim_tick(server, job, tick_claim, turn).await {
-        ClaimOutcome::Won(lease, permit) => run_under_lease(server, job, lease, permit).await,
-        ClaimOutcome::NotWon(report) if report.unfinished.is_some() => return report,
-        ClaimOutcome::NotWon(report) => report.outcome,
-    };
-    let unfinished = takeover::unfinished(job, tick, &outcome);
-    TickEnd { outcome, unfinished }
+    // Boxed, like the rest of a run, so that their sizes do not add up.
+    let claimed = Box::pin(claim_tick(server, job, tick_claim, token(), None)).await;
+    BegunTick::begin(server, job, tick, claimed).end(job).await
 }
 
-/// Runs a job under a lease that was won, for a tick or manually, from its start to its record.
-pub(crate) async fn run_under_lease(
-    server: &Arc<Server>,
-    job: &Arc<Job>,
-    mut lease: HeldLease,
-    permit: RunPermit,
-) -> TickOutcome {
-    let run = Run::new(job.run_context(server).clone(), &lease);
-    let mut execution = Execution::new(server, job, &run, &lease);
-    let first_try = execution.start();
-    let in_progress = server.running.enter(job, run.fence(), lease.check().clone());
-    report::missed(server, job, &lease.take_missed());
-    // Runs that can start now all do so before the first of them is watched.
-    yield_to_ready_tasks().await;
+/// A tick that was claimed. If this server has won, its run has started.
+pub(crate) struct BegunTick {
+    tick: Timestamp,
+    begun: Result<StartedRun, TickEnd>,
+}
 
-    let ended = Notify::new();
-    let (ending, _) = tokio::join!(
-        async {
-            let ending = execution.watch(first_try).await;
-            ended.notify_one();
-            ending
-        },
-        lease.keep_alive(server, Some(&run), ended.notified()),
-    );
-    let is_stopping = server.no_new_runs.is_raised();
-    drop(permit);
-    let ending = lease.settle(server, &run, ending).await;
-    let record = lease.record(&run, server.time.now(), &ending);
-    // Before the release, which may wait long for the store.
-    execution.close_span(&record);
-    let lease_lost = record.outcome == RunOutcome::LeaseLost;
-    if lease_lost {
-        // Reported before the release: the store is probably unreachable, and the release waits for it.
-        execution.report_end(&record);
+impl BegunTick {
+    /// Starts the run of a tick that was won.
+    pub(crate) fn begin(
+        server: &Arc<Server>,
+        job: &Arc<Job>,
+        tick: Timestamp,
+        claimed: ClaimOutcome,
+    ) -> Self {
+        let begun = match claimed {
+            ClaimOutcome::Won(lease, permit) => Ok(StartedRun::start(server, job, lease, permit)),
+            ClaimOutcome::NotWon(end) => Err(end),
+        };
+        Self { tick, begun }
     }
-    // The job's future is gone and the keep-alive has ended. The lease must not be released before that.
-    lease.release(server, Some(&run), &ending).await;
-    job.activity.released.count_up();
-    drop(in_progress);
-    if record.outcome == RunOutcome::NotStarted {
-        let reason = if is_stopping { SkipReason::Stopping } else { SkipReason::ApplicationBlocked };
-        return TickOutcome::Skipped(reason);
+
+    /// Waits for the end of the run, if there is one.
+    pub(crate) async fn end(self, job: &Job) -> TickEnd {
+        let outcome = match self.begun {
+            Ok(run) => Box::pin(run.finish()).await,
+            Err(end) if end.unfinished.is_some() => return end,
+            Err(end) => end.outcome,
+        };
+        let unfinished = takeover::unfinished(job, self.tick, &outcome);
+        TickEnd { outcome, unfinished }
     }
-    if !lease_lost {
-        execution.report_end(&record);
+}
+
+/// A run that has started under a lease that was won, for a tick or manually.
+pub(crate) struct StartedRun {
+    lease: HeldLease,
+    permit: RunPermit,
+    run: Run,
+    execution: Execution,
+    first_try: TryTask,
+    in_progress: CountedRun,
+}
+
+impl StartedRun {
+    pub(crate) fn start(
+        server: &Arc<Server>,
+        job: &Arc<Job>,
+        mut lease: HeldLease,
+        permit: RunPermit,
+    ) -> Self {
+        let run = Run::new(job.run_context(server).clone(), &lease);
+        let execution = Execution::new(server, job, &run, &lease);
+        let first_try = execution.start();
+        let in_progress = CountedRun::new(server, job, run.fence(), lease.check().clone());
+        report::missed(server, job, &lease.take_missed());
+        Self { lease, permit, run, execution, first_try, in_progress }
     }
-    TickOutcome::Ran(record)
+
+    /// Watches over the run, releases its lease when its future is gone, and records it.
+    pub(crate) async fn finish(self) -> TickOutcome {
+        let Self { mut lease, permit, run, mut execution, first_try, in_progress } = self;
+        let (server, job) = (execution.server().clone(), execution.job().clone());
+        // Runs that can start now all do so before the first of them is watched.
+        yield_to_ready_tasks().await;
+
+        let ended = Notify::new();
+        let (ending, _) = tokio::join!(
+            async {
+                let ending = execution.watch(first_try).await;
+                ended.notify_one();
+                ending
+            },
+            lease.keep_alive(&server, Some(&run), ended.notified()),
+        );
+        let is_stopping = server.no_new_runs.is_raised();
+        drop(permit);
+        let ending = lease.settle(&server, &run, ending).await;
+        let record = lease.record(&run, server.time.now(), &ending);
+        // Before the release, which may wait long for the store.
+        execution.close_span(&record);
+        let lease_lost = record.outcome == RunOutcome::LeaseLost;
+        if lease_lost {
+            // Reported before the release: the store is probably unreachable, and the release waits for it.
+            execution.report_end(&record);
+        }
+        // The job's future is gone and the keep-alive has ended. The lease must not be released before that.
+        lease.release(&server, Some(&run), &ending).await;
+        job.activity.released.count_up();
+        drop(in_progress);
+        if record.outcome == RunOutcome::NotStarted {
+            let reason = if is_stopping { SkipReason::Stopping } else { SkipReason::ApplicationBlocked };
+            return TickOutcome::Skipped(reason);
+        }
+        if !lease_lost {
+            execution.report_end(&record);
+        }
+        TickOutcome::Ran(record)
+    }
 }

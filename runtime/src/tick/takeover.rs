@@ -33,7 +33,7 @@ pub(crate) async fn wait(server: &Arc<Server>, job: &Arc<Job>, unfinished: Unfin
             () = server.no_new_runs.raised() => return,
             () = server.application_answers() => {}
         }
-        let report = run_tick(server, job, claim::takeover(job, tick), None).await;
+        let report = run_tick(server, job, claim::takeover(job, tick)).await;
         if server.no_new_runs.is_raised() {
             return;
         }

@@ -27,6 +27,29 @@ pub(crate) fn uuid() -> Uuid {
     Uuid::new_v4()
 }
 
+/// Random UUIDs that cannot be guessed, many with one call to the system. Draw them when they are needed: the copy of a machine that is
+/// copied while it runs would draw the same ones.
+#[derive(Default)]
+pub(crate) struct Uuids(Vec<[u8; 16]>);
+
+impl Uuids {
+    const AT_A_TIME: usize = 64;
+
+    pub(crate) fn next(&mut self) -> Uuid {
+        #[cfg(any(test, feature = "testing"))]
+        if seeded::is_simulated() {
+            return uuid();
+        }
+        let drawn = self.0.pop().or_else(|| {
+            let mut random = [[0; 16]; Self::AT_A_TIME];
+            getrandom::fill(random.as_flattened_mut()).ok()?;
+            self.0.extend(random);
+            self.0.pop()
+        });
+        drawn.map_or_else(uuid, |drawn| uuid::Builder::from_random_bytes(drawn).into_uuid())
+    }
+}
+
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod seeded {
     use std::cell::RefCell;
@@ -138,6 +161,25 @@ mod tests {
         assert_ne!(from(7, "tokens"), from(8, "tokens"));
         assert_ne!(from(7, "tokens"), from(7, "network"));
         assert_ne!(drawn(), drawn());
+    }
+
+    #[test]
+    fn uuids_drawn_together_are_random_and_differ() {
+        let mut uuids = Uuids::default();
+        let drawn: std::collections::HashSet<_> = (0..3 * Uuids::AT_A_TIME).map(|_| uuids.next()).collect();
+        assert_eq!(drawn.len(), 3 * Uuids::AT_A_TIME);
+        assert!(drawn.iter().all(|uuid| uuid.get_version_num() == 4));
+    }
+
+    #[test]
+    fn uuids_drawn_together_follow_from_the_seed_of_a_thread() {
+        let seeded = || use_on_this_thread(SeededRandom::new(7, ""));
+        let one = {
+            let _seeded = seeded();
+            uuid()
+        };
+        let _seeded = seeded();
+        assert_eq!(Uuids::default().next(), one);
     }
 
     #[test]

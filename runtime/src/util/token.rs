@@ -8,5 +8,19 @@ use super::random;
 
 /// A token that cannot be guessed.
 pub(crate) fn token() -> Arc<str> {
-    Arc::from(&*random::uuid().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+    written(random::uuid())
+}
+
+/// Tokens for claims that are made now.
+#[derive(Default)]
+pub(crate) struct Tokens(random::Uuids);
+
+impl Tokens {
+    pub(crate) fn next(&mut self) -> Arc<str> {
+        written(self.0.next())
+    }
+}
+
+fn written(uuid: Uuid) -> Arc<str> {
+    Arc::from(&*uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }

@@ -17,7 +17,7 @@ use crate::store::{
     Claim, ClaimDecision, ClaimPurpose, ClaimReply, Ending, Note, RequestAnswer, RunDetails, StoreError,
     StoreErrorKind,
 };
-use crate::tick::{TickOutcome, run_under_lease};
+use crate::tick::{StartedRun, TickOutcome};
 use crate::util::backoff::Backoff;
 use crate::util::random;
 use crate::util::token::token;
@@ -121,7 +121,7 @@ async fn claim_and_run(
                 return Ok(Some(held_here(server)));
             }
             Ok(ClaimResult::Won(lease)) if !server.no_new_runs.is_raised() => {
-                return match run_under_lease(server, job, lease, permit).await {
+                return match Box::pin(StartedRun::start(server, job, lease, permit).finish()).await {
                     TickOutcome::Ran(record) => Ok(Some(RunNow::Ran(record))),
                     TickOutcome::Skipped(SkipReason::Stopping) => Err(OperateError::ShuttingDown),
                     TickOutcome::Skipped(_) | TickOutcome::NotDue => Err(NOT_POLLED),

@@ -60,6 +60,6 @@ impl LosingServer {
 
     async fn claim(&self) -> TickOutcome {
         let claim = claim::due(&self.job, self.tick, None, Duration::from_secs(3600));
-        run_tick(&self.server, &self.job, claim, None).await.outcome
+        run_tick(&self.server, &self.job, claim).await.outcome
     }
 }

@@ -16,11 +16,10 @@ use crate::server::{RunPermit, Server};
 use crate::store::{
     Claim, ClaimDecision, ClaimPurpose, ClaimReply, StoreError, StoreErrorKind, TickClaim, UnfinishedTick,
 };
-use crate::util::token::token;
-use batch::ClaimTurn;
+use turns::ClaimTurn;
 use window::ClaimWindow;
 
-pub(crate) mod batch;
+pub(crate) mod turns;
 pub(crate) mod window;
 
 pub(crate) enum ClaimOutcome {
@@ -43,9 +42,14 @@ impl ClaimOutcome {
 /// timetable is made anew.
 const LONGEST_EARLY_WAIT: Duration = Duration::from_secs(1);
 
-fn pending_claim(server: &Arc<Server>, job: &Arc<Job>, tick_claim: TickClaim) -> PendingClaim {
+fn pending_claim(
+    server: &Arc<Server>,
+    job: &Arc<Job>,
+    tick_claim: TickClaim,
+    token: Arc<str>,
+) -> PendingClaim {
     let claim = Claim {
-        token: token(),
+        token,
         server: server.id.clone(),
         ttl: job.policy.ttl,
         what: ClaimPurpose::Tick(tick_claim),
@@ -71,11 +75,12 @@ pub(crate) async fn claim_tick(
     server: &Arc<Server>,
     job: &Arc<Job>,
     tick_claim: TickClaim,
+    token: Arc<str>,
     mut turn: Option<ClaimTurn>,
 ) -> ClaimOutcome {
     let mut window = ClaimWindow::new(job, &tick_claim);
     let tick = tick_claim.tick;
-    let mut pending = pending_claim(server, job, tick_claim);
+    let mut pending = pending_claim(server, job, tick_claim, token);
     // The error since which the store has not answered, or that a claim which may have won is not replicated.
     let mut last_error: Option<StoreError> = None;
     loop {
