@@ -14,8 +14,9 @@ use crate::Timestamp;
 use crate::fleet::{JobInfo, Manifest};
 use crate::observe::event::EventKind;
 use crate::store::{Note, Pause, PauseOrder, StoreError};
+use crate::util::backoff::Backoff;
 
-/// Three times a minute, of which one may get lost: a dead server is not listed as alive after 45 s.
+/// Three times a minute, of which one may get lost: a dead server is not listed as alive after 45 s. One that fails is repeated sooner.
 const EVERY: Duration = Duration::from_secs(20);
 /// A server that ended without a shutdown is listed as lost for an hour.
 const COUNTS_FOR: Duration = Duration::from_secs(3600);
@@ -108,12 +109,15 @@ pub(crate) async fn announce(server: Arc<Server>) {
     let announcement = Announcement::of(&server);
     let (mut differs, mut orders) = (false, Orders::default());
     let mut manifest_is_due = Instant::now();
+    // Up to the usual interval.
+    let mut backoff = Backoff::doubling(9);
     loop {
-        let next = Instant::now() + EVERY;
+        let mut next = Instant::now() + EVERY;
         let text = announcement.text(&server).into();
         let requested = server.requests(ANSWER_WITHIN).announce(&server.id, text, COUNTS_FOR).await;
-        // A failure is noted in the server's health; the next announcement comes anyway.
+        // A failure is noted in the server's health.
         if let Ok(requested) = requested {
+            backoff.reset();
             manual_run::take_up_all(&server, requested);
             report_clock(&server, &mut differs);
             #[cfg(feature = "metrics")]
@@ -121,6 +125,8 @@ pub(crate) async fn announce(server: Arc<Server>) {
             if manifest_is_due <= Instant::now() && announcement.put_manifest(&server).await.is_ok() {
                 manifest_is_due = Instant::now() + MANIFEST_EVERY;
             }
+        } else {
+            next = next.min(Instant::now() + backoff.next());
         }
         orders.follow_until(&server, next).await;
     }

@@ -234,6 +234,29 @@ async fn server_sends_three_heartbeats_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn heartbeat_that_failed_is_repeated_at_once_and_in_an_outage_as_often_as_usual() {
+    let clock = TestClock::new();
+    let link = Link::new(clock.clone());
+    let jobs = vec![job("24h", TTL).run(|_| std::future::ready(())).build().unwrap()];
+    let server = Server::new(ServerConfig { jobs, ..setup("server", &link, clock) });
+    link.cut.store(true, Ordering::SeqCst);
+    tokio::spawn(heartbeat::announce(Arc::new(server)));
+    let sent = || link.announcements.swap(0, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(sent(), 2);
+    seconds(60).await;
+    sent();
+    seconds(600).await;
+    let in_ten_minutes = sent();
+    assert!((30..=48).contains(&in_ten_minutes), "{in_ten_minutes}");
+    link.cut.store(false, Ordering::SeqCst);
+    seconds(20).await;
+    sent();
+    seconds(600).await;
+    assert_eq!(sent(), 30, "the outage is over");
+}
+
+#[tokio::test(start_paused = true)]
 async fn server_without_jobs_sends_no_heartbeat() {
     let clock = TestClock::new();
     let link = Link::new(clock.clone());
