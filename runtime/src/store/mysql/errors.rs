@@ -12,6 +12,7 @@ use crate::store::StoreErrorKind::{
 use crate::store::net::borrowed::POOL_CLOSED;
 use crate::store::net::connection::ConnectionFault;
 use crate::store::net::errors;
+use crate::store::net::sql_rows::UnreadableRow;
 use crate::store::net::sql_server::SqlError;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
@@ -45,8 +46,18 @@ impl SqlError for MysqlError {
         self.code == Some(MISSING)
     }
 
+    fn is_unreadable(&self) -> bool {
+        self.kind == Unreadable
+    }
+
     fn into_store_error(self, step: &'static str, location: &str) -> StoreError {
         StoreError::new(self.kind, step, location, self.message)
+    }
+}
+
+impl From<UnreadableRow> for MysqlError {
+    fn from(row: UnreadableRow) -> Self {
+        Self::new(Unreadable, row.explain(OTHER_TABLES))
     }
 }
 
@@ -57,10 +68,6 @@ impl MysqlError {
 
     pub(super) fn timed_out(what: &str, after: Duration) -> Self {
         Self::new(TimedOut, format!("{what} within {after:?}"))
-    }
-
-    pub(super) fn unreadable(problem: impl Into<String>) -> Self {
-        Self::new(Unreadable, problem)
     }
 
     /// The error for a server that takes no writes.
@@ -166,7 +173,7 @@ impl From<Error> for MysqlError {
     }
 }
 
-pub(super) const OTHER_TABLES: &str = "the tables of this database were made by an older version of this crate, or by another program: \
+const OTHER_TABLES: &str = "the tables of this database were made by an older version of this crate, or by another program: \
                                       drop job_note, job_record, job_fence and job_lock, or use another database";
 
 const RUN_SETUP: &str = "have an administrator run what `MysqlStore::setup_sql` returns: it makes what is missing, and grants \

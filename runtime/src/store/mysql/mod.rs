@@ -61,6 +61,7 @@ use std::time::Duration;
 use singleton_jobs_policy::check_name;
 
 use super::net::borrowed::application;
+use super::net::sql_rows;
 use super::net::sql_server::{self, SweepCounter};
 use super::net::tls::Certificates;
 use super::{
@@ -74,6 +75,7 @@ use errors::MysqlResult;
 pub use mysql_async;
 #[cfg(feature = "sqlx")]
 pub use sqlx;
+use statements::literals::decoded;
 use statements::reply;
 use statements::tables::MysqlTables;
 
@@ -266,7 +268,8 @@ impl Store for MysqlStore {
     fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
         self.step("records", async move {
             let sql = statements::records(&self.namespace, keys, newest);
-            let found = self.tables.ask(Lane::Read, &sql, reply::records).await?;
+            let found =
+                self.tables.ask(Lane::Read, &sql, |rows| Ok(sql_rows::records(rows, decoded)?)).await?;
             Ok(keys.iter().map(|key| found.get(key).cloned().unwrap_or_default()).collect())
         })
     }
@@ -277,7 +280,8 @@ impl Store for MysqlStore {
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
         self.step("notes", async move {
-            self.tables.ask(Lane::Read, &statements::notes(&self.namespace, topic), reply::notes).await
+            let notes = |rows: &[TextRow]| Ok(sql_rows::notes(rows, decoded)?);
+            self.tables.ask(Lane::Read, &statements::notes(&self.namespace, topic), notes).await
         })
     }
 

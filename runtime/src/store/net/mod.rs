@@ -15,6 +15,8 @@ pub(crate) mod look_batch;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(crate) mod reconnect;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(crate) mod sql_rows;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(crate) mod sql_server;
 pub(crate) mod subscriptions;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]

@@ -25,6 +25,9 @@ pub(crate) trait SqlError {
     /// Whether a table does not exist.
     fn is_missing(&self) -> bool;
 
+    /// Whether a record cannot be read.
+    fn is_unreadable(&self) -> bool;
+
     /// Returns the error of the store, at a step of this crate.
     fn into_store_error(self, step: &'static str, location: &str) -> StoreError;
 }

@@ -2,7 +2,7 @@
 
 use super::super::{FORMAT, KeyState, to_ascii_json};
 use super::PostgresStore;
-use super::connection::PostgresRow as Row;
+use super::connection::TextRow as Row;
 use super::errors::Result;
 use super::statements::Statement;
 use super::statements::prepared::text;

@@ -9,6 +9,7 @@ use tokio_postgres::error::SqlState;
 use crate::job::outcome::BoxError;
 use crate::store::net::connection::ConnectionFault;
 use crate::store::net::errors;
+use crate::store::net::sql_rows::UnreadableRow;
 use crate::store::net::sql_server::SqlError;
 #[cfg(feature = "tls")]
 use crate::store::net::tls;
@@ -34,8 +35,18 @@ impl SqlError for PostgresError {
         self.is(&SqlState::UNDEFINED_TABLE) || self.is(&SqlState::INVALID_SCHEMA_NAME)
     }
 
+    fn is_unreadable(&self) -> bool {
+        self.kind == Unreadable
+    }
+
     fn into_store_error(self, step: &'static str, location: &str) -> StoreError {
         StoreError::new(self.kind, step, location, self.message)
+    }
+}
+
+impl From<UnreadableRow> for PostgresError {
+    fn from(row: UnreadableRow) -> Self {
+        Self::new(Unreadable, row.explain(OTHER_TABLES))
     }
 }
 
@@ -145,7 +156,7 @@ impl From<BoxError> for PostgresError {
     }
 }
 
-pub(super) const OTHER_TABLES: &str = "the tables of this schema were made by an older version of this crate, or by another program: drop \
+const OTHER_TABLES: &str = "the tables of this schema were made by an older version of this crate, or by another program: drop \
                             job_note, job_record, job_fence and job_lock, or name another schema in the URL: ?schema=jobs";
 
 const IN_TRANSACTION: &str = "the connection that was lent is in a transaction, which has been rolled back with the connection: end every \

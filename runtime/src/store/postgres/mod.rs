@@ -10,6 +10,7 @@ use singleton_jobs_policy::check_name;
 
 #[cfg(any(feature = "deadpool-postgres", feature = "sqlx"))]
 use super::net::borrowed::application;
+use super::net::sql_rows::{self, TextRow as Row};
 use super::net::sql_server::{self, SweepCounter};
 use super::net::tls::Certificates;
 use super::{
@@ -17,8 +18,8 @@ use super::{
     Subscription, Swap, SwapReply, Topic, to_ascii_json,
 };
 use crate::Timestamp;
+use connection::PostgresConnection;
 pub use connection::source::{BorrowFuture, BorrowedConnection, ConnectionSource};
-use connection::{PostgresConnection, PostgresRow as Row};
 #[cfg(feature = "deadpool-postgres")]
 pub use deadpool_postgres;
 use errors::Result;
@@ -40,7 +41,7 @@ mod transaction;
 const DEFAULT_SCHEMA: &str = "public";
 
 /// Number of keys on a page.
-const PAGE: i64 = 1000;
+const PAGE: usize = 1000;
 
 /// Longest life of a note: the present plus this is still a `timestamptz`.
 const LONGEST: Duration = Duration::from_secs(10_000 * 365 * 86_400);
@@ -247,18 +248,19 @@ impl Store for PostgresStore {
     fn list<'a>(&'a self, page: Option<&'a str>) -> StoreFuture<'a, Page> {
         self.step("list", async move {
             let [namespace, after] = self.named(page.unwrap_or_default());
-            let parameters = [namespace, after, Parameter::Number(PAGE)];
+            let parameters = [namespace, after, Parameter::count(PAGE)];
             self.tables.ask(self.statements.list.with(&parameters), reply::page).await
         })
     }
 
     fn records<'a>(&'a self, keys: &'a [String], newest: usize) -> StoreFuture<'a, Vec<JobRecords>> {
         self.step("records", async move {
-            let (named, newest) = (to_ascii_json(&keys), i64::try_from(newest).unwrap_or(i64::MAX));
+            let named = to_ascii_json(&keys);
             let [namespace, named] = self.named(&named);
-            let parameters = [namespace, named, Parameter::Number(newest)];
+            let parameters = [namespace, named, Parameter::count(newest)];
             let statement = self.statements.records.with(&parameters);
-            let mut found = self.tables.ask(statement, reply::records).await?;
+            let mut found =
+                self.tables.ask(statement, |rows| Ok(sql_rows::records(rows, str::to_owned)?)).await?;
             Ok(keys.iter().map(|key| found.remove(key).unwrap_or_default()).collect())
         })
     }
@@ -269,7 +271,8 @@ impl Store for PostgresStore {
 
     fn notes(&self, topic: Topic) -> StoreFuture<'_, Notes> {
         self.step("notes", async move {
-            self.tables.ask(self.statements.notes.with(&self.named(topic.as_str())), reply::notes).await
+            let notes = |rows: &[Row]| Ok(sql_rows::notes(rows, str::to_owned)?);
+            self.tables.ask(self.statements.notes.with(&self.named(topic.as_str())), notes).await
         })
     }
 

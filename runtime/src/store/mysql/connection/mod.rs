@@ -23,15 +23,13 @@ use super::errors::{MysqlError, MysqlResult};
 use super::statements::reply;
 use crate::store::StoreErrorKind;
 use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
+pub(super) use crate::store::net::sql_rows::TextRow;
 use crate::store::net::timeouts::Timeouts;
 use crate::util::turns::Turns;
 
 pub(crate) mod borrowed;
 #[cfg(feature = "sqlx")]
 pub(crate) mod sqlx;
-
-/// The columns of a row, as text.
-pub(super) type TextRow = Vec<Option<String>>;
 
 /// - `READ COMMITTED`: no locks of gaps, so new keys do not wait for each other, and each look shows the newest commit.
 /// - Without `autocommit` a look would begin a transaction, and later ones show the same snapshot.

@@ -6,10 +6,8 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Error, MySql, MySqlPool, Row};
 
 use super::{MessageConnection, TextRow};
-use crate::store::StoreErrorKind;
 use crate::store::mysql::errors::{MysqlError, MysqlResult};
-use crate::store::net::borrowed::{ALL_IN_USE, POOL_CLOSED};
-use crate::store::net::errors;
+use crate::store::net::borrowed::sqlx_error;
 use crate::store::net::url::bracketed;
 
 /// Returns the server's address without a password, and the user.
@@ -45,16 +43,7 @@ impl From<Error> for MysqlError {
                 (server.message().to_owned(), server.code().unwrap_or_default().to_owned());
             return ServerError { code: server.number(), message, state }.into();
         }
-        match error {
-            Error::PoolTimedOut => {
-                Self::new(StoreErrorKind::TimedOut, "no connection was lent in time").with_advice(ALL_IN_USE)
-            }
-            Error::PoolClosed => Self::new(StoreErrorKind::Unreachable, POOL_CLOSED),
-            Error::Tls(_) => Self::new(StoreErrorKind::Untrusted, error.to_string()),
-            _ => match errors::find(&error).and_then(errors::advice) {
-                Some(advice) => Self::new(StoreErrorKind::Unreachable, format!("{error}: {advice}")),
-                None => Self::new(StoreErrorKind::Unreachable, error.to_string()),
-            },
-        }
+        let (kind, message) = sqlx_error(&error);
+        Self::new(kind, message)
     }
 }

@@ -11,6 +11,8 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::timeouts::Timeouts;
+#[cfg(feature = "sqlx")]
+use crate::store::StoreErrorKind;
 
 /// A connection that a pool lends. Dropping it returns it.
 pub(crate) trait PooledConnection: Send + 'static {
@@ -113,6 +115,22 @@ impl<D: sqlx::Database> PooledConnection for sqlx::pool::PoolConnection<D> {
     fn discard(self) {
         // `close` would wait for the statement that is in progress.
         drop(self.detach());
+    }
+}
+
+/// Classifies an error that is not the server's.
+#[cfg(feature = "sqlx")]
+pub(crate) fn sqlx_error(error: &sqlx::Error) -> (StoreErrorKind, String) {
+    match error {
+        sqlx::Error::PoolTimedOut => {
+            (StoreErrorKind::TimedOut, format!("no connection was lent in time: {ALL_IN_USE}"))
+        }
+        sqlx::Error::PoolClosed => (StoreErrorKind::Unreachable, POOL_CLOSED.to_owned()),
+        sqlx::Error::Tls(_) => (StoreErrorKind::Untrusted, error.to_string()),
+        _ => match super::errors::find(error).and_then(super::errors::advice) {
+            Some(advice) => (StoreErrorKind::Unreachable, format!("{error}: {advice}")),
+            None => (StoreErrorKind::Unreachable, error.to_string()),
+        },
     }
 }
 

@@ -17,6 +17,7 @@ use super::super::{StoreErrorKind, Subscription};
 use super::errors::{PostgresError, Result};
 use crate::store::net::borrowed::ALL_IN_USE;
 use crate::store::net::connection::{Connect, ConnectionFault, SharedConnection};
+pub(super) use crate::store::net::sql_rows::TextRow;
 use crate::store::net::subscriptions::Subscriptions;
 use crate::store::net::timeouts::Timeouts;
 use crate::util::turns::Turns;
@@ -31,9 +32,6 @@ pub(crate) mod source;
 pub(crate) mod sqlx;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
-
-/// The columns of a row, as text.
-pub(super) type PostgresRow = Vec<Option<String>>;
 
 /// Fails inside a transaction that an earlier message has begun: `now()` is when the transaction began, and
 /// `statement_timestamp()` when the message arrived.
@@ -91,7 +89,7 @@ impl PostgresConnection {
     }
 
     /// Sends one message, and returns the rows of its answer. The timeout begins when the message is sent.
-    pub(super) async fn send(&self, text: &str, patience: Duration) -> Result<Vec<PostgresRow>> {
+    pub(super) async fn send(&self, text: &str, patience: Duration) -> Result<Vec<TextRow>> {
         match &self.way {
             Transport::Own { server, shared, .. } => loop {
                 let sent = shared.exchange(server, |line| async move { line.send(text, patience).await });
@@ -151,7 +149,7 @@ fn as_own_transaction(text: &str) -> String {
     format!("{setting}; {CHECK};{rest}")
 }
 
-async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<PostgresRow>> {
+async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<TextRow>> {
     // A message without an answer may have been applied, or be applied later.
     let late = |_| PostgresError::timed_out("no answer", patience);
     timeout(patience, whole_answer(client, text)).await.map_err(late)?
@@ -159,7 +157,7 @@ async fn query(client: &Client, text: &str, patience: Duration) -> Result<Vec<Po
 
 /// Reads an answer up to its end. After an error the server still reports that it is ready, and a message that is sent before
 /// counts as a second one.
-async fn whole_answer(client: &Client, text: &str) -> Result<Vec<PostgresRow>> {
+async fn whole_answer(client: &Client, text: &str) -> Result<Vec<TextRow>> {
     let mut answer = pin!(client.simple_query_raw(text).await?);
     let (mut rows, mut failed) = (Vec::new(), None);
     while let Some(message) = poll_fn(|context| answer.as_mut().poll_next(context)).await {
@@ -208,7 +206,7 @@ pub(super) struct OpenConnection {
 
 impl OpenConnection {
     /// Returns `None`, and sends nothing, if the connection was abandoned while this message waited for its turn.
-    async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<PostgresRow>>> {
+    async fn send(&self, text: &str, patience: Duration) -> Result<Option<Vec<TextRow>>> {
         let _turn = self.turns.take().await;
         if self.is_abandoned.swap(true, Ordering::SeqCst) {
             self.is_dead.store(true, Ordering::SeqCst);

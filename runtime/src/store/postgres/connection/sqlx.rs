@@ -6,11 +6,10 @@ use sqlx::{AssertSqlSafe, Error, PgPool, Postgres, Row};
 use tokio::runtime::Handle;
 use tokio_postgres::error::SqlState;
 
-use super::PostgresRow;
+use super::TextRow;
 use crate::store::StoreErrorKind;
-use crate::store::net::borrowed::{ALL_IN_USE, Borrowed, POOL_CLOSED, RequestFailure, TASK_ENDED, request};
+use crate::store::net::borrowed::{ALL_IN_USE, Borrowed, RequestFailure, TASK_ENDED, request, sqlx_error};
 use crate::store::net::connection::ConnectionFault;
-use crate::store::net::errors;
 use crate::store::net::timeouts::Timeouts;
 use crate::store::net::url::bracketed;
 use crate::store::postgres::errors::{PostgresError, Result};
@@ -36,7 +35,7 @@ impl SqlxSource {
     }
 
     /// Sends one message over a connection of the pool, and returns the rows of its answer.
-    pub(super) async fn send(&self, text: String, timeouts: Timeouts) -> Result<Vec<PostgresRow>> {
+    pub(super) async fn send(&self, text: String, timeouts: Timeouts) -> Result<Vec<TextRow>> {
         let pool = self.pool.clone();
         let borrow = async move { pool.acquire().await.map_err(PostgresError::from) };
         let answer = request(&self.app, timeouts, borrow, |connection| query(connection, text));
@@ -51,7 +50,7 @@ impl SqlxSource {
     }
 }
 
-async fn query(mut connection: Borrowed<PoolConnection<Postgres>>, text: String) -> Result<Vec<PostgresRow>> {
+async fn query(mut connection: Borrowed<PoolConnection<Postgres>>, text: String) -> Result<Vec<TextRow>> {
     // Without parameters it is a message of the simple protocol: nothing is prepared, and all columns are texts.
     let answer = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(&mut **connection).await;
     let result = answer.and_then(|rows| rows.iter().map(texts).collect()).map_err(PostgresError::from);
@@ -61,7 +60,7 @@ async fn query(mut connection: Borrowed<PoolConnection<Postgres>>, text: String)
     result
 }
 
-fn texts(row: &PgRow) -> std::result::Result<PostgresRow, Error> {
+fn texts(row: &PgRow) -> std::result::Result<TextRow, Error> {
     (0..row.len()).map(|index| row.try_get_unchecked(index)).collect()
 }
 
@@ -73,16 +72,7 @@ impl From<Error> for PostgresError {
             let code = SqlState::from_code(server.code());
             return Self::of_server(code, server.message(), [server.detail(), server.hint()]);
         }
-        match error {
-            Error::PoolTimedOut => {
-                Self::new(StoreErrorKind::TimedOut, "no connection was lent in time").with_advice(ALL_IN_USE)
-            }
-            Error::PoolClosed => Self::new(StoreErrorKind::Unreachable, POOL_CLOSED),
-            Error::Tls(_) => Self::new(StoreErrorKind::Untrusted, error.to_string()),
-            _ => match errors::find(&error).and_then(errors::advice) {
-                Some(advice) => Self::new(StoreErrorKind::Unreachable, format!("{error}: {advice}")),
-                None => Self::new(StoreErrorKind::Unreachable, error.to_string()),
-            },
-        }
+        let (kind, message) = sqlx_error(&error);
+        Self::new(kind, message)
     }
 }

@@ -13,7 +13,7 @@ use tokio_postgres::error::SqlState;
 
 use super::Query;
 use crate::store::StoreErrorKind;
-use crate::store::postgres::connection::{PostgresConnection, PostgresRow};
+use crate::store::postgres::connection::{PostgresConnection, TextRow};
 use crate::store::postgres::errors::{PostgresError, Result};
 
 /// Before every statement.
@@ -39,6 +39,10 @@ pub(crate) fn text<'a>(value: impl Into<Option<&'a str>>) -> Parameter<'a> {
 }
 
 impl Parameter<'_> {
+    pub(crate) fn count(number: usize) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
     fn type_name(self) -> &'static str {
         match self {
             Self::Text(_) => "text",
@@ -62,7 +66,7 @@ impl Parameter<'_> {
 
 impl Query<'_> {
     /// The rows are there only once the server has committed: an error at the very end counts.
-    pub(crate) async fn rows(self, connection: &PostgresConnection) -> Result<Vec<PostgresRow>> {
+    pub(crate) async fn rows(self, connection: &PostgresConnection) -> Result<Vec<TextRow>> {
         let Self { statement, parameters } = self;
         let literals = parameters.iter().map(|parameter| parameter.literal()).collect::<Result<Vec<_>>>()?;
         let (settings, patience) = (statement.settings, connection.timeouts.response);

@@ -6,7 +6,7 @@ use super::reply;
 use crate::Timestamp;
 use crate::store::net::sql_server;
 use crate::store::postgres::PostgresStore;
-use crate::store::postgres::connection::PostgresRow as Row;
+use crate::store::postgres::connection::TextRow as Row;
 use crate::store::postgres::errors::Result;
 use crate::store::record::columns::{self, AppendedRecords, time};
 use crate::store::{FenceChange, KeyState, Swap, SwapReply, Swapped, Version, to_ascii_json};

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use super::prepared::text;
 use super::{Query, Statement};
 use crate::store::net::sql_server::{MAKING, send_despite_conflicts, send_with_tables};
-use crate::store::postgres::connection::{PostgresConnection, PostgresRow as Row};
+use crate::store::postgres::connection::{PostgresConnection, TextRow as Row};
 use crate::store::postgres::errors::Result;
 use crate::store::postgres::statements;
 
