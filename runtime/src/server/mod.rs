@@ -255,16 +255,13 @@ impl RequestObserver for Server {
     }
 }
 
-/// The reason of a failure that the log explains: the panic's own message is above it.
-pub(crate) const PANICKED: &str = "internal error: one of its tasks has panicked";
-
 /// Fails the server when the task that holds it panics: the scheduler must not continue without one of its tasks.
 pub(crate) struct FailOnPanic(pub(crate) Arc<Server>);
 
 impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fail(PANICKED);
+            self.0.fail("internal error: one of its tasks has panicked");
         }
     }
 }

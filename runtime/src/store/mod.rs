@@ -59,6 +59,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 ///
 /// An error means that the result is unknown: the request may have been applied, or may be applied later.
 ///
+/// No method blocks its thread, which extends all leases of the server: use `spawn_blocking` for what does.
+///
 /// Test a store of your own with `jobs::testing::store` (feature `store-testing`).
 pub trait Store: Send + Sync + 'static {
     /// Returns the store's address for logs and errors, without a password.

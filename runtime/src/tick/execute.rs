@@ -35,8 +35,8 @@ const KEPT_TRIES: usize = 10;
 
 /// A run in progress.
 pub(crate) struct Execution {
-    server: Arc<Server>,
-    job: Arc<Job>,
+    pub(super) server: Arc<Server>,
+    pub(super) job: Arc<Job>,
     run: Run,
     validity: Arc<Validity>,
     /// Raised when an operator asks to cancel the run.
@@ -57,14 +57,6 @@ impl Execution {
             usual_duration: lease.usual_duration(),
             span: RunSpan::open(run),
         }
-    }
-
-    pub(crate) fn server(&self) -> &Arc<Server> {
-        &self.server
-    }
-
-    pub(crate) fn job(&self) -> &Arc<Job> {
-        &self.job
     }
 
     /// Calls the job's function on the application's runtime, unless the server stops claiming before that.

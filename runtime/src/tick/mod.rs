@@ -14,7 +14,6 @@ use crate::server::running::CountedRun;
 use crate::server::{RunPermit, Server};
 use crate::store::{TickClaim, UnfinishedTick};
 use crate::util::token::token;
-use crate::util::yield_to_ready_tasks;
 use claim::{ClaimOutcome, claim_tick};
 use execute::Execution;
 use try_task::TryTask;
@@ -52,33 +51,28 @@ pub(crate) async fn run_tick(server: &Arc<Server>, job: &Arc<Job>, tick_claim: T
     let tick = tick_claim.tick;
     // Boxed, like the rest of a run, so that their sizes do not add up.
     let claimed = Box::pin(claim_tick(server, job, tick_claim, token(), None)).await;
-    BegunTick::begin(server, job, tick, claimed).end(job).await
+    DecidedTick::start(server, job, tick, claimed).end(job).await
 }
 
-/// A tick that was claimed. If this server has won, its run has started.
-pub(crate) struct BegunTick {
+/// A tick whose claim was decided. If this server has won, its run has started.
+pub(crate) struct DecidedTick {
     tick: Timestamp,
-    begun: Result<StartedRun, TickEnd>,
+    claimed: Result<StartedRun, TickEnd>,
 }
 
-impl BegunTick {
+impl DecidedTick {
     /// Starts the run of a tick that was won.
-    pub(crate) fn begin(
-        server: &Arc<Server>,
-        job: &Arc<Job>,
-        tick: Timestamp,
-        claimed: ClaimOutcome,
-    ) -> Self {
-        let begun = match claimed {
+    fn start(server: &Arc<Server>, job: &Arc<Job>, tick: Timestamp, claimed: ClaimOutcome) -> Self {
+        let claimed = match claimed {
             ClaimOutcome::Won(lease, permit) => Ok(StartedRun::start(server, job, lease, permit)),
             ClaimOutcome::NotWon(end) => Err(end),
         };
-        Self { tick, begun }
+        Self { tick, claimed }
     }
 
     /// Waits for the end of the run, if there is one.
-    pub(crate) async fn end(self, job: &Job) -> TickEnd {
-        let outcome = match self.begun {
+    async fn end(self, job: &Job) -> TickEnd {
+        let outcome = match self.claimed {
             Ok(run) => Box::pin(run.finish()).await,
             Err(end) if end.unfinished.is_some() => return end,
             Err(end) => end.outcome,
@@ -99,26 +93,19 @@ pub(crate) struct StartedRun {
 }
 
 impl StartedRun {
-    pub(crate) fn start(
-        server: &Arc<Server>,
-        job: &Arc<Job>,
-        mut lease: HeldLease,
-        permit: RunPermit,
-    ) -> Self {
+    pub(crate) fn start(server: &Arc<Server>, job: &Arc<Job>, lease: HeldLease, permit: RunPermit) -> Self {
         let run = Run::new(job.run_context(server).clone(), &lease);
         let execution = Execution::new(server, job, &run, &lease);
-        let first_try = execution.start();
         let in_progress = CountedRun::new(server, job, run.fence(), lease.check().clone());
-        report::missed(server, job, &lease.take_missed());
+        // Last: what panicked after it would leave a run that is not watched.
+        let first_try = execution.start();
         Self { lease, permit, run, execution, first_try, in_progress }
     }
 
     /// Watches over the run, releases its lease when its future is gone, and records it.
     pub(crate) async fn finish(self) -> TickOutcome {
         let Self { mut lease, permit, run, mut execution, first_try, in_progress } = self;
-        let (server, job) = (execution.server().clone(), execution.job().clone());
-        // Runs that can start now all do so before the first of them is watched.
-        yield_to_ready_tasks().await;
+        report::missed(&execution.server, &execution.job, &lease.take_missed());
 
         let ended = Notify::new();
         let (ending, _) = tokio::join!(
@@ -127,12 +114,12 @@ impl StartedRun {
                 ended.notify_one();
                 ending
             },
-            lease.keep_alive(&server, Some(&run), ended.notified()),
+            lease.keep_alive(&execution.server, Some(&run), ended.notified()),
         );
-        let is_stopping = server.no_new_runs.is_raised();
+        let is_stopping = execution.server.no_new_runs.is_raised();
         drop(permit);
-        let ending = lease.settle(&server, &run, ending).await;
-        let record = lease.record(&run, server.time.now(), &ending);
+        let ending = lease.settle(&execution.server, &run, ending).await;
+        let record = lease.record(&run, execution.server.time.now(), &ending);
         // Before the release, which may wait long for the store.
         execution.close_span(&record);
         let lease_lost = record.outcome == RunOutcome::LeaseLost;
@@ -141,8 +128,8 @@ impl StartedRun {
             execution.report_end(&record);
         }
         // The job's future is gone and the keep-alive has ended. The lease must not be released before that.
-        lease.release(&server, Some(&run), &ending).await;
-        job.activity.released.count_up();
+        lease.release(&execution.server, Some(&run), &ending).await;
+        execution.job.activity.released.count_up();
         drop(in_progress);
         if record.outcome == RunOutcome::NotStarted {
             let reason = if is_stopping { SkipReason::Stopping } else { SkipReason::ApplicationBlocked };

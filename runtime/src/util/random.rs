@@ -29,22 +29,30 @@ pub(crate) fn uuid() -> Uuid {
 
 /// Random UUIDs that cannot be guessed, many with one call to the system. Draw them when they are needed: the copy of a machine that is
 /// copied while it runs would draw the same ones.
-#[derive(Default)]
-pub(crate) struct Uuids(Vec<[u8; 16]>);
+pub(crate) struct Uuids {
+    drawn: Vec<[u8; 16]>,
+    at_a_time: usize,
+}
 
 impl Uuids {
-    const AT_A_TIME: usize = 64;
+    const MOST: usize = 64;
+
+    /// About so many.
+    pub(crate) fn about(number: usize) -> Self {
+        Self { drawn: Vec::new(), at_a_time: number.clamp(1, Self::MOST) }
+    }
 
     pub(crate) fn next(&mut self) -> Uuid {
         #[cfg(any(test, feature = "testing"))]
         if seeded::is_simulated() {
             return uuid();
         }
-        let drawn = self.0.pop().or_else(|| {
-            let mut random = [[0; 16]; Self::AT_A_TIME];
+        let drawn = self.drawn.pop().or_else(|| {
+            let mut random = [[0; 16]; Self::MOST];
+            let random = &mut random[..self.at_a_time];
             getrandom::fill(random.as_flattened_mut()).ok()?;
-            self.0.extend(random);
-            self.0.pop()
+            self.drawn.extend_from_slice(random);
+            self.drawn.pop()
         });
         drawn.map_or_else(uuid, |drawn| uuid::Builder::from_random_bytes(drawn).into_uuid())
     }
@@ -165,9 +173,12 @@ mod tests {
 
     #[test]
     fn uuids_drawn_together_are_random_and_differ() {
-        let mut uuids = Uuids::default();
-        let drawn: std::collections::HashSet<_> = (0..3 * Uuids::AT_A_TIME).map(|_| uuids.next()).collect();
-        assert_eq!(drawn.len(), 3 * Uuids::AT_A_TIME);
+        let mut drawn = std::collections::HashSet::new();
+        for about in [0, 1, 7, 1000] {
+            let mut uuids = Uuids::about(about);
+            drawn.extend((0..150).map(|_| uuids.next()));
+        }
+        assert_eq!(drawn.len(), 600);
         assert!(drawn.iter().all(|uuid| uuid.get_version_num() == 4));
     }
 
@@ -179,7 +190,7 @@ mod tests {
             uuid()
         };
         let _seeded = seeded();
-        assert_eq!(Uuids::default().next(), one);
+        assert_eq!(Uuids::about(9).next(), one);
     }
 
     #[test]

@@ -12,10 +12,13 @@ pub(crate) fn token() -> Arc<str> {
 }
 
 /// Tokens for claims that are made now.
-#[derive(Default)]
 pub(crate) struct Tokens(random::Uuids);
 
 impl Tokens {
+    pub(crate) fn about(number: usize) -> Self {
+        Self(random::Uuids::about(number))
+    }
+
     pub(crate) fn next(&mut self) -> Arc<str> {
         written(self.0.next())
     }

@@ -33,10 +33,10 @@ impl UnreadableRow {
     }
 }
 
-type Result<T, E = UnreadableRow> = std::result::Result<T, E>;
+type RowResult<T> = Result<T, UnreadableRow>;
 
 /// Reads a row of another column, clock, version, fence, state, another column, and the two of a mark.
-pub(crate) fn look(row: &TextRow) -> Result<Look> {
+pub(crate) fn look(row: &TextRow) -> RowResult<Look> {
     let now = clock(row, 1)?;
     let Some(version) = text(row, 2)? else { return Ok(Look::nothing(now)) };
     let version = version.parse().map_err(UnreadableRow::Content)?;
@@ -76,7 +76,7 @@ pub(crate) fn page<E: SqlError + From<UnreadableRow>>(
 }
 
 /// Reads rows of name, kind and record, newest first.
-pub(crate) fn records(rows: &[TextRow], decode: Decode) -> Result<BTreeMap<String, JobRecords>> {
+pub(crate) fn records(rows: &[TextRow], decode: Decode) -> RowResult<BTreeMap<String, JobRecords>> {
     let mut found = BTreeMap::<String, JobRecords>::new();
     let problem = |problem| UnreadableRow::Content(format!("a row of job_record {problem}"));
     for row in rows {
@@ -92,7 +92,7 @@ pub(crate) fn records(rows: &[TextRow], decode: Decode) -> Result<BTreeMap<Strin
 }
 
 /// Reads rows of clock, name and content; a single one without a name if there are no notes.
-pub(crate) fn notes(rows: &[TextRow], decode: Decode) -> Result<Notes> {
+pub(crate) fn notes(rows: &[TextRow], decode: Decode) -> RowResult<Notes> {
     let mut notes = Notes::default();
     for row in rows {
         notes.now = clock(row, 0)?;
@@ -110,19 +110,19 @@ pub(crate) fn notes(rows: &[TextRow], decode: Decode) -> Result<Notes> {
 }
 
 /// Reads a clock in microseconds.
-pub(crate) fn clock(row: &TextRow, index: usize) -> Result<Timestamp> {
+pub(crate) fn clock(row: &TextRow, index: usize) -> RowResult<Timestamp> {
     column(row, index).map(Timestamp::from_micros)
 }
 
-pub(crate) fn column<T: FromStr>(row: &TextRow, index: usize) -> Result<T> {
+pub(crate) fn column<T: FromStr>(row: &TextRow, index: usize) -> RowResult<T> {
     optional(row, index)?.ok_or_else(|| UnreadableRow::Column(index + 1))
 }
 
 /// Reads a column; `None` for NULL.
-pub(crate) fn optional<T: FromStr>(row: &TextRow, index: usize) -> Result<Option<T>> {
+pub(crate) fn optional<T: FromStr>(row: &TextRow, index: usize) -> RowResult<Option<T>> {
     text(row, index)?.map(|text| text.parse().map_err(|_| UnreadableRow::Column(index + 1))).transpose()
 }
 
-pub(crate) fn text(row: &TextRow, index: usize) -> Result<Option<&str>> {
+pub(crate) fn text(row: &TextRow, index: usize) -> RowResult<Option<&str>> {
     row.get(index).map(Option::as_deref).ok_or_else(|| UnreadableRow::Column(index + 1))
 }

@@ -34,7 +34,8 @@ impl ClaimTurns {
         Self(Arc::new(Semaphore::new(at_first)))
     }
 
-    /// Waits until enough claims of the batch are answered, for a small part of the tick's grace at most.
+    /// Waits until enough claims of the batch are answered, for a small part of the tick's grace at most. What ends a claim meanwhile is
+    /// noticed after it.
     pub(crate) async fn next(&self, grace: Duration) -> ClaimTurn {
         if let Ok(permit) = self.0.try_acquire() {
             permit.forget();
