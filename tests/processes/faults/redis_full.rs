@@ -34,8 +34,10 @@ fn full_redis_starts_nothing_reports_it_and_still_extends_and_releases() {
     assert_eq!(record.outcome, RunOutcome::Succeeded);
     assert_eq!(hand.lock(), None, "released");
     assert_eq!(runs_of("report", "start"), before, "nothing starts");
-    let said = |line: &str| server.told().iter().any(|told| told.starts_with(line));
-    assert!(!said("health Ready"), "extensions and releases do not make it ready");
+    // A busy machine may have been unready for a moment before.
+    let told = server.told();
+    let mut since = told.iter().skip_while(|told| !told.starts_with("health StoreUnavailable"));
+    assert!(!since.any(|told| told == "health Ready"), "extensions and releases do not make it ready");
 
     hand.say::<()>("CONFIG SET maxmemory 0");
     wait_until("jobs to go on", || runs_of("report", "start") > before);
