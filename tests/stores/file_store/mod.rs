@@ -169,7 +169,7 @@ fn opening_removes_files_of_killed_processes_and_no_others() {
 
 #[test]
 fn many_stuck_keys_leave_the_threads_to_the_others() {
-    let folder = TempFolder::new();
+    let folder = TempFolder::in_memory();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build().unwrap();
     runtime.block_on(async {

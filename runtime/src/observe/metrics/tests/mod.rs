@@ -11,6 +11,7 @@ use crate::job::{Job, JobBuilder};
 use crate::testing::Fleet;
 
 mod jobs;
+mod panicking;
 mod ticks;
 
 /// When a fleet starts.
