@@ -21,9 +21,8 @@ const SETUP: &str = "
     PRAGMA synchronous = FULL;
     CREATE TABLE IF NOT EXISTS job (key TEXT PRIMARY KEY, record TEXT NOT NULL, expires INTEGER) STRICT;
     CREATE INDEX IF NOT EXISTS job_expires ON job (expires) WHERE expires IS NOT NULL;
-    CREATE TABLE IF NOT EXISTS note (
-        topic TEXT, name TEXT, text TEXT NOT NULL, expires INTEGER NOT NULL, PRIMARY KEY (topic, name)
-    ) STRICT;
+    CREATE TABLE IF NOT EXISTS note (topic TEXT, name TEXT, text TEXT NOT NULL, expires INTEGER NOT NULL,
+        PRIMARY KEY (topic, name)) STRICT;
 ";
 
 /// How long a step waits for other processes' writes.
@@ -43,13 +42,10 @@ impl SqliteStore {
         let location = format!("sqlite:{}", path.display());
         let opened = Connection::open(path).and_then(|database| {
             database.busy_timeout(BUSY_TIMEOUT)?;
-            database.execute_batch(SETUP)?;
-            Ok(database)
+            database.execute_batch(SETUP).map(|()| database)
         });
-        match opened {
-            Ok(database) => Ok(Self { location, database: Arc::new(Mutex::new(database)) }),
-            Err(error) => Err(Failure::from(error).during("open", &location)),
-        }
+        let database = opened.map_err(|error| Failure::from(error).during("open", &location))?;
+        Ok(Self { location, database: Arc::new(Mutex::new(database)) })
     }
 
     /// Runs a step on a blocking thread, to its end even if the caller does not wait for it: as on a remote store.

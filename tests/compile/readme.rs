@@ -241,3 +241,9 @@ fn every_file_on_the_path_of_a_tick_exists() {
         assert!(root().join("runtime/src").join(file).is_file(), "{file} is not there");
     }
 }
+
+#[test]
+fn a_store_of_your_own_takes_at_most_200_lines() {
+    let example = read("examples/custom_store/sqlite_store.rs");
+    assert!(example.lines().count() <= 200, "the README says so");
+}
