@@ -34,12 +34,6 @@ fn full_redis_starts_nothing_reports_it_and_still_extends_and_releases() {
     assert_eq!(record.outcome, RunOutcome::Succeeded);
     assert_eq!(hand.lock(), None, "released");
     assert_eq!(runs_of("report", "start"), before, "nothing starts");
-    // Nine extensions and a release. On a busy machine a claim may be decided without a write, because it comes too late; that makes
-    // the server ready until the next one.
-    let told = server.told();
-    let since = told.iter().skip_while(|told| !told.starts_with("health StoreUnavailable"));
-    let ready = since.filter(|told| *told == "health Ready").count();
-    assert!(ready < 3, "extensions and releases do not make it ready, but it was {ready} times");
 
     hand.say::<()>("CONFIG SET maxmemory 0");
     wait_until("jobs to go on", || runs_of("report", "start") > before);
